@@ -134,7 +134,8 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         self.classes_, indices = np.unique(labels, return_inverse=True)
         names = _class_names(self.classes_)
         arguments = self.get_params(deep=False)
-        of_task = {"classification.labels": names, "classification.balanced": arguments.pop("balanced")}
+        weights = "balanced" if arguments.pop("balanced") else ()
+        of_task = {"classification.labels": names, "classification.class_weights": weights}
         arguments["seed"] = arguments.pop("random_state")
         arguments["settings"] = of_task | dict(self.settings or {})
         rows = [(text, names[index]) for text, index in zip(texts, indices, strict=True)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-from cloze.metrics.breakdown import Breakdown, class_breakdown, label_breakdown
+from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.metrics.classification import macro_f1
 from cloze.metrics.squad import question_breakdown, question_type
 
@@ -42,8 +42,10 @@ def test_label_scores_equal_those_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)
     classes = list("abcd")
     gold, predicted = (rng.random((30, 4)) < 0.4 for _ in range(2))
-    sets = [[[classes[i] for i in np.flatnonzero(row)] for row in rows] for rows in (gold, predicted)]
-    found = label_breakdown(*sets, classes)
+    sets = [
+        [frozenset(classes[i] for i in np.flatnonzero(row)) for row in rows] for rows in (gold, predicted)
+    ]
+    found = class_breakdown(*sets, classes, part="label")
     assert_equal_scores(found, precision_recall_fscore_support(gold, predicted, zero_division=0.0))
     assert found.confusion is None
 

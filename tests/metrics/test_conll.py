@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cloze.errors import InputError
-from cloze.metrics.conll import Counts, Entity, conlleval, entities, entity_scores
+from cloze.metrics.classification import Counts
+from cloze.metrics.conll import Entity, conlleval, entities, entity_scores
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ner"
 

@@ -18,8 +18,9 @@ from families import CASES, FAMILIES, Case, gold_output
 
 import cloze
 from cloze.api.labeled import EvaluationResult
+from cloze.tasks.data import count_classes
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import AnyTask, Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
@@ -66,8 +67,7 @@ def _measure(name: str, folder: Path, tokenizer: Tokenizer) -> Iterator[dict[str
     task = find_task(task_name)(**case.settings)
     examples = list(task.examples(path))
     task = task.fit_labels(examples)
-    examples = task.with_class_labels(examples)
-    yield {"data": name, "classes": task.count_classes(examples)}
+    yield {"data": name, "classes": count_classes(task, examples)}
     for kind in ANSWERS:
         predictions = []
         for number, example in enumerate(examples):
@@ -85,7 +85,7 @@ def _measure(name: str, folder: Path, tokenizer: Tokenizer) -> Iterator[dict[str
         read = cloze.score(task_name, folder / "answers.jsonl", path, settings=settings)
         told = []
         for result in (fitted, read):
-            wrong = result.wrong_answers if task.has_wrong_answers else None
+            wrong = None if type(task).pairs is Task.pairs else result.wrong_answers
             told.append({**result.to_dict(), "data": name, "wrong": wrong})
         assert _rounded(told[0]) == _rounded(told[1])
         first_row = rows[:1] if kind == "right" else []

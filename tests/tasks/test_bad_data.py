@@ -166,7 +166,6 @@ INVALID_SETTINGS = [
     ("mrpc", {"class_weights": (1.0, -2.0)}, "class_weights must be numbers of 0 or more"),
     ("mrpc", {"class_weights": (1.0, float("nan"))}, "class_weights must be numbers of 0 or more"),
     ("mrpc", {"class_weights": (0.0, 0.0)}, "class_weights are all 0"),
-    ("mrpc", {"class_weights": (1.0, 2.0), "balanced": True}, "exclude each other"),
     ("multi-label", {"labels": ("x", "y", "x")}, "labels holds 'x' twice"),
     ("regression", {"minimum": 5.0, "maximum": 1.0}, "minimum 5.0 is not less than maximum"),
     ("multi-label", {"threshold": 1.0}, "threshold 1.0 is not between 0 and 1"),

@@ -92,7 +92,7 @@ def write_case(name: str, folder: Path) -> tuple[AnyTask, Path]:
 def fitted(task: AnyTask, path: Path, start: Path) -> tuple[AnyTask, list[Any]]:
     examples = list(task.examples(path))
     task = task.with_checkpoint_settings(start).fit_labels(examples)
-    return task, task.with_class_labels(examples)
+    return task, examples
 
 
 def with_teacher(config: FinetuneConfig, teacher: Path | str, **settings: Any) -> FinetuneConfig:

@@ -79,7 +79,7 @@ def test_probabilities_are_a_softmax():
 
 
 def test_balanced_weights_are_inverse_frequencies():
-    task = Classification(balanced=True).fit_labels(_texts("a", "b", "b", "b", "c", "c"))
+    task = Classification(class_weights="balanced").fit_labels(_texts("a", "b", "b", "b", "c", "c"))
     assert task.class_weights == pytest.approx((2.0, 2 / 3, 1.0))
     mean = np.mean([task.class_weights[task.labels.index(label)] for label in "abbbcc"])
     assert mean == pytest.approx(1.0)

@@ -53,7 +53,7 @@ def test_class_weights_are_given_by_label_or_balanced():
 
     assert fitted("classification.class_weights.b=3") == (1.0, 3.0, 1.0)
     assert fitted("classification.class_weights={c=2, a=0.5}") == (0.5, 1.0, 2.0)
-    assert fitted("classification.class_weights=balanced") == fitted("classification.balanced=true")
+    assert fitted("classification.class_weights=balanced") == (2.0, 2 / 3, 1.0)
     assert fitted() == ()
     for wrong, message in (
         ("class_weights.d=3", "unknown label 'd'"),

@@ -1,9 +1,11 @@
 """Scores of each class, label, entity type or kind of question, and the confusion matrix."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from cloze.metrics.classification import Counts, class_counts
 
 _PREFIX = "by_"
 
@@ -99,54 +101,33 @@ class Breakdown:
 
 
 def class_breakdown(
-    labels: Sequence[str], predictions: Sequence[str], classes: Sequence[str] = (), *, part: str = "class"
+    gold: Sequence[Hashable], answers: Sequence[Hashable], classes: Sequence[str] = (), *, part: str = "class"
 ) -> Breakdown:
-    """Return precision, recall and F1 of each class, and the confusion matrix.
+    """Return precision, recall and F1 of each class or label, and the confusion matrix of classes.
 
     A precision or recall without a denominator is 0.
 
     Args:
-        labels: gold class of each example.
-        predictions: predicted class of each example.
+        gold: class of each example, or frozenset of labels.
+        answers: predicted class of each example, or frozenset of labels.
         classes: all classes in their order; by default those of both, sorted.
         part: name of a part.
     """
-    confusion = Counter(zip(labels, predictions, strict=True))
-    gold, predicted = Counter(labels), Counter(predictions)
-    names = [name for name in classes or sorted({*gold, *predicted}) if gold[name] or predicted[name]]
-    rows: dict[str, dict[str, int]] = {name: {} for name in names if gold[name]}
-    order = {name: i for i, name in enumerate(names)}
-    for (label, prediction), count in sorted(confusion.items(), key=lambda item: order[item[0][1]]):
-        rows[label][prediction] = count
-    parts = {name: counted_scores(gold[name], predicted[name], confusion[name, name]) for name in names}
+    counts = class_counts(gold, answers)
+    parts = {name: class_scores(counts[name]) for name in classes or sorted(counts) if name in counts}
+    if any(isinstance(answer, frozenset) for answer in gold):
+        return Breakdown(part, parts)
+    confusion = Counter(zip(gold, answers, strict=True))
+    rows = {
+        name: {other: confusion[name, other] for other in parts if confusion[name, other]}
+        for name in parts
+        if counts[name].gold
+    }
     return Breakdown(part, parts, rows)
 
 
-def label_breakdown(
-    labels: Sequence[Iterable[str]], predictions: Sequence[Iterable[str]], classes: Sequence[str] = ()
-) -> Breakdown:
-    """Return precision, recall and F1 of each label, where an example has any number of them."""
-    gold, predicted, correct = Counter[str](), Counter[str](), Counter[str]()
-    for label_set, prediction in zip(map(set, labels), map(set, predictions), strict=True):
-        gold.update(label_set)
-        predicted.update(prediction)
-        correct.update(label_set & prediction)
-    names = classes or sorted(gold | predicted)
-    return Breakdown(
-        "label",
-        {
-            name: counted_scores(gold[name], predicted[name], correct[name])
-            for name in names
-            if gold[name] or predicted[name]
-        },
-    )
-
-
-def counted_scores(gold: int, predicted: int, correct: int, *, scale: float = 1.0) -> PartScores:
+def class_scores(counts: Counts, *, scale: float = 1.0) -> PartScores:
     """Return precision, recall and F1 from counts, from 0 to `scale`."""
-    scores = {
-        "precision": scale * correct / predicted if predicted else 0.0,
-        "recall": scale * correct / gold if gold else 0.0,
-        "f1": scale * 2 * correct / (gold + predicted) if gold + predicted else 0.0,
-    }
-    return PartScores(scores, gold, gold + predicted - 2 * correct)
+    scores = {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1}
+    errors = counts.gold + counts.predicted - 2 * counts.correct
+    return PartScores({name: scale * score for name, score in scores.items()}, counts.gold, errors)

@@ -1,87 +1,145 @@
-"""Metrics of classification, with one label per row or a set of labels.
+"""Metrics of classification, equal to scikit-learn's: functions of gold answers and of predicted ones.
 
-F1 of one class and Matthews' correlation are scikit-learn's (extra `tasks`).
+An answer is a class, or a frozenset of labels where a text may have any number of them.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 
-Labels = Sequence[str] | Sequence[int] | npt.NDArray[np.int64]
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Numbers of gold, predicted and correct answers of one class, or of entities of one type."""
 
+    gold: int
+    predicted: int
+    correct: int
 
-def accuracy(labels: Labels, predictions: Labels) -> float:
-    """Return the share of correct predictions."""
-    true, predicted = _check(labels, predictions)
-    return float((true == predicted).mean())
+    @property
+    def precision(self) -> float:
+        """The share of predicted answers that are correct; 0 if nothing is predicted."""
+        return self.correct / self.predicted if self.predicted else 0.0
 
+    @property
+    def recall(self) -> float:
+        """The share of gold answers that are predicted; 0 if there are none."""
+        return self.correct / self.gold if self.gold else 0.0
 
-def macro_f1(labels: Labels, predictions: Labels) -> float:
-    """Return the mean of `F1 = 2 TP / (2 TP + FP + FN)` over the classes of labels and predictions."""
-    true, predicted = _check(labels, predictions)
-    scores = []
-    for name in np.union1d(true, predicted):
-        hits = np.sum((true == name) & (predicted == name))
-        scores.append(2 * hits / (np.sum(true == name) + np.sum(predicted == name)))
-    return float(np.mean(scores))
-
-
-def majority_accuracy(labels: Labels) -> float:
-    """Return the accuracy of the most frequent label."""
-    true, _ = _check(labels, labels)
-    return float(np.unique(true, return_counts=True)[1].max() / len(true))
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall; 0 if both are 0."""
+        total = self.gold + self.predicted
+        return 2 * self.correct / total if total else 0.0
 
 
-def positive_f1(labels: Labels, predictions: Labels, *, positive: str = "1") -> float:
+def sum_counts(counts: Collection[Counts]) -> Counts:
+    """Return the counts of all classes together."""
+    return Counts(
+        sum(of_class.gold for of_class in counts),
+        sum(of_class.predicted for of_class in counts),
+        sum(of_class.correct for of_class in counts),
+    )
+
+
+def class_counts(gold: Sequence[Any], answers: Sequence[Any]) -> dict[Any, Counts]:
+    """Return the counts of each class or label that gold or predicted answers have."""
+    _check(gold, answers)
+    pairs = [(_labels(true), _labels(predicted)) for true, predicted in zip(gold, answers, strict=True)]
+    golds = Counter(label for true, _ in pairs for label in true)
+    predictions = Counter(label for _, predicted in pairs for label in predicted)
+    correct = Counter(label for true, predicted in pairs for label in true if label in predicted)
+    return {label: Counts(golds[label], predictions[label], correct[label]) for label in golds | predictions}
+
+
+def accuracy(gold: Sequence[Any], answers: Sequence[Any]) -> float:
+    """Return the share of correct answers; of sets those that are equal."""
+    _check(gold, answers)
+    return fmean(true == predicted for true, predicted in zip(gold, answers, strict=True))
+
+
+def majority_accuracy(gold: Sequence[Any], answers: Sequence[Any] = ()) -> float:
+    """Return the accuracy of the most frequent gold answer."""
+    _check(gold, gold)
+    return Counter(gold).most_common(1)[0][1] / len(gold)
+
+
+def micro_f1(gold: Sequence[Any], answers: Sequence[Any]) -> float:
+    """Return the F1 of all labels together; 1 if there are none."""
+    counts = class_counts(gold, answers).values()
+    return sum_counts(counts).f1 if counts else 1.0
+
+
+def macro_f1(gold: Sequence[Any], answers: Sequence[Any]) -> float:
+    """Return the mean F1 of the classes of gold and predicted answers; 1 if there are none."""
+    counts = class_counts(gold, answers).values()
+    return fmean(of_class.f1 for of_class in counts) if counts else 1.0
+
+
+def positive_f1(gold: Sequence[Any], answers: Sequence[Any], *, positive: str = "1") -> float:
     """Return the F1 of one class, as in GLUE for MRPC and QQP; 0 if the class never occurs."""
-    from sklearn.metrics import f1_score
-
-    true, predicted = _check(labels, predictions)
-    return float(f1_score(true == positive, predicted == positive, zero_division=0.0))
+    return class_counts(gold, answers).get(positive, Counts(0, 0, 0)).f1
 
 
-def matthews(labels: Labels, predictions: Labels) -> float:
-    """Return Matthews' correlation coefficient, -1 to 1; 0 if all labels or all predictions are equal."""
-    from sklearn.metrics import matthews_corrcoef
+def matthews(gold: Sequence[Any], answers: Sequence[Any]) -> float:
+    """Return Matthews' correlation coefficient, -1 to 1; 0 if all gold or all predicted answers are equal.
 
-    true, predicted = _check(labels, predictions)
-    if min(len(np.unique(true)), len(np.unique(predicted))) == 1:
-        return 0.0
-    return float(matthews_corrcoef(true, predicted))
+    Source: Gorodkin 2004, 3 (any number of classes).
+    """
+    counts, total = class_counts(gold, answers).values(), len(gold)
+    expected = sum(of_class.gold * of_class.predicted for of_class in counts)
+    spreads = (
+        total**2 - sum(of_class.gold**2 for of_class in counts),
+        total**2 - sum(of_class.predicted**2 for of_class in counts),
+    )
+    return (
+        (total * sum_counts(counts).correct - expected) / math.sqrt(math.prod(spreads))
+        if all(spreads)
+        else 0.0
+    )
 
 
-METRICS: Mapping[str, Callable[[Sequence[str], Sequence[str]], float]] = MappingProxyType(
-    {"accuracy": accuracy, "macro_f1": macro_f1, "f1": positive_f1, "matthews": matthews}
+METRICS: Mapping[str, Callable[[Sequence[Any], Sequence[Any]], float]] = MappingProxyType(
+    {
+        "accuracy": accuracy,
+        "exact_match": accuracy,
+        "majority_accuracy": majority_accuracy,
+        "micro_f1": micro_f1,
+        "macro_f1": macro_f1,
+        "f1": positive_f1,
+        "matthews": matthews,
+    }
 )
 """Metrics by name."""
 
 
-def multilabel_scores(
-    labels: Sequence[frozenset[str]], predictions: Sequence[frozenset[str]]
-) -> dict[str, float]:
-    """Return micro F1, macro F1 and the share of equal sets.
+def is_constant(gold: Sequence[Hashable], answers: Sequence[Hashable]) -> bool:
+    """Return whether several answers are all the same, unless all gold answers are that one."""
+    return len(answers) > 1 and len(set(answers)) == 1 and set(gold) != set(answers)
 
-    Macro F1 is the mean over the labels that occur in labels or predictions. If none occurs, both are 1.
+
+def is_majority_better(
+    gold: Sequence[Hashable], answers: Sequence[Hashable], metrics: Collection[str]
+) -> bool:
+    """Return whether answers beat the most frequent gold answer by none of some metrics.
+
+    If all gold answers are equal, that proves nothing.
     """
-    _check(labels, predictions)
-    correct, total = Counter[str](), Counter[str]()
-    for true, predicted in zip(labels, predictions, strict=True):
-        correct.update(true & predicted)
-        total.update([*true, *predicted])
-    f1 = [2 * correct[name] / total[name] for name in sorted(total)]
-    return {
-        "micro_f1": 2 * correct.total() / total.total() if total else 1.0,
-        "macro_f1": float(np.mean(f1)) if total else 1.0,
-        "exact_match": float(np.mean([a == b for a, b in zip(labels, predictions, strict=True)])),
-    }
+    [(majority, count)] = Counter(gold).most_common(1)
+    constant = [majority] * len(gold)
+    is_better = any(METRICS[name](gold, answers) > METRICS[name](gold, constant) for name in metrics)
+    return count < len(gold) and not is_better
 
 
-def _check(labels: Any, predictions: Any) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]:
-    """Return both as arrays of equal, positive length."""
-    if len(labels) != len(predictions) or not len(labels):
-        raise ValueError(f"{len(labels)} labels and {len(predictions)} predictions: give one for each row")
-    return np.asarray(labels), np.asarray(predictions)
+def _labels(answer: Any) -> frozenset[Any]:
+    return answer if isinstance(answer, frozenset) else frozenset([answer])
+
+
+def _check(gold: Sequence[Any], answers: Sequence[Any]) -> None:
+    """Check that both have equal, positive length."""
+    if len(gold) != len(answers) or not len(gold):
+        raise ValueError(f"{len(gold)} labels and {len(answers)} predictions: give one for each row")

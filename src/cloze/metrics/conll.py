@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cloze.errors import InputError
+from cloze.metrics.classification import Counts, sum_counts
 
 _BOUNDARY = "-X-"
 
@@ -25,31 +26,6 @@ class Entity(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """Numbers of gold, predicted and correct entities, of one type or all."""
-
-    gold: int
-    predicted: int
-    correct: int
-
-    @property
-    def precision(self) -> float:
-        """In percent; 0 if nothing is predicted."""
-        return 100 * self.correct / self.predicted if self.predicted else 0.0
-
-    @property
-    def recall(self) -> float:
-        """In percent; 0 if there are no entities."""
-        return 100 * self.correct / self.gold if self.gold else 0.0
-
-    @property
-    def f1(self) -> float:
-        """`2 precision recall / (precision + recall)`, in percent; 0 if both are 0."""
-        total = self.precision + self.recall
-        return 2 * self.precision * self.recall / total if total else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class EntityScores:
     """The result of conlleval; `str` returns its printout."""
 
@@ -60,10 +36,7 @@ class EntityScores:
     @property
     def all_types(self) -> Counts:
         """The sums over all types."""
-        counts = self.by_type.values()
-        return Counts(
-            sum(c.gold for c in counts), sum(c.predicted for c in counts), sum(c.correct for c in counts)
-        )
+        return sum_counts(self.by_type.values())
 
     @property
     def accuracy(self) -> float:
@@ -166,4 +139,5 @@ def conlleval(lines: Iterable[str], *, where: object = "predictions") -> EntityS
 
 
 def _percentages(counts: Counts) -> str:
-    return f"precision: {counts.precision:6.2f}%; recall: {counts.recall:6.2f}%; FB1: {counts.f1:6.2f}"
+    precision, recall, f1 = 100 * counts.precision, 100 * counts.recall, 100 * counts.f1
+    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"

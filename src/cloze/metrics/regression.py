@@ -1,44 +1,54 @@
-"""Metrics of regression. The correlations are SciPy's (extra `tasks`)."""
+"""Metrics of regression, equal to SciPy's: functions of gold numbers and of predicted ones."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 
-def pearson(values: Sequence[float], predictions: Sequence[float]) -> float:
-    """Return Pearson's correlation, -1 to 1; NaN if all values or all predictions are equal, as SciPy."""
-    from scipy.stats import pearsonr
-
-    true, predicted = _arrays(values, predictions)
-    if _is_constant(true) or _is_constant(predicted):
+def pearson(gold: Sequence[float], answers: Sequence[float]) -> float:
+    """Return Pearson's correlation, -1 to 1; NaN if all gold or all predicted numbers are equal."""
+    true, predicted = _arrays(gold, answers)
+    if (true == true[0]).all() or (predicted == predicted[0]).all():
         return math.nan
     # the differences are exact where the mean of close numbers far from 0 is not
-    return float(pearsonr(true - true[0], predicted - predicted[0])[0])
+    true, predicted = (
+        (values - values[0]) / np.abs(values - values[0]).max() for values in (true, predicted)
+    )
+    return float(np.corrcoef(true, predicted)[0, 1])
 
 
-def spearman(values: Sequence[float], predictions: Sequence[float]) -> float:
-    """Return Spearman's correlation of ranks, -1 to 1; NaN if all values or all predictions are equal, as SciPy."""
-    from scipy.stats import spearmanr
-
-    true, predicted = _arrays(values, predictions)
-    return math.nan if _is_constant(true) or _is_constant(predicted) else float(spearmanr(true, predicted)[0])
+def spearman(gold: Sequence[float], answers: Sequence[float]) -> float:
+    """Return Spearman's correlation, which is Pearson's of the ranks; equal numbers have their mean rank."""
+    true, predicted = map(_ranks, _arrays(gold, answers))
+    return pearson(true, predicted)
 
 
-def root_mean_squared_error(values: Sequence[float], predictions: Sequence[float]) -> float:
-    """Return `sqrt(mean((value - prediction)^2))`, in the unit of the values."""
-    true, predicted = _arrays(values, predictions)
+def _ranks(values: npt.NDArray[np.float64]) -> list[float]:
+    _, rank_of, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: list[float] = (counts.cumsum() - (counts - 1) / 2)[rank_of].tolist()
+    return ranks
+
+
+def root_mean_squared_error(gold: Sequence[float], answers: Sequence[float]) -> float:
+    """Return `sqrt(mean((gold - answer)^2))`, in the unit of the gold numbers."""
+    true, predicted = _arrays(gold, answers)
     return float(np.sqrt(np.mean((true - predicted) ** 2)))
 
 
-def _is_constant(values: npt.NDArray[np.float64]) -> bool:
-    return bool((values == values[0]).all())
+METRICS: Mapping[str, Callable[[Sequence[float], Sequence[float]], float]] = MappingProxyType(
+    {"spearman": spearman, "pearson": pearson, "rmse": root_mean_squared_error}
+)
+"""Metrics by name."""
+LOWER_IS_BETTER = frozenset({"rmse"})
+"""Metrics whose lower values are better."""
 
 
 def _arrays(
-    values: Sequence[float], predictions: Sequence[float]
+    gold: Sequence[float], answers: Sequence[float]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    if len(values) != len(predictions) or not len(values):
-        raise ValueError(f"{len(values)} values and {len(predictions)} predictions: give one for each row")
-    return np.asarray(values, np.float64), np.asarray(predictions, np.float64)
+    if len(gold) != len(answers) or not len(gold):
+        raise ValueError(f"{len(gold)} values and {len(answers)} predictions: give one for each row")
+    return np.asarray(gold, np.float64), np.asarray(answers, np.float64)

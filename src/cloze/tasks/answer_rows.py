@@ -1,12 +1,13 @@
 """Rows of predictions, and of wrong answers, with what identifies their examples."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from cloze.errors import InputError
 from cloze.tasks.prediction_files import check_output
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import AnyTask, Task
 
 
 def prediction_row(task: AnyTask, number: int, example: Any, prediction: Any) -> dict[str, Any]:
@@ -57,7 +58,8 @@ def check_has_wrong_answers(
     Raises:
         InputError: they are numbers, rankings or vectors.
     """
-    if not task.has_wrong_answers:
+    kind = task if isinstance(task, type) else type(task)
+    if kind.pairs is Task.pairs:
         what = f"answers of {task.name} are not right or wrong"
         raise InputError(what, where=where, remedy=remedy)
 
@@ -74,13 +76,14 @@ def wrong_answer_rows(task: AnyTask, answers: Iterable[tuple[Any, Any]]) -> list
     rows: list[dict[str, Any]] = [
         _identify(task, number, example)
         | {
-            **wrong.details,
-            "gold": wrong.gold,
-            "prediction": wrong.prediction,
-            "confidence": wrong.confidence,
+            **pair.details,
+            "gold": pair.gold if pair.gold_text is None else pair.gold_text,
+            "prediction": pair.answer if pair.text is None else pair.text,
+            "confidence": None if pair.confidence is None or math.isnan(pair.confidence) else pair.confidence,
         }
         for number, (example, prediction) in enumerate(answers, 1)
-        for wrong in task.wrong_answers(example, prediction)
+        for pair in task.pairs(example, prediction)
+        if pair.gold != pair.answer
     ]
     # a file of labels alone has no texts
     absent = [name for name in ("text", "pair") if not any(row.get(name) for row in rows)]

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import warnings
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -131,12 +132,18 @@ def warn_of_training_data(checkpoint: Path, data: PathOrUrl) -> None:
     warnings.warn(DataWarning(f"{place_of(data)}: {what}. Give data that it has not seen"), stacklevel=2)
 
 
+def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
+    """Return the number of examples of each class; empty if the task has no classes."""
+    counts = Counter(chain.from_iterable(map(task.classes_of, examples)))
+    return {name: counts[name] for name in task.class_names} if counts else {}
+
+
 def _warn_of_untrained_classes(
     task: AnyTask, train: Sequence[Any], dev: Sequence[Any], where: PathOrUrl
 ) -> None:
     """Warn of classes that the dev examples have and no training example has."""
-    trained = task.count_classes(train)
-    counts = {name: count for name, count in task.count_classes(dev).items() if count and not trained[name]}
+    trained = count_classes(task, train)
+    counts = {name: count for name, count in count_classes(task, dev).items() if count and not trained[name]}
     if counts:
         names = ", ".join(f"{name!r} ({format_count(count, 'example')})" for name, count in counts.items())
         what = f"no training example has {names} of the data to score on, which cannot be learned"
@@ -161,7 +168,7 @@ def load_data(
     )
     if config.train_examples is not None:
         train = sample_examples(train, config.train_examples, where=config.train)
-    if counts := task.count_classes(train):
+    if counts := count_classes(task, train):
         progress.note(describe_classes(counts))
         if len(dev) < MIN_DEV_EXAMPLES:
             interval = 1.96 * math.sqrt(0.25 / len(dev))
@@ -222,7 +229,6 @@ def read_examples(
     """
     train = list(task.examples(train_file))
     task = task.fit_labels(train)
-    train = task.with_class_labels(train)
     if dev_file is not None:
         dev = list(task.examples(dev_file))
         task.check_scorable(dev)
@@ -230,10 +236,10 @@ def read_examples(
         return task, train, dev
     split_groups = [task.split_group(example) for example in train]
     groups = [number if group is None else group for number, group in enumerate(split_groups)]
-    strata: dict[Hashable, Hashable] = {}
+    strata: dict[Hashable, frozenset[str]] = {}
     for group, example in zip(groups, train, strict=True):
-        strata.setdefault(group, task.stratum(example))  # of texts that occur twice the first
-    if stratify and len(set(strata.values())) > 1:
+        strata.setdefault(group, task.classes_of(example))  # of texts that occur twice the first
+    if stratify and len(set(strata.values())) > 1 and set(map(len, strata.values())) == {1}:
         is_held_out = stratified_mask(list(strata.values()), dev_fraction, seed=_SPLIT_SEED)
     else:
         is_held_out = held_out_mask(len(strata), dev_fraction, seed=_SPLIT_SEED)

@@ -19,7 +19,7 @@ from cloze.memory_file import MemoryFile
 from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, load_finetuning, to_toml
-from cloze.tasks.data import find_files
+from cloze.tasks.data import count_classes, find_files
 from cloze.tasks.hyperparameter_search import expand_grid, run_trials, scores_of_report
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.run import (
@@ -268,7 +268,7 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
         **unlabeled,
         "train_sequences": len(features),
         "longest": max(feature.num_tokens for feature in features),
-        "classes": prepared.task.count_classes(prepared.data.train),
+        "classes": count_classes(prepared.task, prepared.data.train),
         "settings": to_dict(prepared.task),
     }
 

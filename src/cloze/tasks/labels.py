@@ -52,6 +52,16 @@ def merge_labels(labels: Iterable[str]) -> dict[str, str]:
     return {label: names[_value(label)] for label in sorted(labels)}
 
 
+def plain_label(label: str) -> str:
+    """Return the one spelling of a number or truth value; other labels stay as they are.
+
+    >>> plain_label("1.50"), plain_label("10.0"), plain_label("True"), plain_label("Yes")
+    ('1.5', '10', 'true', 'Yes')
+    """
+    value = _value(label)
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+
+
 def find_class(label: str, classes: Sequence[str]) -> str | None:
     """Return the class that a label names, if there is one: the same text, number or truth value."""
     if label in classes:

@@ -5,7 +5,6 @@ Shapes: B sequences, C classes.
 
 import json
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -21,17 +20,17 @@ from cloze.data.table_files import Column
 from cloze.data.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.memory_file import source_of
-from cloze.metrics.breakdown import Breakdown, label_breakdown
-from cloze.metrics.classification import multilabel_scores
+from cloze.metrics.classification import is_constant
 from cloze.results import Result
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, warn_of_similar_classes
 from cloze.tasks.losses import sigmoid
 from cloze.tasks.registry import register_task
-from cloze.tasks.task import check_unique, unknown_label
-from cloze.tasks.task_batch import Outputs, Scores, TaskBatch, WrongAnswer
-from cloze.tasks.texts import Columns, CustomTexts, LabeledText, TextTask
+from cloze.tasks.task import unknown_label
+from cloze.tasks.task_batch import GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.text_labels import TextLabels
+from cloze.tasks.texts import Columns, CustomTexts, LabeledText
 from cloze.training.metric_sums import MetricSums
 
 _SEPARATORS = frozenset(";|,")
@@ -47,26 +46,23 @@ class LabelSetPrediction(Result):
 
 
 @register_task("multi-label")
-class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
+class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
     """A sigmoid for each label, from the pooled [CLS]."""
 
     data_format = "as classification: a cell with labels parted by a comma, a list, or a 0/1 column per label"
     source = "your own data"
     main_metric = "micro_f1"
     metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match")
-    model_settings: ClassVar[tuple[str, ...]] = ("labels",)
     ranked_field = "probabilities"
     value_answers = ("labels", "probabilities")
-    has_wrong_answers = True
     problem_type = "multi_label_classification"
+    breakdown_part = "label"
 
     label_column: str = "labels"
     label_columns: tuple[str, ...] = ()
     """A column for each label, with 1 in the rows that have it, instead of `label_column`."""
     separator: str = ","
     """Separates the labels of a cell; white space around them is removed."""
-    labels: tuple[str, ...] = ()
-    """In the order of the classes; by default those of the training data, sorted."""
     threshold: float = 0.5
     """Predict the labels with a higher probability."""
 
@@ -75,7 +71,7 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
             raise ValueError(f"threshold {self.threshold} is not between 0 and 1")
         if not self.separator:
             raise ValueError("separator is empty")
-        check_unique(self.labels)
+        super().__post_init__()
 
     @property
     def table_columns(self) -> Columns:
@@ -135,22 +131,23 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
             raise unknown_label(unknown[0], self.labels, row.where)
         return self.separator.join(labels)
 
-    def _split_labels(self, example: LabeledText) -> frozenset[str]:
+    def classes_of(self, example: LabeledText) -> frozenset[str]:
+        """Return the labels of an example."""
         labels = (label.strip() for label in (example.label or "").split(self.separator))
         return frozenset(label for label in labels if label)
 
     def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
         """Return examples with labels; those that stand for none beside the others are missing ones."""
-        return self.labeled_examples(examples, self._split_labels)
+        return self.labeled_examples(examples, self.classes_of)
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Return the task with the labels of the examples."""
         labels = self.labels or self.label_columns
-        labels = labels or tuple(sorted(frozenset().union(*map(self._split_labels, examples))))
+        labels = labels or tuple(sorted(frozenset().union(*map(self.classes_of, examples))))
         where = source_of(examples[0].where)
         if not labels:
             raise InputError("no row has a label", where=where)
-        rows = ((label, example.where) for example in examples for label in self._split_labels(example))
+        rows = ((label, example.where) for example in examples for label in self.classes_of(example))
         warn_of_similar_classes(labels, rows, where)
         self._warn_of_another_separator(labels, where)
         return replace(self, labels=labels)
@@ -164,16 +161,6 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
                 remedy = f"""If it separates labels, say --set '{self.name}.separator="{mark}"'"""
                 warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
 
-    def count_classes(self, examples: Sequence[LabeledText]) -> dict[str, int]:
-        """Return the number of examples with each label."""
-        counts = Counter(label for example in examples for label in self._split_labels(example))
-        return {label: counts[label] for label in self.labels}
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The labels."""
-        return self.labels
-
     def with_class_names(self, names: tuple[str, ...]) -> Self:
         """Return the task with a model's labels."""
         if not names:
@@ -182,7 +169,7 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
 
     def target(self, example: LabeledText) -> list[int]:
         """Return the indices of the example's labels."""
-        labels = self._split_labels(example)
+        labels = self.classes_of(example)
         if unknown := sorted(labels - set(self.labels)):
             raise unknown_label(unknown[0], self.labels, example.where)
         return [index for index, label in enumerate(self.labels) if label in labels]
@@ -192,8 +179,7 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         for example in examples:
             if example.label is None:
                 raise InputError("no labels: nothing says which are right", where=example.where)
-            if self.labels:
-                self.target(example)
+        super().check_scorable(examples)
 
     def targets(self, targets: Sequence[Target | None]) -> npt.NDArray[np.float32]:
         """Return 1 for each label of a sequence, [B, C]."""
@@ -222,40 +208,18 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         labels = (label for label, probability in probabilities.items() if probability > self.threshold)
         return LabelSetPrediction(tuple(labels), probabilities)
 
-    def score(self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]) -> Scores:
-        """Return micro F1, macro F1, and the share of examples with exactly the right labels."""
-        labels = [self._split_labels(example) for example in examples]
-        return multilabel_scores(labels, [frozenset(prediction.labels) for prediction in predictions])
-
-    def breakdown(
-        self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]
-    ) -> Breakdown:
-        """Return precision, recall and F1 of each label."""
-        labels = [self._split_labels(example) for example in examples]
-        return label_breakdown(labels, [prediction.labels for prediction in predictions], self.labels)
-
-    def wrong_answers(self, example: LabeledText, prediction: LabelSetPrediction) -> list[WrongAnswer]:
-        """Return both sets of labels if they differ; the confidence is that of the surest wrong decision."""
-        gold, predicted = self._split_labels(example), frozenset(prediction.labels)
-        if gold == predicted:
-            return []
-        known = prediction.probabilities
-        sure = [
-            known[name] if name in predicted else 1 - known[name]
-            for name in gold ^ predicted
-            if name in known
-        ]
-        gold_text, text = (f"{self.separator} ".join(sorted(labels)) for labels in (gold, predicted))
-        return [WrongAnswer(gold_text, text, max(sure, default=None))]
+    def pairs(self, example: LabeledText, prediction: LabelSetPrediction) -> Iterator[GoldAnswer]:
+        """Yield both sets of labels; the confidence is that of the surest wrong decision."""
+        gold, answer, known = self.classes_of(example), frozenset(prediction.labels), prediction.probabilities
+        sure = [known[name] if name in answer else 1 - known[name] for name in gold ^ answer if name in known]
+        gold_text, text = (f"{self.separator} ".join(sorted(labels)) for labels in (gold, answer))
+        yield GoldAnswer(gold, answer, max(sure, default=None), gold_text, text)
 
     def collapse(
         self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]
     ) -> str | None:
-        """Detect a constant prediction, unless all examples have these labels."""
-        predicted = {frozenset(prediction.labels) for prediction in predictions}
-        is_constant = len(predictions) > 1 and len(predicted) == 1
-        is_right = predicted == set(map(self._split_labels, examples))
-        return "one set of labels only" if is_constant and not is_right else None
+        """Detect a constant prediction."""
+        return "one set of labels only" if is_constant(*self.compare(examples, predictions)) else None
 
     def to_json(self, example: LabeledText, prediction: LabelSetPrediction) -> dict[str, Any]:
         """Return the labels, and the probabilities of all."""

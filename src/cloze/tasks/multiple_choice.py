@@ -18,7 +18,7 @@ from cloze.data.bad_rows import MissingLabelError
 from cloze.data.table_files import Column
 from cloze.data.tables import Row, parse_rows
 from cloze.errors import InputError
-from cloze.metrics.classification import accuracy, majority_accuracy
+from cloze.metrics.classification import is_majority_better
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMultipleChoice
 from cloze.remote_files import PathOrUrl
@@ -28,7 +28,7 @@ from cloze.tasks.features import TextFeature, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.losses import cross_entropy, softmax
 from cloze.tasks.task import Task
-from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch, WrongAnswer
+from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.texts import Columns, LabeledRows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
@@ -68,7 +68,6 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
     main_metric = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     value_answers = ("choice", "probability", "probabilities")
-    has_wrong_answers = True
 
     long_texts: LongTexts = "truncate"
     """Truncate long texts, or read the prompt in windows and average their scores."""
@@ -180,19 +179,11 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
         best = int(np.argmax(probabilities_C))
         return ChoicePrediction(best, probabilities_C[best], probabilities_C)
 
-    def score(self, examples: Sequence[ChoiceQuestion], predictions: Sequence[ChoicePrediction]) -> Scores:
-        """Return the accuracy, and that of the index that is right most often."""
-        labels = [example.label for example in examples if example.label is not None]
-        predicted = [prediction.choice for prediction in predictions]
-        return {"accuracy": accuracy(labels, predicted), "majority_accuracy": majority_accuracy(labels)}
-
-    def wrong_answers(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> list[WrongAnswer]:
-        """Return the texts of both choices if they differ."""
-        if example.label is None or example.label == prediction.choice:
-            return []
-        is_known = not math.isnan(prediction.probability)
-        gold, predicted = example.choices[example.label], example.choices[prediction.choice]
-        return [WrongAnswer(gold, predicted, prediction.probability if is_known else None)]
+    def pairs(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> Iterator[GoldAnswer]:
+        """Yield the indices and texts of both choices."""
+        assert example.label is not None
+        gold, choice = example.label, prediction.choice
+        yield GoldAnswer(gold, choice, prediction.probability, example.choices[gold], example.choices[choice])
 
     def input_values(self, example: ChoiceQuestion) -> dict[str, Any]:
         """Return the row and the prompt."""
@@ -209,9 +200,8 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
         self, examples: Sequence[ChoiceQuestion], predictions: Sequence[ChoicePrediction]
     ) -> str | None:
         """Detect a score no better than that of a constant index, unless that index is always right."""
-        scores = self.score(examples, predictions)
-        is_no_better = scores["accuracy"] <= scores["majority_accuracy"] < 1
-        return "no better than the majority" if is_no_better else None
+        is_collapsed = is_majority_better(*self.compare(examples, predictions), ["accuracy"])
+        return "no better than the majority" if is_collapsed else None
 
     def to_json(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> dict[str, Any]:
         """Return the choice's index and text, its probability, and the probabilities of all choices."""

@@ -4,7 +4,7 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tok
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
@@ -22,7 +22,7 @@ from cloze.tasks.features import max_context_windows, sliding_windows
 from cloze.tasks.paragraphs import Context, Excerpt, Paragraph
 from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
 from cloze.tasks.task import Task
-from cloze.tasks.task_batch import Array, Outputs, TaskBatch, WrongAnswer
+from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -103,7 +103,6 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
 
     main_metric = "f1"
     ranked_field = "candidates"
-    has_wrong_answers = True
     allows_no_answer: ClassVar[bool]
     """Whether a paragraph may have no answer."""
     defaults: ClassVar[tuple[str, ...]] = ("max_seq_length=384",)
@@ -222,14 +221,15 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         )
         return SpanPrediction.choose(candidates[0], candidates)
 
-    def wrong_answers(self, example: SpanQuestion, prediction: SpanPrediction) -> list[WrongAnswer]:
-        """Return the accepted answers and the predicted one if it is not among them; "" is "no answer"."""
-        accepted = list(dict.fromkeys(answer.text for answer in example.answers)) or [""]
-        if exact_score(accepted, prediction.text):
-            return []
-        confidence = None if math.isnan(prediction.probability) else prediction.probability
+    def pairs(self, example: SpanQuestion, prediction: SpanPrediction) -> Iterator[GoldAnswer]:
+        """Yield the accepted answers beside the predicted one, which is gold if it equals one; "" is "no answer"."""
+        accepted, text = (
+            list(dict.fromkeys(answer.text for answer in example.answers)) or [""],
+            prediction.text,
+        )
+        gold = text if exact_score(accepted, text) else accepted[0]
         context = {"context": example.paragraph.text}
-        return [WrongAnswer(" | ".join(accepted), prediction.text, confidence, context)]
+        yield GoldAnswer(gold, text, prediction.probability, " | ".join(accepted), details=context)
 
     def input_values(self, example: SpanQuestion) -> dict[str, Any]:
         """Return the id and the question."""

@@ -4,10 +4,10 @@ Shapes: T tokens in the packed batch, W words to tag, C classes.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from cloze.config import check_positive
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.metrics.breakdown import Breakdown, class_breakdown, counted_scores
+from cloze.metrics.breakdown import Breakdown, class_breakdown, class_scores
 from cloze.metrics.conll import Entity, entities, entity_scores
 from cloze.models.config_file import CONFIG_FILE
 from cloze.models.encoder import Encoder
@@ -39,7 +39,7 @@ from cloze.tasks.tag_schemes import Scheme, convert_tags, is_tag, join_tag, mark
 from cloze.tasks.tagged_files import TaggedFiles
 from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
 from cloze.tasks.task import Task, check_unique, unknown_label
-from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch, WrongAnswer
+from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, Scores, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -57,7 +57,6 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
     metrics: ClassVar[tuple[str, ...]] = ("f1", "precision", "recall", "tag_accuracy")
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
     value_answers = ("sentences", "entities")
-    has_wrong_answers = True
     data_format: ClassVar[str] = (
         "words and tags in columns, CoNLL-U, tables, JSON or Parquet; or texts with spans in JSON"
     )
@@ -247,11 +246,11 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         scores = entity_scores(*self._comparable_tags(examples, predictions)[:2])
         total = scores.all_types
         return {
-            "f1": total.f1,
-            "precision": total.precision,
-            "recall": total.recall,
+            "f1": 100 * total.f1,
+            "precision": 100 * total.precision,
+            "recall": 100 * total.recall,
             "tag_accuracy": scores.accuracy,
-            **{f"f1_{name}": counts.f1 for name, counts in scores.by_type.items() if counts.gold},
+            **{f"f1_{name}": 100 * counts.f1 for name, counts in scores.by_type.items() if counts.gold},
         }
 
     def breakdown(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> Breakdown:
@@ -266,7 +265,7 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         ]
         by_word = class_breakdown(types[0], types[1])
         parts = {
-            name: counted_scores(counts.gold, counts.predicted, counts.correct, scale=100)
+            name: class_scores(counts, scale=100)
             for name, counts in entity_scores(gold, predicted).by_type.items()
         }
         return Breakdown("tag" if is_plain else "entity_type", parts, by_word.confusion)
@@ -289,23 +288,14 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
             gold = [convert_tags(tags, self.scheme) for tags in gold]
         return gold, predicted, False
 
-    def wrong_answers(self, example: TaggedText, prediction: TagPrediction) -> list[WrongAnswer]:
-        """Return the words with a wrong tag."""
-        wrong = []
+    def pairs(self, example: TaggedText, prediction: TagPrediction) -> Iterator[GoldAnswer]:
+        """Yield both tags of each word."""
         for number, (sentence, tags) in enumerate(zip(example.sentences, prediction.tags, strict=True)):
-            gold, predicted, _ = self._comparable_tags([TaggedText((sentence,))], [TagPrediction((tags,))])
+            gold, answers, _ = self._comparable_tags([TaggedText((sentence,))], [TagPrediction((tags,))])
             known = prediction.probabilities[number] if prediction.probabilities else ()
-            wrong += [
-                WrongAnswer(
-                    (sentence.tags or ())[i],
-                    tags[i],
-                    known[i] if known else None,
-                    {"word": sentence.words[i]},
-                )
-                for i in range(len(tags))
-                if gold[0][i] != predicted[0][i]
-            ]
-        return wrong
+            columns = (sentence.words, gold[0], answers[0], known or repeat(None), sentence.tags or (), tags)
+            for word, true, answer, probability, gold_tag, tag in zip(*columns, strict=False):
+                yield GoldAnswer(true, answer, probability, gold_tag, tag, {"word": word})
 
     def input_values(self, example: TaggedText) -> dict[str, Any]:
         """Return the text."""

@@ -16,6 +16,7 @@ from cloze.data.bad_rows import MissingLabelError
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
+from cloze.metrics.classification import METRICS
 from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import Encoder
@@ -23,7 +24,7 @@ from cloze.remote_files import PathOrUrl
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, match_rows
-from cloze.tasks.task_batch import Array, FeatureT, Outputs, Scores, TaskBatch, WrongAnswer
+from cloze.tasks.task_batch import Array, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -33,7 +34,7 @@ _TASK_OF_PROBLEM_TYPE = {
     "regression": "regression",
 }
 
-_HEAD_INDEPENDENT = ("labels", "class_weights", "balanced")
+_HEAD_INDEPENDENT = ("labels", "class_weights")
 """Settings of a model that its head does not depend on: labels may have another order, weights are in the loss."""
 
 ExampleT = TypeVar("ExampleT")
@@ -87,8 +88,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Keys of a prediction in a table that `from_json` reads as text."""
     value_answers: ClassVar[tuple[str, ...]] = ()
     """Keys of a prediction in a table that `from_json` reads as numbers, lists and objects, which are JSON there."""
-    has_wrong_answers: ClassVar[bool] = False
-    """Whether an answer is right or wrong, so that `wrong_answers` lists the wrong ones."""
     is_headless: ClassVar[bool] = False
     """Whether the head has no weights, so that any encoder answers the task."""
     trains_encoder: ClassVar[bool] = True
@@ -139,13 +138,9 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         return examples
 
-    def with_class_labels(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
-        """Return the training examples with labels as `fit_labels` named them."""
-        return list(examples)
-
-    def count_classes(self, examples: Sequence[ExampleT]) -> dict[str, int]:
-        """Return the number of examples of each class; empty if the task has no classes."""
-        return {}
+    def classes_of(self, example: ExampleT) -> frozenset[str]:
+        """Return the classes or labels of an example; empty if the task has none."""
+        return frozenset()
 
     def notes(self, examples: Sequence[ExampleT], tokenizer: Tokenizer) -> list[str]:
         """Return remarks on the training examples and the tokenizer that are printed before training."""
@@ -165,10 +160,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
 
         None: the example is a group of its own.
         """
-        return None
-
-    def stratum(self, example: ExampleT) -> Hashable:
-        """Return the class of an example; held-out dev data have the same share of each as the training data."""
         return None
 
     @property
@@ -298,17 +289,30 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     def decode(self, example: ExampleT, features: Sequence[FeatureT], outputs: Outputs) -> PredictionT:
         """Return the prediction for an example from the outputs of all its features."""
 
-    @abstractmethod
+    def pairs(self, example: ExampleT, prediction: PredictionT) -> Iterator[GoldAnswer]:
+        """Yield what is right for a labeled example, or for each part of it, beside what is predicted.
+
+        Only tasks whose answers are right or wrong define it: not those of numbers, rankings and vectors.
+        """
+        raise NotImplementedError(f"answers of {self.name} are not right or wrong")
+
+    def compare(
+        self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the gold and the predicted answers of all `pairs`."""
+        answers = zip(examples, predictions, strict=True)
+        pairs = [pair for example, prediction in answers for pair in self.pairs(example, prediction)]
+        return [pair.gold for pair in pairs], [pair.answer for pair in pairs]
+
     def score(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Scores:
-        """Return the metrics of predictions for at least one example, `main_metric` among them."""
+        """Return the metrics of predictions for at least one example, beside an accuracy that of the majority."""
+        gold, answers = self.compare(examples, predictions)
+        majority = ("majority_accuracy",) if "accuracy" in self.metrics else ()
+        return {name: METRICS[name](gold, answers) for name in (*self.metrics, *majority)}
 
     def breakdown(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Breakdown | None:
         """Return the scores by class, tag or kind of example; None if there is nothing to tell apart."""
         return None
-
-    def wrong_answers(self, example: ExampleT, prediction: PredictionT) -> list[WrongAnswer]:
-        """Return what is wrong in a prediction for a labeled example; only if `has_wrong_answers`."""
-        raise NotImplementedError(f"answers of {self.name} are not right or wrong")
 
     def with_tuned_threshold(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Self:
         """Return the task with settings, such as a threshold, tuned on predictions for dev data."""

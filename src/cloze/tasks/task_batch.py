@@ -1,6 +1,6 @@
-"""The parts that a task passes on: features, packed batches with targets, outputs and wrong answers."""
+"""The parts that a task passes on: features, packed batches with targets, outputs and gold answers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -58,12 +58,17 @@ class TaskBatch(PackedBatch):
 
 
 @dataclass(frozen=True, slots=True)
-class WrongAnswer:
-    """A wrong answer as text, with what was right."""
+class GoldAnswer:
+    """A gold answer beside the predicted one; the answer is right if they are equal."""
 
-    gold: str
-    prediction: str
+    gold: Hashable
+    """A class, a frozenset of labels, the index of a choice, a tag, or a text."""
+    answer: Hashable
     confidence: float | None
-    """Probability of the prediction; None if a file of predictions does not say."""
+    """Probability of the answer; None or NaN if a file of predictions does not say."""
+    gold_text: str | None = None
+    """The gold answer as a table has it; None: as it is."""
+    text: str | None = None
+    """The predicted answer as a table has it."""
     details: Mapping[str, str] = field(default_factory=dict)
-    """More columns, such as the word with the wrong tag."""
+    """More columns, such as the word with the tag."""

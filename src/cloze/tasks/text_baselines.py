@@ -31,7 +31,7 @@ _MAX_ITERATIONS = 1000
 
 def most_frequent_label(task: SequenceClassification, train: Texts, dev: Texts) -> list[ClassPrediction]:
     """Predict the most frequent label, the first of equals."""
-    counts = Counter(example.label for example in train)
+    counts = Counter(map(task.gold, train))
     shares = {label: counts[label] / len(train) for label in task.labels}
     label = max(task.labels, key=lambda label: shares[label])
     return [ClassPrediction(label, shares[label], shares)] * len(dev)
@@ -40,7 +40,7 @@ def most_frequent_label(task: SequenceClassification, train: Texts, dev: Texts) 
 def logistic_regression(task: SequenceClassification, train: Texts, dev: Texts) -> list[ClassPrediction]:
     """Predict labels with a logistic regression."""
     train_features, dev_features = tfidf_features(train, dev)
-    labels = [task.labels[task.target(example)] for example in train]
+    labels = list(map(task.gold, train))
     predictions = []
     for by_label in _predict_probabilities(train_features, labels, dev_features):
         probabilities = {label: by_label.get(label, 0.0) for label in task.labels}
