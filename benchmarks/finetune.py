@@ -21,6 +21,7 @@ from cloze.choices import Precision
 from cloze.cli.options import Flag, Settings, TaskName
 from cloze.config import read_dict, to_dict
 from cloze.errors import InputError
+from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.optional_dependencies import require
@@ -79,7 +80,7 @@ class Finetune(TimedBenchmark):
         settings = {"model": str(self.model), "train": str(self.data), "precision": self.dtype}
         settings |= {"device": self.device} | read_dict(overrides=self.settings)
         task, config = resolve_finetuning(self.task, self.config, settings)
-        require((*task.libraries, "scipy"), extra="tasks", where=task.name)
+        require(["scipy"], extra="tasks", where=task.name)
         _check_settings(config)
         optimizer = replace(config.optimizer, bias_correction=True, epsilon=1e-8)
         config = replace(config, optimizer=optimizer)
@@ -217,7 +218,7 @@ def _fine_tune_transformers(
     padded = build_padded_model(_new_model(prepared, config), prepared.task)
     scores, seconds = train_with_trainer(padded, prepared, config, directory=run, tuned=tuned)
     metric = config.selection_metric(prepared.task)
-    best = min if metric in prepared.task.lower_is_better else max
+    best = min if metric in LOWER_IS_BETTER else max
     return best(scores, key=lambda epoch: epoch[metric]), fmean(seconds)
 
 

@@ -50,7 +50,6 @@ class Cranfield(PassageRanking):
 
     data_format = f"TREC judgments, with {_DOCUMENTS} and {_QUERIES} beside them"
     source = "Cleverdon 1967"
-    libraries = ("bm25s",)
     defaults = ("max_seq_length=256",)
     train_files = ("train.trec.txt",)
     dev_files = ("dev.trec.txt",)

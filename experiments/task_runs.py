@@ -57,7 +57,7 @@ class StudyTask:
         name = settings.pop("task", None)
         task = find_task(str(name), where=where)
         data = settings.pop("data", name)
-        metric = settings.pop("metric", task.main_metric)
+        metric = settings.pop("metric", task.metrics[0])
         scale = settings.pop("scale", 100)
         if not isinstance(data, str) or not isinstance(metric, str) or not isinstance(scale, int | float):
             raise InputError("data and metric must be names, and scale a number", where=where)

@@ -263,7 +263,7 @@ def tasks(_: str) -> str:
     from cloze.tasks.registry import tasks as registered
 
     rows = [
-        f"| `{name}` | {task.main_metric} | {task.data_format} | {task.source} |"
+        f"| `{name}` | {task.metrics[0]} | {task.data_format} | {task.source} |"
         for name, task in sorted(registered().items())
     ]
     return "| task | main score | data | source |\n|---|---|---|---|\n" + "\n".join(rows)

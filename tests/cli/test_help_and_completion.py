@@ -50,7 +50,7 @@ def test_suggested_settings_are_accepted(cloze: Cloze) -> None:
 @pytest.mark.parametrize("name", sorted(tasks()))
 def test_a_task_is_described_with_its_settings(cloze: Cloze, name: str) -> None:
     description = cloze(f"tasks {name} --json").json
-    assert description["metrics"][0] == tasks()[name].main_metric
+    assert description["metrics"][0] == tasks()[name].metrics[0]
     text = cloze(f"tasks {name}").out
     assert text.startswith(f"{name}: ")
     assert all(f"  {setting}\n" in text for setting in description["settings"])

@@ -50,7 +50,7 @@ def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name,
     for baseline in baselines_of(task, examples).values():
         predictions = baseline(task, examples, examples)
         result = task.score(examples, predictions)
-        assert task.main_metric in result
+        assert task.metrics[0] in result
         written = [
             json.loads(json.dumps(task.to_json(example, prediction)))
             for example, prediction in zip(examples, predictions, strict=True)

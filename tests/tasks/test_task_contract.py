@@ -69,12 +69,12 @@ def model(task_and_examples: tuple[AnyTask, list], build_encoder: Callable[[], B
 
 def test_description_and_run_settings(task_and_path):
     task, _ = task_and_path
-    for text in (task.data_format, task.source, task.main_metric):
+    for text in (task.data_format, task.source, task.metrics[0]):
         assert text
         assert "\n" not in text
         assert not text.endswith(".")
-    assert task.file_names("train")
-    assert task.file_names("dev")
+    assert task.train_files
+    assert task.dev_files
     _, config = finetuning_of(task.name, ["model=m", "train=t"])
     assert isinstance(config, FinetuneConfig)
 
@@ -126,7 +126,7 @@ def test_steps_lower_the_loss_until_the_examples_are_learned(task_and_examples, 
         optimizer.step()
     assert losses[5] < 0.9 * losses[0]
     predictions = predict(task, model, examples, features, max_tokens=1000)
-    assert task.score(examples, predictions)[task.main_metric] > 0.99 * CASES[task.name].perfect
+    assert task.score(examples, predictions)[task.metrics[0]] > 0.99 * CASES[task.name].perfect
     assert task.collapse(examples, predictions) is None
 
 
@@ -139,9 +139,7 @@ def test_gold_outputs_are_decoded_and_scored_as_perfect(task_and_examples, token
     ]
     for answers in (predictions, [task.from_json(values) for values in printed]):
         scores = task.score(examples, answers)
-        assert task.main_metric in task.metrics
         assert set(task.metrics) <= set(scores)
-        assert set(task.lower_is_better) <= set(task.metrics)
         for name, value in scores.items():
             if (perfect := NOT_PERFECT_AT_ONE.get(name, pytest.approx(CASES[task.name].perfect))) is not None:
                 assert value == perfect, name
@@ -194,7 +192,7 @@ def test_long_texts_are_truncated_or_read_in_windows(task_and_examples, model, t
     )
     predictions = predict(task, model, examples, short, max_tokens=64)
     assert len(predictions) == 4
-    assert np.isfinite(task.score(examples, predictions)[task.main_metric])
+    assert np.isfinite(task.score(examples, predictions)[task.metrics[0]])
 
 
 def test_every_registered_task_has_a_case_and_belongs_to_a_family():

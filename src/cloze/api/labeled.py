@@ -233,7 +233,6 @@ def score(
     Raises:
         InputError: a row is wrong, or there are not as many predictions as examples, or the file exists.
     """
-    from cloze.optional_dependencies import require
     from cloze.remote_files import to_path_or_url
     from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
     from cloze.tasks.config import with_settings
@@ -249,7 +248,6 @@ def score(
         skip_bad_rows=skip_bad_rows,
         format=format,
     )
-    require(configured.libraries, extra="tasks", where=configured.name)
     check_answer_files(None, errors, overwrite=overwrite, source=gold)
     if errors is not None:
         check_has_wrong_answers(configured)

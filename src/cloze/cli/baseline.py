@@ -17,7 +17,7 @@ def show(result: BaselineResult) -> tuple[dict[str, Any], str]:
     table = {
         "data": result.data,
         "examples": result.num_examples,
-        "main_metric": result.task.main_metric,
+        "main_metric": result.task.metrics[0],
         "baselines": [asdict(row) for row in result],
     }
     return table, f"{_format_table(result)}\n  on {result.num_examples:,} examples: {result.data}"

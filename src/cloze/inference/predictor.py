@@ -17,7 +17,6 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
 from cloze.models.encoder import find_encoder
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
-from cloze.optional_dependencies import require
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.tasks.batches import inference_batch_tokens
@@ -222,9 +221,8 @@ class Predictor(LoadedModel):
         """Score the predictions for at least one labeled example; all are checked before the first prediction.
 
         Raises:
-            InputError: an example is invalid, or a package that computes the scores is missing.
+            InputError: an example is invalid.
         """
-        require(self.task.libraries, extra="tasks", where=self.task.name)
         labeled = list(self._iterate(examples))
         self.task.check_scorable(labeled)
         answers = list(self.stream(labeled, total=len(labeled), progress=progress))

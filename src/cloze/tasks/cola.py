@@ -19,9 +19,7 @@ class CoLA(GlueClassification):
     data_format = "GLUE's TSV: source, label, the linguists' mark, sentence"
     source = "Warstadt et al. 2018; GLUE"
     columns = Columns("sentence")
-    main_metric = "matthews"
     metrics = ("matthews", "accuracy")
-    libraries = ("sklearn",)
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table, with or without a header."""

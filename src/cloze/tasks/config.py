@@ -158,7 +158,7 @@ class FinetuneConfig(RunSettings):
             InputError: the task has no such score.
         """
         if self.best_metric is None:
-            return task.main_metric
+            return task.metrics[0]
         if self.best_metric not in task.metrics:
             what = f"{task.name} has no score {self.best_metric!r} to choose by"
             raise InputError(what, where="best_metric", remedy=f"It has {', '.join(task.metrics)}")

@@ -67,13 +67,17 @@ def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
         return to_path_or_url(path)
     file = _find_in(task, path, split)
     if file is None:
-        what = f"no {' nor '.join(task.file_names(split))} in this directory"
+        what = f"no {' nor '.join(_names(task, split))} in this directory"
         raise InputError(what, where=path, remedy="Name the file itself")
     return file
 
 
+def _names(task: AnyTask, split: Split) -> tuple[str, ...]:
+    return task.train_files if split == "train" else task.dev_files
+
+
 def _find_in(task: AnyTask, folder: PathOrUrl, split: Split) -> PathOrUrl | None:
-    files = (join_path(folder, name) for name in task.file_names(split))
+    files = (join_path(folder, name) for name in _names(task, split))
     return next((file for file in files if is_file(file)), None)
 
 

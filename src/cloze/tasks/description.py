@@ -55,7 +55,7 @@ def describe_task(task: type[AnyTask]) -> TaskDescription:
         data=task.data_format,
         train=task.train_files,
         dev=task.dev_files,
-        metrics=tuple(dict.fromkeys([task.main_metric, *task.metrics])),
+        metrics=task.metrics,
         source=task.source,
         settings={
             f"{task.name}.{field.name}": TaskSetting(

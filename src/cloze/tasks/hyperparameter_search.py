@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cloze import artifacts
 from cloze.file_io import read_json, with_nulls
+from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.model_paths import follow_pointer
 from cloze.parallel_map import WorkerPlacement, map_unordered
 from cloze.progress import SILENT, Progress
@@ -117,7 +118,7 @@ def run_trials(
     with shown as bar:
         for trial in chain(finished, made):
             results[trial.path.name] = context.run_on_rank_zero(partial(_result, trial.path))
-            best = _best(prepared.task, trials, results, metric)
+            best = _best(trials, results, metric)
             if len({trial.setting for trial in trials}) > 1:
                 context.run_on_rank_zero(partial(_keep_best_trial, trials, results, best["trial"]))
             if bar is not None:
@@ -168,7 +169,7 @@ def _summarize(
     task: AnyTask, metric: str, trials: Sequence[_Trial], results: Results, run: Path
 ) -> dict[str, Any]:
     """Write `trials.json`, `scores.json` and the pointers of the whole directory; return the summary."""
-    best = _best(task, trials, results, metric)
+    best = _best(trials, results, metric)
     settings = []
     for name, group in groupby(trials, key=attrgetter("setting")):
         of_setting = list(group)
@@ -189,7 +190,7 @@ def _summarize(
                 "results": scored,
             }
         )
-    settings.sort(key=lambda setting: _rank(task, metric, setting["mean"]), reverse=True)
+    settings.sort(key=lambda setting: _rank(metric, setting["mean"]), reverse=True)
     first = {key: best[key] for key in ("data", "examples")}
     summary = {"task": task.name, **first, "metric": metric, "best": best, "settings": settings}
     scores = {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)}
@@ -202,16 +203,16 @@ def _summarize(
     return summary
 
 
-def _best(task: AnyTask, trials: Sequence[_Trial], results: Results, metric: str) -> dict[str, Any]:
+def _best(trials: Sequence[_Trial], results: Results, metric: str) -> dict[str, Any]:
     """Return the result with the best score; among equals the first trial."""
     finished = [results[trial.path.name] for trial in trials if trial.path.name in results]
-    return max(finished, key=partial(_rank, task, metric))
+    return max(finished, key=partial(_rank, metric))
 
 
-def _rank(task: AnyTask, metric: str, scores: Mapping[str, Any]) -> float:
+def _rank(metric: str, scores: Mapping[str, Any]) -> float:
     """Return a number that is larger for better scores, and least for undefined ones."""
     value = float(scores[metric])
-    return -math.inf if math.isnan(value) else -value if metric in task.lower_is_better else value
+    return -math.inf if math.isnan(value) else -value if metric in LOWER_IS_BETTER else value
 
 
 def _keep_best_trial(trials: Sequence[_Trial], results: Results, best: str) -> None:

@@ -25,7 +25,5 @@ class AX(MNLI):
     columns = Columns(
         ("sentence1", "Premise", "premise"), ("sentence2", "Hypothesis", "hypothesis"), ("Label", "label")
     )
-    main_metric = "matthews"
     metrics = ("matthews", "accuracy")
-    libraries = ("sklearn",)
     trained_as = "mnli"

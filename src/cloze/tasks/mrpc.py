@@ -11,6 +11,4 @@ class MRPC(GlueClassification):
 
     source = "Dolan and Brockett 2005; GLUE"
     columns = Columns(("#1 String", "sentence1"), ("#2 String", "sentence2"), ("Quality", "label"))
-    main_metric = "f1"
     metrics = ("f1", "accuracy")
-    libraries = ("sklearn",)

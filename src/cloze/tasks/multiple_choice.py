@@ -65,7 +65,6 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
     Source: Devlin et al. 2019, 4.4.
     """
 
-    main_metric = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     value_answers = ("choice", "probability", "probabilities")
 

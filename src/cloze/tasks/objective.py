@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
+from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
 from cloze.tasks.batches import Indices, batch_by_length, shuffled_indices
 from cloze.tasks.config import FinetuneConfig, save_finetuned
@@ -162,7 +163,7 @@ class FinetuningObjective(Objective):
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """Return the score of `best_metric`, then the negative loss."""
         metric = self.config.selection_metric(self.task)
-        sign = -1 if metric in self.task.lower_is_better else 1
+        sign = -1 if metric in LOWER_IS_BETTER else 1
         return sign * metrics[metric], -metrics["loss"]
 
     def shown_metrics(self, metrics: Mapping[str, float]) -> Mapping[str, float]:

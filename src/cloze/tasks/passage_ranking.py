@@ -40,8 +40,7 @@ class PassageRanking(TextTask[float]):
     Differs: one output with binary cross entropy instead of two with cross entropy.
     """
 
-    main_metric = f"ndcg@{CUTOFF}"
-    metrics: ClassVar[tuple[str, ...]] = (f"mrr@{CUTOFF}", f"ndcg@{CUTOFF}", "map", f"recall@{RECALL_CUTOFF}")
+    metrics: ClassVar[tuple[str, ...]] = (f"ndcg@{CUTOFF}", f"mrr@{CUTOFF}", "map", f"recall@{RECALL_CUTOFF}")
     problem_type = "multi_label_classification"  # transformers' name for a sigmoid
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
 

@@ -15,9 +15,7 @@ class QQP(GlueClassification):
     data_format = "GLUE's TSV, without the few rows that a line end broke; also JSON lines or Parquet"
     source = "Quora Question Pairs; GLUE"
     columns = Columns("question1", "question2", ("is_duplicate", "label"))
-    main_metric = "f1"
     metrics = ("f1", "accuracy")
-    libraries = ("sklearn",)
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table, without broken ones."""

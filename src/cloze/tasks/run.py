@@ -20,7 +20,6 @@ from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, check_layers, find_encoder, keep_layers, with_dropout
 from cloze.models.quantization import refuse_int8
 from cloze.models.torch_internals import cpu_instructions
-from cloze.optional_dependencies import require
 from cloze.progress import Progress
 from cloze.run_files import write_run_json
 from cloze.tasks.config import FinetuneConfig, load_task, to_toml
@@ -87,7 +86,6 @@ def check_trainable(task: AnyTask) -> None:
     if task.trained_as is not None:
         remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"
         raise InputError("has no data to learn from", where=task.name, remedy=remedy)
-    require(task.libraries, extra="tasks", where=task.name)
 
 
 def prepare_data(

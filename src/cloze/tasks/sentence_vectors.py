@@ -150,7 +150,6 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
     Source: Reimers and Gurevych 2019, 3 (the regression objective).
     """
 
-    metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson")
     prediction_key = "cosine"
     value_answers = ("cosine",)
     min_spread = MIN_COSINE_SPREAD

@@ -49,7 +49,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
     Source: Devlin et al. 2019, 4.1; google-research/bert run_classifier.py @eedf571.
     """
 
-    main_metric = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     ranked_field = "probabilities"
     text_answers = ("label",)
@@ -187,7 +186,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         gold, answers = self.compare(examples, predictions)
         if is_constant(gold, answers):
             return "one class only"
-        is_collapsed = is_majority_better(gold, answers, (self.main_metric, "accuracy"))
+        is_collapsed = is_majority_better(gold, answers, (self.metrics[0], "accuracy"))
         return "no better than the majority" if is_collapsed else None
 
     def to_json(self, example: LabeledText, prediction: ClassPrediction) -> dict[str, Any]:

@@ -53,7 +53,6 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
     context. A word that the tokenizer removes becomes [UNK]. Use a cased model, as the paper does.
     """
 
-    main_metric = "f1"
     metrics: ClassVar[tuple[str, ...]] = ("f1", "precision", "recall", "tag_accuracy")
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
     value_answers = ("sentences", "entities")

@@ -62,16 +62,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """The files it reads, in a few words."""
     source: ClassVar[str]
     """References for the data and the metrics."""
-    main_metric: ClassVar[str]
-    """Metric that selects the best epoch and the best run."""
     metrics: ClassVar[tuple[str, ...]]
-    """Metrics that may be selected by, the main one among them."""
-    lower_is_better: ClassVar[tuple[str, ...]] = ()
-    """Metrics whose lower values are better."""
+    """Metrics that may select the best epoch and the best run; the first does by default."""
     problem_type: ClassVar[str | None] = None
     """`problem_type` of config.json."""
-    libraries: ClassVar[tuple[str, ...]] = ()
-    """Optional packages that `score` imports."""
     defaults: ClassVar[tuple[str, ...]] = ()
     """Run settings that differ from GLUE's, as in "max_seq_length=384"."""
     train_files: ClassVar[tuple[str, ...]] = ("train.tsv",)
@@ -96,11 +90,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Whether the loss compares the examples of a step, which then are one batch."""
     teacher_dtype: ClassVar[npt.DTypeLike] = np.float16
     """Number format in which a teacher's outputs are kept."""
-
-    @classmethod
-    def file_names(cls, split: Split) -> tuple[str, ...]:
-        """Return the names of a split's file in a directory of data."""
-        return cls.train_files if split == "train" else cls.dev_files
 
     @abstractmethod
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ExampleT]:

@@ -72,7 +72,6 @@ class TextPairs(VectorTask[PairVectors]):
     Source: Henderson et al. 2017, 4.4 (in-batch negatives); cosine and scale as in sentence-transformers.
     """
 
-    main_metric = "mrr"
     value_answers = ("vectors",)
     metrics: ClassVar[tuple[str, ...]] = ("mrr", "accuracy@1")
     data_format = (

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.memory_file import source_of
-from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
+from cloze.metrics.regression import METRICS
 from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.tasks.features import TextFeature
@@ -33,9 +33,8 @@ _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 class ScoreScale:
     """Mixin for tasks that predict numbers, learned on a scale from 0 to 1."""
 
-    main_metric = "spearman"
-    libraries: ClassVar[tuple[str, ...]] = ("scipy",)
     value_answers: ClassVar[tuple[str, ...]] = ("score",)
+    metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson")
     prediction_key: ClassVar[str] = "score"
     """Key of a prediction in JSON."""
 
@@ -128,9 +127,9 @@ class ScoreScale:
         return 0.01 * (maximum - minimum)
 
     def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
-        """Return both correlations of predictions and scores."""
+        """Return the correlations, as GLUE does for STS-B, and the error in the unit of the scores."""
         scores = [parse_score(example) for example in examples]
-        return {"spearman": spearman(scores, predictions), "pearson": pearson(scores, predictions)}
+        return {name: METRICS[name](scores, predictions) for name in self.metrics}
 
     def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> str | None:
         """Detect nearly constant predictions, unless all scores are equal."""
@@ -158,7 +157,6 @@ class TextRegression(ScoreScale, TextTask[float]):
     """
 
     metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson", "rmse")
-    lower_is_better: ClassVar[tuple[str, ...]] = ("rmse",)
     model_settings: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "activation")
     problem_type = "regression"
     teacher_dtype = np.float32
@@ -243,8 +241,3 @@ class TextRegression(ScoreScale, TextTask[float]):
         return minimum + (maximum - minimum) * float(
             sigmoid(logit) if self.activation == "sigmoid" else logit
         )
-
-    def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
-        """Return both correlations, as GLUE does for STS-B, and the error in the unit of the scores."""
-        rmse = root_mean_squared_error([parse_score(example) for example in examples], predictions)
-        return {**super().score(examples, predictions), "rmse": rmse}
