@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow
 import pytest
 from filelock import FileLock
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from cloze.tasks.task import AnyTask
 
 NOVEL = Path(__file__).resolve().parents[1] / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
+
+
+def compress_zstd(text: bytes) -> bytes:
+    """Return a .zst file with a text."""
+    return bytes(pyarrow.compress(text, "zstd", asbytes=True))
 
 
 def novel_paragraphs(count: int) -> list[str]:

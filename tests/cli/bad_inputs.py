@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import zstandard
 from safetensors.torch import load_file, save_file
 from samples import NANO, NANO_TASK, Samples
 
 from cloze.run_files import CHECKSUMS
-from helpers import flip_bit
+from helpers import compress_zstd, flip_bit
 
 LINE = b"It was a dark and stormy night. The rain fell in torrents.\n"
 GOOD_TEXT = LINE * 50
@@ -287,7 +286,7 @@ CASES = {
     "a truncated .gz": bad_text("text.gz", truncated(gzip.compress(GOOD_TEXT)), "", "cut short"),
     "a truncated .bz2": bad_text("text.bz2", truncated(bz2.compress(GOOD_TEXT)), "", "cut short"),
     "a truncated .xz": bad_text("text.xz", truncated(lzma.compress(GOOD_TEXT)), "", "cut short"),
-    "a truncated .zst": bad_text("text.zst", truncated(zstandard.compress(GOOD_TEXT)), "", "cut short"),
+    "a truncated .zst": bad_text("text.zst", truncated(compress_zstd(GOOD_TEXT)), "", "cut short"),
     "a damaged .gz": bad_text("text.gz", GOOD_TEXT, ": cannot be read", "damaged"),
     "a damaged .xz": bad_text("text.xz", GOOD_TEXT, ": cannot be read", "damaged"),
     "a damaged .zst": bad_text("text.zst", GOOD_TEXT, ": cannot be read", "damaged"),

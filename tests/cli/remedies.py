@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
-import zstandard
 from bad_inputs import GOOD_TEXT, LINE, edit_json, set_config
 from samples import NANO, Samples
+
+from helpers import compress_zstd
 
 Edit = Callable[[Path, tuple[str, ...], Samples], object]
 
@@ -173,10 +174,10 @@ REMEDIES = {
     "a truncated .gz": file(AGAIN, "text.gz", gzip.compress(GOOD_TEXT)),
     "a truncated .bz2": file(AGAIN, "text.bz2", bz2.compress(GOOD_TEXT)),
     "a truncated .xz": file(AGAIN, "text.xz", lzma.compress(GOOD_TEXT)),
-    "a truncated .zst": file(AGAIN, "text.zst", zstandard.compress(GOOD_TEXT)),
+    "a truncated .zst": file(AGAIN, "text.zst", compress_zstd(GOOD_TEXT)),
     "a damaged .gz": file(AGAIN, "text.gz", gzip.compress(GOOD_TEXT)),
     "a damaged .xz": file(AGAIN, "text.xz", lzma.compress(GOOD_TEXT)),
-    "a damaged .zst": file(AGAIN, "text.zst", zstandard.compress(GOOD_TEXT)),
+    "a damaged .zst": file(AGAIN, "text.zst", compress_zstd(GOOD_TEXT)),
     "no such language": instead("Choose one of am, .*(en)", "qqq", "{0}"),
     # vocabularies
     "too little text for the vocabulary size": more(r"Use ([\d,]+) tokens or fewer", " --size {0}"),

@@ -7,21 +7,22 @@ import lzma
 import os
 import sys
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-import zstandard
 
 from cloze.data.files import MAX_LINE_BYTES, LineReader, is_compressed, open_decompressed, prepend, read_lines
 from cloze.errors import InputError
-from helpers import CountingBar
+from helpers import CountingBar, compress_zstd
 
 PACK = {
     ".txt": bytes,
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
-    ".zst": zstandard.compress,
+    ".zst": compress_zstd,
 }
 COMPRESSED = [suffix for suffix in PACK if suffix != ".txt"]
 
@@ -60,7 +61,7 @@ def test_concatenated_streams_are_read(tmp_path, suffix):
     assert content_of(file) == b"one\ntwo\n"
 
 
-@pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
 def test_zero_padding_is_ignored(tmp_path, suffix):
     file = tmp_path / f"text{suffix}"
     file.write_bytes(PACK[suffix](b"one\n") + bytes(10_000) + PACK[suffix](b"two\n") + bytes(512))
@@ -83,8 +84,13 @@ def test_truncated_files_are_refused(tmp_path, suffix, kept):
 @pytest.mark.slow
 def test_a_decompression_bomb_does_not_fill_memory(tmp_path, suffix):
     file = tmp_path / f"text{suffix}"
-    packer = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstandard.open}[suffix]
-    with packer(file, "wb", **({"preset": 0} if suffix == ".xz" else {})) as stream:
+    packer = {
+        ".gz": partial(gzip.open, mode="wb"),
+        ".bz2": partial(bz2.open, mode="wb"),
+        ".xz": partial(lzma.open, mode="wb", preset=0),
+        ".zst": partial(pa.CompressedOutputStream, compression="zstd"),
+    }[suffix]
+    with packer(file) as stream:
         for _ in range(100):
             stream.write(bytes(1_000_000))
     tracemalloc.start()
@@ -106,18 +112,11 @@ def test_an_empty_file_has_no_lines(tmp_path, suffix):
 @pytest.mark.parametrize("first", [0x50, 0x5F])
 def test_zst_as_pzstd_writes_it(tmp_path, first):
     skipped = bytes([first]) + b"\x2a\x4d\x18" + (2000).to_bytes(4, "little") + b"\x07" * 2000
-    frames = [skipped + zstandard.compress(text) for text in (b"one\n", b"two\n")]
+    frames = [skipped + compress_zstd(text) for text in (b"one\n", b"two\n")]
     (tmp_path / "text.zst").write_bytes(b"".join([*frames, skipped]))
     assert content_of(tmp_path / "text.zst") == b"one\ntwo\n"
     (tmp_path / "text.zst").write_bytes(frames[0] + skipped[:-1])
     with pytest.raises(InputError, match="cut short"):
-        content_of(tmp_path / "text.zst")
-
-
-def test_zst_without_its_package(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    (tmp_path / "text.zst").write_bytes(zstandard.compress(b"text"))
-    with pytest.raises(InputError, match=r"\[zstd\]"):
         content_of(tmp_path / "text.zst")
 
 

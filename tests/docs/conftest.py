@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-import zstandard
 from safetensors.torch import load_file
 
 from cloze.cli import main
-from helpers import grouped, make_once, novel_paragraphs
+from helpers import compress_zstd, grouped, make_once, novel_paragraphs
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path += [str(TESTS / folder) for folder in ("cli", "serving", "tasks")]
@@ -81,7 +80,7 @@ def _write_texts(place: Path) -> None:
     (place / "field.txt").write_text(of_a_field, "utf-8")
     rows = "".join(json.dumps({"text": f"Page {i}. {group}"}) + "\n" for i, group in enumerate(groups[:20]))
     (place / "crawl").mkdir()
-    (place / "crawl" / "page.jsonl.zst").write_bytes(zstandard.compress(rows.encode()))
+    (place / "crawl" / "page.jsonl.zst").write_bytes(compress_zstd(rows.encode()))
     lines = [paragraph[:60] for paragraph in novel_paragraphs(20)]
     (place / "lines.txt").write_text("\n".join(lines) + "\n", "utf-8")
     table = "".join(f"{line}\t{('negative', 'positive')[i % 2]}\n" for i, line in enumerate(lines))

@@ -1,82 +1,86 @@
 """Decompression of .gz, .bz2, .xz and .zst streams, recognized by their first bytes."""
 
 import bz2
+import gzip
 import io
 import lzma
-import zlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import IO, Any
 
+import pyarrow
+
+MAGIC_BYTES = 6
 _COMPRESSED_BYTES = 1 << 14
 _DECOMPRESSED_BYTES = 1 << 20  # at most at once: a few bytes can expand to very much text
-_ZSTD_BYTES = 1 << 9
-MAGIC_BYTES = 6
 
 
-class _GzipDecompressor:
-    """zlib's decompressor with the interface of those of bz2 and lzma."""
+class _GzipStream(gzip.GzipFile):
+    """A gzip stream that is read once."""
 
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj(wbits=31)
-        self._pending = b""
-        self.needs_input = True
+    def __init__(self, compressed: IO[bytes]) -> None:
+        super().__init__(fileobj=compressed, mode="rb")
 
-    @property
-    def eof(self) -> bool:
-        return self._stream.eof
+    def seekable(self) -> bool:
+        """Return False: stdin has no beginning to return to."""
+        return False
 
-    @property
-    def unused_data(self) -> bytes:
-        return self._stream.unused_data
 
-    def decompress(self, compressed: bytes, max_length: int) -> bytes:
-        text = self._stream.decompress(self._pending + compressed, max_length)
-        self._pending = self._stream.unconsumed_tail
-        self.needs_input = not self._pending and len(text) < max_length
+class _ConcatenatedStream(io.RawIOBase):
+    """The content of concatenated compressed streams.
+
+    Differs: Python's own readers of .bz2 and .xz ignore what follows the end of a stream.
+    """
+
+    def __init__(self, compressed: IO[bytes], new_decompressor: Callable[[], Any]) -> None:
+        self._compressed = compressed
+        self._new_decompressor = new_decompressor
+        self._decompressor: Any = None  # between two streams
+        self._leftover = b""  # after the end of a stream
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Decompress into a buffer and return how many bytes were written."""
+        while not self._ready:
+            compressed = b""
+            if self._decompressor is None or self._decompressor.needs_input:
+                compressed = self._leftover or self._compressed.read(_COMPRESSED_BYTES)
+                self._leftover = b""
+                if not compressed and self._decompressor is None:
+                    return 0
+                if not compressed:
+                    raise EOFError("it ends before the end of the compressed text")
+            self._ready = memoryview(self._decompress(compressed))
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _decompress(self, compressed: bytes) -> bytes:
+        if self._decompressor is None:
+            compressed = compressed.lstrip(b"\0")  # padding, which .xz may have
+            if not compressed:
+                return b""
+            self._decompressor = self._new_decompressor()
+        text: bytes = self._decompressor.decompress(compressed, _DECOMPRESSED_BYTES)
+        if self._decompressor.eof:
+            self._leftover, self._decompressor = self._decompressor.unused_data, None
         return text
 
 
-class _ZstdDecompressor:
-    """The same interface for zstandard, which cannot limit its output: it is fed small blocks instead."""
-
-    def __init__(self) -> None:
-        import zstandard
-
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._error = zstandard.ZstdError
-        self._pending = b""
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._frame.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._pending
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._frame.unused_data + self._pending
-
-    def decompress(self, compressed: bytes, max_length: int) -> bytes:
-        pending = self._pending + compressed
-        self._pending = pending[_ZSTD_BYTES:]
-        try:
-            return bytes(self._frame.decompress(pending[:_ZSTD_BYTES]))
-        except self._error as error:
-            raise EOFError(str(error)) from error
-
-
-_DECOMPRESSORS: Mapping[str, Callable[[], Any]] = MappingProxyType(
+_STREAMS: Mapping[str, Callable[[IO[bytes]], Any]] = MappingProxyType(
     {
-        ".gz": _GzipDecompressor,
-        ".bz2": bz2.BZ2Decompressor,
-        ".xz": lzma.LZMADecompressor,
-        ".zst": _ZstdDecompressor,
+        ".gz": _GzipStream,
+        ".bz2": lambda compressed: _ConcatenatedStream(compressed, bz2.BZ2Decompressor),
+        ".xz": lambda compressed: _ConcatenatedStream(compressed, lzma.LZMADecompressor),
+        ".zst": lambda compressed: pyarrow.CompressedInputStream(pyarrow.PythonFile(compressed), "zstd"),
     }
 )
-COMPRESSED = tuple(_DECOMPRESSORS)
+COMPRESSED = tuple(_STREAMS)
 """Extensions of compressed files."""
 _ZSTD_SKIPPABLE = tuple(
     bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60)
@@ -96,49 +100,6 @@ def detect_compression(head: bytes) -> str | None:
     return next((suffix for suffix, magic in _MAGIC.items() if head.startswith(magic)), None)
 
 
-class DecompressedStream(io.RawIOBase):
-    """The content of concatenated compressed streams.
-
-    Differs: Python's own readers of .bz2 and .xz ignore what follows the end of a stream; that of .zst ignores that
-        a stream is cut short.
-    """
-
-    def __init__(self, compressed: IO[bytes], compression: str) -> None:
-        self._compressed = compressed
-        self._new_decompressor = _DECOMPRESSORS[compression]
-        self._decompressor = self._new_decompressor()
-        self._in_stream = False
-        self._leftover = b""  # after the end of a stream
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Decompress into a buffer and return how many bytes were written."""
-        while not self._ready:
-            compressed = b""
-            if not self._in_stream or self._decompressor.needs_input:
-                compressed = self._leftover or self._compressed.read(_COMPRESSED_BYTES)
-                self._leftover = b""
-                if not compressed:
-                    if self._in_stream:
-                        raise EOFError("it ends before the end of the compressed text")
-                    return 0
-            self._ready = memoryview(self._decompress(compressed))
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
-
-    def _decompress(self, compressed: bytes) -> bytes:
-        if not self._in_stream:
-            compressed = compressed.lstrip(b"\0")  # padding, which .gz and .xz may have
-            if not compressed:
-                return b""
-            self._decompressor, self._in_stream = self._new_decompressor(), True
-        text: bytes = self._decompressor.decompress(compressed, _DECOMPRESSED_BYTES)
-        if self._decompressor.eof:
-            self._leftover, self._in_stream = self._decompressor.unused_data, False
-        return text
+def decompress(compressed: IO[bytes], compression: str, *, buffer_bytes: int) -> IO[bytes]:
+    """Return the content of a compressed stream; reading raises OSError, EOFError or a library's error if damaged."""
+    return io.BufferedReader(_STREAMS[compression](compressed), buffer_bytes)

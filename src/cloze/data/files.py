@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from cloze.arguments import iterate_texts
-from cloze.data.compression import COMPRESSED, MAGIC_BYTES, DecompressedStream, detect_compression
+from cloze.data.compression import COMPRESSED, MAGIC_BYTES, decompress, detect_compression
 from cloze.data.text_layout import HEAD_BYTES
 from cloze.errors import InputError
 from cloze.memory_file import MemoryFile
-from cloze.optional_dependencies import require
 from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
 from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
@@ -143,9 +142,7 @@ def _decompressed(stream: IO[bytes], head: bytes, file: str) -> IO[bytes]:
         raise EOFError(f"it is not a {extension} file")
     if compression is None:
         return stream
-    if compression == ".zst":
-        require(["zstandard"], extra="zstd", where=file)
-    return io.BufferedReader(DecompressedStream(stream, compression), _BUFFER_BYTES)
+    return decompress(stream, compression, buffer_bytes=_BUFFER_BYTES)
 
 
 def prepend(head: bytes, stream: IO[bytes]) -> IO[bytes]:
