@@ -1,5 +1,6 @@
-"""Print predictions with few digits, and show them as a table in notebooks."""
+"""Print results with few digits, and show them as a table in notebooks."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from html import escape
 from typing import Any
@@ -18,8 +19,25 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return a table of the fields for a notebook."""
-        rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in _fields(self))
-        return f"<table>{''.join(rows)}</table>"
+        return _html_table(_fields(self))
+
+
+class NamedScores(dict[str, float]):
+    """Scores by name, with attributes that say of what they are."""
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The scores alone."""
+        return dict(self)
+
+    def _repr_html_(self) -> str:
+        """Return a table of the scores for a notebook."""
+        return _html_table((name, _shorten(value)) for name, value in self.items())
+
+
+def _html_table(rows: Iterable[tuple[str, str]]) -> str:
+    lines = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
+    return f"<table>{''.join(lines)}</table>"
 
 
 def _fields(result: Any) -> list[tuple[str, str]]:

@@ -277,6 +277,7 @@ def test_scores_of_rows_in_memory_are_those_of_their_file(tmp_path: Path, cloze:
     result = package.evaluate(name, model="cloze-mini", data=data, device="cpu")
     assert {**result.to_dict(), "data": of_file["data"]} == of_file
     assert f"={next(iter(result.values())):.4g}" in repr(result)
+    assert f"<th>{next(iter(result))}</th>" in result._repr_html_()
 
 
 def test_predictions_in_python_are_those_of_the_shell(mnli: Path, tmp_path: Path, cloze: Cloze) -> None:

@@ -12,6 +12,7 @@ from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
+from cloze.results import NamedScores
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.tasks.config import FinetuneConfig
@@ -19,8 +20,8 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.training.plan import RunPlan
 
 
-class FinetuneResult(dict[str, float]):
-    """The scores of a run on its dev data, and where its model is."""
+class FinetuneResult(NamedScores):
+    """The scores on the dev data of the best checkpoint of all runs, and where its model is."""
 
     def __init__(self, path: Path, report: dict[str, Any], device: str = "auto") -> None:
         from cloze.tasks.hyperparameter_search import scores_of_report
@@ -35,11 +36,6 @@ class FinetuneResult(dict[str, float]):
     def __repr__(self) -> str:
         """Return the path and the scores."""
         return f"FinetuneResult({str(self.path)!r}, {dict(self)})"
-
-    @property
-    def scores(self) -> dict[str, float]:
-        """The scores on the dev data of the best checkpoint of all runs."""
-        return dict(self)
 
     @cached_property
     def model(self) -> Any:

@@ -10,6 +10,7 @@ from cloze.arguments import check_path, check_paths, check_text, iterate
 from cloze.choices import InferencePrecision, MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
+from cloze.results import NamedScores
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.predictor import Predictor
@@ -20,7 +21,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.tasks.task import AnyTask, Split
 
 
-class EvaluationResult(dict[str, float]):
+class EvaluationResult(NamedScores):
     """The scores of a model or of predictions, and what they were computed from."""
 
     def __init__(
@@ -50,11 +51,6 @@ class EvaluationResult(dict[str, float]):
         scores = [f"{name}={value:.4g}" for name, value in self.items()]
         counts = [f"{name}={count}" for name, count in self.counts.items()]
         return f"EvaluationResult({', '.join(scores + counts)})"
-
-    @property
-    def scores(self) -> dict[str, float]:
-        """The scores."""
-        return dict(self)
 
     @cached_property
     def breakdown(self) -> "Breakdown | None":
