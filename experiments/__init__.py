@@ -3,6 +3,6 @@
 Importing the package registers its encoders, so that their checkpoints load.
 """
 
-from experiments.encoders import bidirectional_lm, bilstm_on_top
+from experiments.encoders import bidirectional_lm, bilstm_on_top, sinusoidal_positions
 
-__all__ = ["bidirectional_lm", "bilstm_on_top"]
+__all__ = ["bidirectional_lm", "bilstm_on_top", "sinusoidal_positions"]

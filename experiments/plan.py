@@ -36,6 +36,8 @@ class PlannedRun:
     """Source of an encoder that is not pre-trained."""
     points: tuple[tuple[TaskRun, ...], ...] = ()
     """Fine-tunings at each point of the run."""
+    encoder: str | None = None
+    """The `model_type` of the initial encoder, which is made in the place that the settings name; None is BERT."""
 
     @property
     def name(self) -> str:
@@ -117,9 +119,11 @@ def plan_study(
             count = study.points if origin is None else 1
             points = tuple(plan_task_runs(tasks, tasks_data, directory, point + 1) for point in range(count))
             if origin is None:
-                config = study.config(name, seed, data)
-                _check_settings(config, directory)
-                runs.append(PlannedRun(name, seed, config, directory, points=points))
+                config, encoder = study.config(name, seed, data), study.encoder(name)
+                if encoder is not None:
+                    config = replace(config, init=str(directory.with_name(f"{directory.name}-start")))
+                _check_settings(config, directory, is_new=encoder is not None)
+                runs.append(PlannedRun(name, seed, config, directory, points=points, encoder=encoder))
             elif points[0]:  # without tasks there is nothing to do with it
                 runs.append(PlannedRun(name, seed, None, directory, origin, points))
     if not runs:
@@ -154,13 +158,20 @@ def runs_of_seeds(study: Study, runs: Sequence[PlannedRun], seeds: Sequence[int]
     return [run for run in runs if run.seed in (seeds or study.seeds)]
 
 
-def _check_settings(config: PretrainConfig, directory: Path) -> None:
-    settings, manifest = directory / artifacts.RUN_CONFIG, Path(config.data) / artifacts.MANIFEST
-    if not settings.exists():
+def _check_settings(config: PretrainConfig, directory: Path, *, is_new: bool) -> None:
+    """Refuse a run with other settings; `is_new`: the initial encoder is made in the study, which may be moved."""
+    file, manifest = directory / artifacts.RUN_CONFIG, Path(config.data) / artifacts.MANIFEST
+    if not file.exists():
         return
-    started = configuration.load(PretrainConfig, settings)
+    started = configuration.load(PretrainConfig, file)
+    if is_new:
+        started = replace(started, init=config.init)
     if config.init is not None:  # the run's settings have the sizes of the checkpoint
-        config = replace(config, model=config.model.with_architecture(started.model.encoder(vocab_size=1)))
+        encoder = started.model.encoder(vocab_size=1)
+        config, started = (
+            replace(settings, model=settings.model.with_architecture(encoder))
+            for settings in (config, started)
+        )
     # data may be moved, and saving changes no weights
     same_place = replace(started, data=config.data, data_sha256=None, checkpoints=config.checkpoints)
     has_other_data = manifest.exists() and started.data_sha256 != dataset_fingerprint(manifest.parent)

@@ -22,14 +22,17 @@ from cloze import config as configuration
 from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
+from cloze.models.checkpoint import KIND, save_model
 from cloze.models.config_file import load_config
-from cloze.models.encoder import build_encoder
+from cloze.models.encoder import build_encoder, encoders
+from cloze.models.heads import BertForPreTraining
 from cloze.models.modern_bert import ModernBertConfig
 from cloze.optional_dependencies import require
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.progress import SILENT, Progress
+from cloze.tokenization.loading import load_tokenizer
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
@@ -138,6 +141,8 @@ def _train(run: PlannedRun, progress: Progress) -> None:
         resume_pretraining(run.directory, progress=progress)
     else:
         shutil.rmtree(run.directory, ignore_errors=True)
+        if run.encoder is not None:
+            _write_initial_model(run.config, run.encoder)
         pretrain(run.config, run.directory, progress=progress)
     with torch.device("meta"):  # shapes only
         encoder = build_encoder(load_config(resolve_checkpoint(run.directory)))
@@ -146,6 +151,18 @@ def _train(run: PlannedRun, progress: Progress) -> None:
         **dict(measure_held_out(run.config, run.directory, progress)),
     }
     file_io.write_json(run.directory / OUTCOME, outcome)
+
+
+def _write_initial_model(config: PretrainConfig, model_type: str) -> None:
+    """Write a new encoder with the sizes of the settings, from which they start."""
+    assert config.init is not None
+    tokenizer = load_tokenizer(config.data)
+    config_class = encoders()[model_type].config_class
+    sizes = asdict(config.model.encoder(vocab_size=tokenizer.vocab_size))
+    generator = torch.Generator().manual_seed(config.seed)
+    encoder = build_encoder(config_class(**sizes), generator=generator)
+    with artifacts.write_directory(Path(config.init), kind=KIND, overwrite=True) as directory:
+        save_model(directory, BertForPreTraining(encoder, generator=generator), tokenizer)
 
 
 def measure_held_out(
@@ -189,7 +206,7 @@ def read_result(run: PlannedRun) -> RunResult:
         environment = _read_environment(run.points[-1][0].directory)
         return RunResult(run.variant, run.seed, tasks=tasks, environment=environment)
     rows = read_metrics(run.directory)
-    validation = [row for row in rows if row["kind"] == "validation"]
+    validation = [row for row in rows if row["kind"] == "validation" and row["step"]]
     last_row = [row for row in rows if row["kind"] == "train"][-1]
     started = configuration.load(PretrainConfig, run.directory / artifacts.RUN_CONFIG)
     return RunResult.with_outcome(

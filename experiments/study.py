@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from cloze import config as configuration
 from cloze.errors import InputError
+from cloze.models.encoder import encoders
 from cloze.pretraining.config import PretrainConfig, size_defaults
 from experiments.origins import OriginKind
 from experiments.published import Published
@@ -19,6 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9-]+")
 _REQUIRED = {"title": str, "base": str, "seeds": list, "settings": dict, "variants": dict}
 _OPTIONAL = {"tasks": dict, "points": int, "published": dict}
 _OF_THE_COMMAND = ("seed", "data")
+_ENCODER = "encoder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class Study:
     """Settings of every run, as in a recipe."""
     variants: Mapping[str, Mapping[str, Any]]
     """By name, the settings of a variant, which win over those of every run; or the origin of an encoder that is not
-    pre-trained: `checkpoint`, a path; `bilstm_on`, a pre-trained variant above it; `concatenates`, two of them."""
+    pre-trained: `checkpoint`, a path; `bilstm_on`, a pre-trained variant above it; `concatenates`, two of them. The
+    setting `encoder` is the `model_type` of an encoder other than BERT, whose sizes are those of the other settings."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By name, the tasks for which every variant is fine-tuned, as `StudyTask` reads them."""
     points: int = 1
@@ -53,6 +56,7 @@ class Study:
         table = deepcopy(dict(self.settings))
         configuration.merge_dicts(table, deepcopy(dict(self.variants[variant])))
         configuration.merge_dicts(table, {"data": str(data), "seed": seed})
+        table.pop(_ENCODER, None)
         where = f"the variant {variant}"
         if self.points > 1:
             steps = table.get("steps")
@@ -64,6 +68,18 @@ class Study:
         settings = size_defaults(table)
         configuration.merge_dicts(settings, table)
         return configuration.from_dict(PretrainConfig, settings, where=where)
+
+    def encoder(self, variant: str) -> str | None:
+        """Return the `model_type` of the encoder of a variant; None is BERT.
+
+        Raises:
+            InputError: there is no such encoder.
+        """
+        model_type = self.variants[variant].get(_ENCODER)
+        if model_type is not None and model_type not in encoders():
+            remedy = f"The encoders are {', '.join(sorted(encoders()))}"
+            raise InputError(f"no encoder {model_type!r}", where=f"the variant {variant}", remedy=remedy)
+        return model_type
 
     def origin(self, variant: str) -> tuple[OriginKind, tuple[str, ...]] | None:
         """Return the kind and sources of an encoder that is not pre-trained; None for a pre-trained variant."""

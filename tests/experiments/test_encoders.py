@@ -1,5 +1,7 @@
 """Encoders of the experiments: combined vectors, saving and loading, refusals."""
 
+import math
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,11 @@ from cloze.tokenization.tokenizer import Encoding
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from experiments.encoders.bidirectional_lm import BidirectionalLM
 from experiments.encoders.bilstm_on_top import BiLSTMOnBert
+from experiments.encoders.sinusoidal_positions import (
+    SinusoidalBert,
+    SinusoidalBertConfig,
+    sinusoidal_positions,
+)
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(98)))
 IDS = [2, 17, 31, 5, 88, 40, 3]
@@ -85,3 +92,14 @@ def test_bilstm_on_a_causal_encoder_sees_both_sides(tmp_path: Path) -> None:
         save(BertForQuestionAnswering(model), tmp_path / "answering"), BertForQuestionAnswering
     )
     assert isinstance(answering.bert, BiLSTMOnBert)
+
+
+def test_sinusoidal_positions_follow_the_formula() -> None:
+    table = sinusoidal_positions(61, 48)
+    assert table[7, 6].item() == pytest.approx(math.sin(7 / 10_000 ** (6 / 48)), abs=1e-6)
+    assert table[7, 7].item() == pytest.approx(math.cos(7 / 10_000 ** (6 / 48)), abs=1e-6)
+    config = SinusoidalBertConfig(**asdict(encoder("all").config))
+    fixed = SinusoidalBert(config).embeddings.position_embeddings.weight
+    assert not fixed.requires_grad
+    assert fixed.square().mean().sqrt().item() == pytest.approx(5 * config.initializer_range, rel=1e-5)
+    torch.testing.assert_close(fixed / fixed[0, 1], sinusoidal_positions(61, 44))

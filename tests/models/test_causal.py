@@ -13,7 +13,6 @@ from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import load_model
 from cloze.models.pooling import check_pooling
-from cloze.models.sinusoidal import set_sinusoidal_positions, sinusoidal_positions
 from tiny_models import SPECIAL, write_checkpoint
 
 TOKENS = [*SPECIAL, *(f"w{i}" for i in range(98))]
@@ -92,15 +91,3 @@ def test_causal_model_is_not_exported(encoder, tmp_path) -> None:
     onnx = pytest.importorskip("cloze.export.onnx")
     with pytest.raises(InputError, match="has no graph"):
         onnx.export_onnx(write_checkpoint(tmp_path / "left", encoder("left"), TOKENS), tmp_path / "graph")
-
-
-def test_sinusoidal_positions_follow_the_formula(config: BertConfig) -> None:
-    table = sinusoidal_positions(61, 48)
-    assert table[7, 6].item() == pytest.approx(torch.tensor(7 / 10_000 ** (6 / 48)).sin().item(), abs=1e-6)
-    assert table[7, 7].item() == pytest.approx(torch.tensor(7 / 10_000 ** (6 / 48)).cos().item(), abs=1e-6)
-    model = BertModel(config)
-    set_sinusoidal_positions(model)
-    fixed = model.embeddings.position_embeddings.weight
-    assert not fixed.requires_grad
-    assert fixed.square().mean().sqrt().item() == pytest.approx(5 * config.initializer_range, rel=1e-5)
-    torch.testing.assert_close(fixed / fixed[0, 1], table)

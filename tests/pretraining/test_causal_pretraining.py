@@ -1,7 +1,6 @@
-"""Runs with a causal encoder, and runs with fixed positions."""
+"""Runs with a causal encoder."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +18,9 @@ from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
-from cloze.models.sinusoidal import sinusoidal_positions
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
-from cloze.pretraining.run import pretrain, resume_pretraining
+from cloze.pretraining.run import pretrain
 from cloze.tokenization.loading import load_tokenizer
 
 
@@ -77,25 +75,6 @@ def test_bidirectional_encoder_reads_the_next_token_from_its_input(dataset):
     assert reached == {"all": True, "left": False}
 
 
-@pytest.mark.slow
-def test_sinusoidal_positions_are_not_trained_also_after_resume(nano, tmp_path):
-    config = with_model(replace(nano, steps=8), positions="sinusoidal")
-    waves = sinusoidal_positions(64, 24) * 2**0.5 * 0.02 * 5
-
-    def table(run: Path) -> torch.Tensor:
-        return load_model(resolve_checkpoint(run, "latest")).embeddings.position_embeddings.weight
-
-    whole = tmp_path / "whole"
-    pretrain(config, whole)
-    assert torch.equal(table(whole), waves)
-    for newer in sorted((whole / "checkpoints").iterdir())[1:]:  # back to the first one that was kept
-        for file in newer.rglob("*"):
-            if file.name == "model.safetensors":
-                file.write_bytes(b"")
-    resume_pretraining(whole)
-    assert torch.equal(table(whole), waves)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -103,7 +82,6 @@ def test_sinusoidal_positions_are_not_trained_also_after_resume(nano, tmp_path):
         ({"model": {"attends_to": "right"}, "google_instances": {}}, "google_instances"),
         ({"masking": {"mask_token_prob": 0.9}, "google_instances": {}}, "masking.mask_token_prob"),
         ({"pairs": {"next_sentence": False}, "google_instances": {}}, "google_instances are always pairs"),
-        ({"model": {"positions": "sinusoidal"}, "init": "X"}, "a checkpoint to start from has its own"),
         ({"model": {"attends_to": "up"}}, "model.attends_to = 'up' is not a choice"),
     ],
 )

@@ -136,7 +136,6 @@ def test_pretraining_continues_from_a_published_encoder(
     ("settings", "message"),
     [
         ({"size": "tiny", "local_attention": 8}, "local_attention is a setting of ModernBERT"),
-        ({"size": "modern-tiny", "positions": "sinusoidal"}, "ModernBERT has rotary ones"),
         ({"size": "modern-tiny", "attends_to": "left"}, "ModernBERT attends to both sides"),
     ],
 )

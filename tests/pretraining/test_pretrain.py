@@ -280,7 +280,6 @@ def change_settings(run: Path, *overrides: str) -> None:
         ("optimizer.muon.learning_rate=1e-3", "optimizer.muon"),
         ("optimizer.bias_correction=true", "optimizer.bias_correction"),
         ("model.hidden_size=48", "model"),
-        ("model.positions=sinusoidal", "model.positions"),
         ("steps=4", "steps"),
         ("seed=4", "seed"),
         ("masking.masked_lm_prob=0.2", "masking"),

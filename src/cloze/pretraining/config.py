@@ -69,8 +69,6 @@ class ModelConfig(Settings):
     attends_to: AttendsTo = "all"
     """left or right: each token attends to itself and that side alone, and the model predicts the adjacent token on
     the other side instead of masked tokens."""
-    positions: Literal["learned", "sinusoidal"] = "learned"
-    """sinusoidal: the position embeddings are sine waves and are not trained."""
     local_attention: int | None = None
     """Of ModernBERT: tokens in the window of a local layer, half of them on each side."""
     global_attn_every_n_layers: int | None = None
@@ -92,12 +90,10 @@ class ModelConfig(Settings):
         base = BertConfig() if self.size is None else _ALL_SIZES[self.size]
         if not isinstance(base, ModernBertConfig) and (modern := optional.keys() & set(_MODERN_FIELDS)):
             raise ValueError(f"{min(modern)} is a setting of ModernBERT, as in --model modern-tiny")
-        if isinstance(base, ModernBertConfig) and self.positions != "learned":
-            raise ValueError(f"positions = {self.positions}: ModernBERT has rotary ones")
         others = {
             field.name: getattr(self, field.name)
             for field in fields(self)
-            if field.name not in (*SIZE_FIELDS, *_MODERN_FIELDS, "size", "positions")
+            if field.name not in (*SIZE_FIELDS, *_MODERN_FIELDS, "size")
         }
         return replace(base, vocab_size=vocab_size, **others, **optional)
 
@@ -200,8 +196,6 @@ class PretrainConfig(RunSettings):
         check_positive(self, steps=_MAX_STEPS)
         if self.budget_seconds is not None and not 0 < self.budget_seconds < math.inf:
             raise ValueError(f"budget_seconds {self.budget_seconds} is not positive and finite")
-        if self.init is not None and self.model.positions != "learned":
-            raise ValueError("model.positions: a checkpoint to start from has its own")
         if self.google_instances is not None:
             self._check_google_instances()
         if self.model.attends_to != "all" and self.masking != MaskingConfig():

@@ -12,7 +12,6 @@ from cloze.models.checkpoint import load_model
 from cloze.models.config_file import count_parameters
 from cloze.models.encoder import build_encoder, with_dropout
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
-from cloze.models.sinusoidal import set_sinusoidal_positions
 from cloze.models.token_embeddings import resize_token_embeddings
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.pretraining.config import ModelConfig, PretrainConfig
@@ -40,10 +39,7 @@ def initial_model(
         generator = torch.Generator().manual_seed(config.seed)
         encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size)
         _check_memory(config, encoder_config)
-        encoder = build_encoder(encoder_config, generator=generator)
-        if config.model.positions == "sinusoidal":
-            set_sinusoidal_positions(encoder)
-        return BertForPreTraining(encoder, generator=generator)
+        return BertForPreTraining(build_encoder(encoder_config, generator=generator), generator=generator)
     checkpoint = resolve_checkpoint(config.init, commit=config.init_commit)
     model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     if model.config.attends_to != config.model.attends_to:

@@ -178,8 +178,6 @@ def _resume(
         if not _has_architecture(config.model, model.config):
             raise changed_setting_error("model", run)
         check_lengths(config, model.config)
-        if config.model.positions == "sinusoidal":
-            model.bert.embeddings.position_embeddings.requires_grad_(requires_grad=False)
         return model
 
     config = replace(config, data_sha256=data.fingerprint)
@@ -287,7 +285,6 @@ def immutable_settings(config: PretrainConfig, data: PretrainingData) -> dict[st
     table = configuration.to_dict(config)
     names = ("seed", "steps", "budget_seconds", "phases", "pairs", "masking")
     settings = {name: table.get(name) for name in names}
-    settings["model.positions"] = config.model.positions
     if data.old_fingerprint is not None:
         settings["old_data"] = data.old_fingerprint
     return settings
