@@ -52,8 +52,7 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
     data_format = "as classification: a cell with labels parted by a comma, a list, or a 0/1 column per label"
     source = "your own data"
     metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match")
-    ranked_field = "probabilities"
-    value_answers = ("labels", "probabilities")
+    answer_keys = ("labels", "probabilities")
     problem_type = "multi_label_classification"
     breakdown_part = "label"
 

@@ -66,7 +66,7 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
     """
 
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
-    value_answers = ("choice", "probability", "probabilities")
+    answer_keys = ("choice", "probability", "probabilities")
 
     long_texts: LongTexts = "truncate"
     """Truncate long texts, or read the prompt in windows and average their scores."""

@@ -4,10 +4,10 @@ Shapes: B sequences.
 """
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from torch import Tensor, nn
@@ -22,15 +22,13 @@ from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import TextFeature
 from cloze.tasks.losses import sigmoid
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
-from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
+from cloze.tasks.text_regression import NumberAnswers
+from cloze.tasks.texts import LabeledText, TextTask, parse_score
 from cloze.training.metric_sums import MetricSums
-
-_MIN_SPREAD = 1e-4
-"""Probabilities that spread less are constant."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassageRanking(TextTask[float]):
+class PassageRanking(NumberAnswers, TextTask[float]):
     """The probability that a passage is relevant, from the pooled [CLS] of query and passage.
 
     A long passage has the probability of its best window (Dai and Callan 2019).
@@ -43,8 +41,7 @@ class PassageRanking(TextTask[float]):
     metrics: ClassVar[tuple[str, ...]] = (f"ndcg@{CUTOFF}", f"mrr@{CUTOFF}", "map", f"recall@{RECALL_CUTOFF}")
     problem_type = "multi_label_classification"  # transformers' name for a sigmoid
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
-
-    value_answers = ("score",)
+    min_spread = 1e-4
 
     long_texts: LongTexts = "windows"
     labels: tuple[str, str] | None = None
@@ -132,19 +129,6 @@ class PassageRanking(TextTask[float]):
     def check_scorable(self, examples: Sequence[LabeledText]) -> None:
         """Refuse examples without a relevant passage."""
         _relevant_queries(examples, [0.0] * len(examples))
-
-    def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> str | None:
-        """Detect a nearly constant prediction."""
-        is_constant = max(predictions) - min(predictions) < _MIN_SPREAD
-        return "one score only" if is_constant and len(predictions) > 1 else None
-
-    def to_json(self, example: LabeledText, prediction: float) -> dict[str, Any]:
-        """Return the probability that the passage is relevant."""
-        return {"score": prediction}
-
-    def from_json(self, values: Mapping[str, Any]) -> float:
-        """Read the score, a number that is higher for the better passage."""
-        return finite_number(values["score"])
 
 
 def _margins(logits: Tensor) -> Tensor:

@@ -20,8 +20,10 @@ from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder
 from cloze.progress import SILENT, Progress
 from cloze.tasks.batches import Indices, batch_by_length
+from cloze.tasks.span import SpanTask
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array, TaskBatch
+from cloze.tasks.text_labels import TextLabels
 
 
 def predict(
@@ -132,7 +134,7 @@ def top_k_limiter(task: AnyTask, top_k: int | None, *, where: str = "top_k") -> 
     """
     if top_k is None:
         return lambda prediction: prediction
-    count, field = check_integer(top_k, where), task.ranked_field
+    count, field = check_integer(top_k, where), _ranked_field(task)
     if field is None:
         raise InputError(f"predictions of {task.name} have no classes", where=where, remedy="Leave it out")
 
@@ -142,6 +144,13 @@ def top_k_limiter(task: AnyTask, top_k: int | None, *, where: str = "top_k") -> 
         return replace(prediction, **{field: kept})
 
     return limit
+
+
+def _ranked_field(task: AnyTask) -> str | None:
+    """Return the field of a prediction with the probability of each class, or with candidates, the best first."""
+    if isinstance(task, TextLabels):
+        return "probabilities"
+    return "candidates" if isinstance(task, SpanTask) else None
 
 
 def decode(

@@ -32,6 +32,7 @@ _ROWS_AT_ONCE = 4096
 
 IDENTITY = ("id", "text", "pair", "prompt", "question")
 """Columns of predictions that say which example they are for."""
+_TEXTS = {"label", "answer", *IDENTITY}
 
 Rows = Iterable[Mapping[str, Any]]
 
@@ -89,28 +90,23 @@ def is_json_lines(path: PathOrUrl) -> bool:
     return _suffix(path, compressed=True) in _JSON_LINES
 
 
-def read_prediction_rows(
-    path: PathOrUrl, text_columns: Sequence[str], value_columns: Sequence[str]
-) -> Iterator[tuple[Mapping[str, Any], str]]:
+def read_prediction_rows(path: PathOrUrl, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the keys and values of each prediction in a file, and "file:line".
 
-    Of a table, those are the cells of the given columns and of `IDENTITY`.
-
     Args:
-        path: JSON lines, or a table.
-        text_columns: columns of a table to read as text; the first of all columns is required.
-        value_columns: columns of a table to read as JSON.
+        path: JSON lines, or a table, whose cells are JSON but for texts and labels.
+        keys: those of the answer, the required one first. A table's columns of these and of `IDENTITY` are read.
 
     Raises:
         InputError: the file has another format, or a line is invalid.
     """
-    columns = tuple(dict.fromkeys((*text_columns, *value_columns, *IDENTITY, "row")))
-    if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not (text_columns or value_columns):
+    columns = tuple(dict.fromkeys((*keys, *IDENTITY, "row")))
+    if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not keys:
         yield from json_lines(read_lines(path))
         return
     for row in read_rows(path, columns[:1], is_optional=columns[1:].__contains__):
         values = {str(name): value for name, value in row.cells.items() if value is not None}
-        for name in value_columns:
+        for name in (key for key in keys if key not in _TEXTS):
             if isinstance(text := values.get(name), str):
                 if text:
                     values[name] = _parse(text, name, row.where)

@@ -150,8 +150,7 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
     Source: Reimers and Gurevych 2019, 3 (the regression objective).
     """
 
-    prediction_key = "cosine"
-    value_answers = ("cosine",)
+    answer_keys = ("cosine",)
     min_spread = MIN_COSINE_SPREAD
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "epochs=4", "optimizer.learning_rate=2e-5")
 

@@ -50,9 +50,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
     """
 
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
-    ranked_field = "probabilities"
-    text_answers = ("label",)
-    value_answers = ("probability", "probabilities")
+    answer_keys = ("label", "probability", "probabilities")
     model_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights")
     problem_type = "single_label_classification"
     target_dtype = np.int64

@@ -101,7 +101,6 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
     contains; Google's code takes the first answer of the question, and trains other windows as without an answer.
     """
 
-    ranked_field = "candidates"
     allows_no_answer: ClassVar[bool]
     """Whether a paragraph may have no answer."""
     defaults: ClassVar[tuple[str, ...]] = ("max_seq_length=384",)

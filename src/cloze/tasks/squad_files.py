@@ -174,9 +174,7 @@ def read_na_probs(path: PathOrUrl) -> dict[str, float]:
 def _by_id(path: PathOrUrl, key: str) -> dict[str, Mapping[str, Any]]:
     """Read one JSON object, with the values of `key` by id; or rows with "id" and `key`, of JSON lines or a table."""
     if is_table(path) and not is_json(path) and not is_json_lines(path):
-        texts = ("id", *(["answer"] if key == "answer" else []))
-        rows = read_prediction_rows(path, texts, ("probability", "null_odds"))
-        return _unique(rows, key)
+        return _unique(read_prediction_rows(path, ("id", key, "probability", "null_odds")), key)
     text = read_text(path)
     try:
         whole = json.loads(text)

@@ -55,7 +55,7 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
 
     metrics: ClassVar[tuple[str, ...]] = ("f1", "precision", "recall", "tag_accuracy")
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
-    value_answers = ("sentences", "entities")
+    answer_keys = ("sentences", "entities")
     data_format: ClassVar[str] = (
         "words and tags in columns, CoNLL-U, tables, JSON or Parquet; or texts with spans in JSON"
     )

@@ -76,12 +76,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Settings that the weights depend on; they cannot be changed for prediction."""
     trained_as: ClassVar[str | None] = None
     """Task whose models answer this one, if it has no training data."""
-    ranked_field: ClassVar[str | None] = None
-    """Field of a prediction with the probability of each class, or with candidates, the best first."""
-    text_answers: ClassVar[tuple[str, ...]] = ()
-    """Keys of a prediction in a table that `from_json` reads as text."""
-    value_answers: ClassVar[tuple[str, ...]] = ()
-    """Keys of a prediction in a table that `from_json` reads as numbers, lists and objects, which are JSON there."""
+    answer_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys of a prediction that `from_json` reads from a table, the required one first."""
     is_headless: ClassVar[bool] = False
     """Whether the head has no weights, so that any encoder answers the task."""
     trains_encoder: ClassVar[bool] = True
@@ -366,7 +362,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             InputError: a line is invalid, the number of lines is wrong, or they have other ids or texts.
         """
         predictions, identities = [], []
-        for values, where in read_prediction_rows(path, self.text_answers, self.value_answers):
+        for values, where in read_prediction_rows(path, self.answer_keys):
             identities.append(identity_of(values))
             try:
                 predictions.append(self.from_json(values))

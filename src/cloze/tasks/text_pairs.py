@@ -72,7 +72,7 @@ class TextPairs(VectorTask[PairVectors]):
     Source: Henderson et al. 2017, 4.4 (in-batch negatives); cosine and scale as in sentence-transformers.
     """
 
-    value_answers = ("vectors",)
+    answer_keys = ("vectors",)
     metrics: ClassVar[tuple[str, ...]] = ("mrr", "accuracy@1")
     data_format = (
         "TSV, CSV, JSON lines or Parquet: two texts that belong together; a column negative is optional"

@@ -5,6 +5,7 @@ Shapes: B sequences.
 
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,13 +31,36 @@ _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreScale:
+class NumberAnswers:
+    """Mixin for tasks whose answers are numbers."""
+
+    answer_keys: ClassVar[tuple[str, ...]] = ("score",)
+
+    @property
+    @abstractmethod
+    def min_spread(self) -> float:
+        """Predictions that spread less are constant."""
+
+    def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> str | None:
+        """Detect nearly constant predictions, unless all scores are equal."""
+        is_constant = max(predictions) - min(predictions) < self.min_spread
+        has_different_scores = len(set(map(parse_score, examples))) > 1
+        return f"one {self.answer_keys[0]} only" if is_constant and has_different_scores else None
+
+    def to_json(self, example: LabeledText, prediction: float) -> dict[str, Any]:
+        """Return the prediction."""
+        return {self.answer_keys[0]: prediction}
+
+    def from_json(self, values: Mapping[str, Any]) -> float:
+        """Read the prediction."""
+        return finite_number(values[self.answer_keys[0]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreScale(NumberAnswers):
     """Mixin for tasks that predict numbers, learned on a scale from 0 to 1."""
 
-    value_answers: ClassVar[tuple[str, ...]] = ("score",)
     metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson")
-    prediction_key: ClassVar[str] = "score"
-    """Key of a prediction in JSON."""
 
     minimum: float | None = None
     """Score that is 0 on the model's scale; by default the lowest of the training data."""
@@ -130,20 +154,6 @@ class ScoreScale:
         """Return the correlations, as GLUE does for STS-B, and the error in the unit of the scores."""
         scores = [parse_score(example) for example in examples]
         return {name: METRICS[name](scores, predictions) for name in self.metrics}
-
-    def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> str | None:
-        """Detect nearly constant predictions, unless all scores are equal."""
-        is_constant = max(predictions) - min(predictions) < self.min_spread
-        has_different_scores = len(set(map(parse_score, examples))) > 1
-        return f"one {self.prediction_key} only" if is_constant and has_different_scores else None
-
-    def to_json(self, example: LabeledText, prediction: float) -> dict[str, Any]:
-        """Return the prediction."""
-        return {self.prediction_key: prediction}
-
-    def from_json(self, values: Mapping[str, Any]) -> float:
-        """Read the prediction."""
-        return finite_number(values[self.prediction_key])
 
 
 @dataclass(frozen=True, kw_only=True)
