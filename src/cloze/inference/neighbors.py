@@ -4,11 +4,12 @@ Shapes: D width of a vector, C rows of a chunk.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,8 @@ from cloze.remote_files import PathOrUrl
 from cloze.results import Result
 from cloze.tokenization.special_tokens import UNUSED
 
-_NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
+Chunk: TypeAlias = tuple[Sequence[str], npt.NDArray[Any]]
+"""C texts, and their vectors [C, D]."""
 _MIN_COSINE = 0.99  # of a text's vector and its row, which may be computed in bfloat16 and stored as float16
 
 
@@ -70,43 +72,55 @@ class VectorFile:
         """Whether the vectors are of words."""
         return self.lines is None and "word" in _open_parquet(self.path).schema_arrow.names
 
-    def vectors(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the rows in chunks, [C, D].
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the texts or words with their vectors.
 
         Raises:
-            InputError: the file is damaged, or contains something else.
+            InputError: the file is damaged or contains something else, or has another number of texts than vectors.
         """
-        if self.path.suffix == ".npy":
-            try:
-                with np.errstate(over="ignore"):
-                    rows: npt.NDArray[Any] = np.lib.format.open_memmap(self.path, mode="r")
-            except (ValueError, OverflowError, MemoryError, OSError) as error:  # the head may claim any size
-                raise InputError(f"not an .npy file: {error}", where=self.path) from error
-            if rows.ndim != 2 or rows.dtype.kind != "f":
-                what = f"{rows.dtype} of shape {list(rows.shape)}, not vectors [rows, width]"
-                raise InputError(what, where=self.path)
-            for start in range(0, len(rows), self.chunk_size):
-                yield rows[start : start + self.chunk_size]
-        else:
-            for lists in self._read_column("vector"):
-                yield lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
+        return self._read_parquet() if self.lines is None else self._read_npy(self.lines)
 
-    def texts(self) -> Iterator[str]:
-        """Yield the text or word of each row."""
-        if self.lines is not None:
-            yield from read_texts(self.lines, self.text_column)
-        else:
-            for texts in self._read_column("word" if self.is_of_words else "text"):
-                yield from texts.to_pylist()
-
-    def _read_column(self, name: str) -> Iterator[Any]:
-        batches = _open_parquet(self.path).iter_batches(self.chunk_size, columns=[name])
+    def _read_npy(self, lines: Path) -> Iterator[Chunk]:
         try:
-            for batch in batches:
-                yield batch.column(name)
+            with np.errstate(over="ignore"):
+                rows: npt.NDArray[Any] = np.lib.format.open_memmap(self.path, mode="r")
+        except (ValueError, OverflowError, MemoryError, OSError) as error:  # the head may claim any size
+            raise InputError(f"not an .npy file: {error}", where=self.path) from error
+        if rows.ndim != 2 or rows.dtype.kind != "f":
+            what = f"{rows.dtype} of shape {list(rows.shape)}, not vectors [rows, width]"
+            raise InputError(what, where=self.path)
+        all_texts = read_texts(lines, self.text_column)
+        for start in range(0, len(rows), self.chunk_size):
+            end = min(start + self.chunk_size, len(rows))
+            texts = list(islice(all_texts, end - start))
+            num_texts = start + len(texts) + (sum(1 for _ in all_texts) if end == len(rows) else 0)
+            if num_texts < end or (end == len(rows) < num_texts):
+                what = f"{len(rows):,} vectors, and {num_texts:,} texts in {lines}"
+                raise InputError(what, where=self.path, remedy="Give the file that was embedded")
+            yield texts, rows[start:end]
+
+    def _read_parquet(self) -> Iterator[Chunk]:
+        text_column = "word" if self.is_of_words else "text"
+        columns = [text_column, "vector"]
+        try:
+            for batch in _open_parquet(self.path).iter_batches(self.chunk_size, columns=columns):
+                vectors = batch["vector"].flatten().to_numpy(zero_copy_only=False)
+                yield batch[text_column].to_pylist(), vectors.reshape(len(batch), -1)
         except (pyarrow.ArrowException, OSError) as error:
             what = f"damaged: {str(error).splitlines()[0]}"
             raise InputError(what, where=self.path, remedy="Embed it again") from error
+
+
+def _open_parquet(path: Path) -> pyarrow.parquet.ParquetFile:
+    try:
+        file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"not a Parquet file: {error}", where=path) from error
+    names = file.schema_arrow.names
+    if "vector" not in names or not {"text", "word"} & set(names):
+        what = f"has the columns {', '.join(names)}, not text or word, and vector"
+        raise InputError(what, where=path, remedy="Give a file of cloze embed")
+    return file
 
 
 def neighbors_in_file(
@@ -130,28 +144,24 @@ def neighbors_in_file(
     Raises:
         InputError: the file is damaged or was made with another model or settings, or a word is not in the vocabulary.
     """
-    first = next(file.vectors(), None)
-    if first is None:
+    texts, vectors = next(file.chunks(), ((), np.empty((0, 0))))
+    if not len(vectors):
         raise InputError("contains no vectors", where=file.path)
-    if first.shape[1] != embedder.width:
-        what = f"vectors of {first.shape[1]} numbers, the model makes {embedder.width}"
+    if vectors.shape[1] != embedder.width:
+        what = f"vectors of {vectors.shape[1]} numbers, the model makes {embedder.width}"
         raise InputError(what, where=file.path, remedy="Give the model and flags that it was made with")
     if embedder.pooling == "idf_mean" and not file.is_of_words:
-        idf_texts = file.texts() if idf_source is None else read_texts(idf_source, file.text_column)
-        embedder = embedder.with_idf(idf_texts)
+        texts_of_file = (text for chunk, _ in file.chunks() for text in chunk)
+        counted = texts_of_file if idf_source is None else read_texts(idf_source, file.text_column)
+        embedder = embedder.with_idf(counted)
     if not file.is_of_words:
-        texts = list(islice(file.texts(), 1))
-        cosine = float(_normalize(first[0]) @ _normalize(embedder(texts)[0])) if texts else 0.0
+        cosine = float(_normalize(vectors[0]) @ _normalize(embedder(texts[0])))
         if cosine < _MIN_COSINE:
             what = f"row 1 is not the model's vector of its text (cosine {cosine:.2f})"
             remedy = "Give the model and flags that it was made with, and its own texts"
             raise InputError(what, where=file.path, remedy=remedy)
     target = _combine(embedder, [query, *plus], minus, of_words=file.is_of_words)
-    queries = {query, *plus, *minus}
-    excluded = np.array([row for row, text in enumerate(file.texts()) if text in queries], np.int64)
-    nearest = _nearest(file.vectors(), target, top_k, file.path, excluded)
-    text_at = _texts_at(file, {row for row, _ in nearest})
-    return [Neighbor(row + 1, text_at[row], cosine) for row, cosine in nearest]
+    return _nearest(file.chunks(), target, top_k, excluded={query, *plus, *minus}, where=file.path)
 
 
 def neighbors_in_table(
@@ -174,13 +184,12 @@ def neighbors_in_table(
     """
     tokenizer = embedder.tokenizer
     target = _combine(embedder, [query, *plus], minus, of_words=True)
-    excluded = {i for text in (query, *plus, *minus) for i in tokenizer.encode(text).input_ids}
-    excluded |= tokenizer.special_ids
-    excluded |= {i for i, token in enumerate(tokenizer.tokens) if UNUSED.fullmatch(token)}
+    excluded = {token for text in (query, *plus, *minus) for token in tokenizer.encode(text).tokens}
+    excluded |= {tokenizer.tokens[i] for i in tokenizer.special_ids}
+    excluded |= {token for token in tokenizer.tokens if UNUSED.fullmatch(token)}
     table_VD = embedder.model.embeddings.word_embeddings.weight.detach().float().cpu().numpy()
-    ids = [i for i in range(tokenizer.vocab_size) if i not in excluded]
-    nearest = _nearest(iter([table_VD[ids]]), target, top_k, "the table of word embeddings")
-    return [Neighbor(ids[row] + 1, tokenizer.tokens[ids[row]], cosine) for row, cosine in nearest]
+    chunk = (tokenizer.tokens, table_VD[: tokenizer.vocab_size])
+    return _nearest([chunk], target, top_k, excluded=excluded, where="the table of word embeddings")
 
 
 def _combine(embedder: Embedder, plus: Sequence[str], minus: Sequence[str], *, of_words: bool) -> Vectors:
@@ -211,57 +220,19 @@ def _normalize(vectors: npt.NDArray[Any]) -> Vectors:
 
 
 def _nearest(
-    chunks: Iterator[npt.NDArray[Any]],
-    target: Vectors,
-    count: int,
-    where: object,
-    excluded: npt.NDArray[np.int64] = _NO_ROWS,
-) -> list[tuple[int, float]]:
-    """Return the rows with the highest cosines, and these; the first of equal ones. `excluded` is sorted."""
-    target = _normalize(target)
-    best: list[tuple[float, int]] = []
-    start = 0
-    for chunk in chunks:
-        cosines = _normalize(chunk) @ target
+    chunks: Iterable[Chunk], target: Vectors, count: int, *, excluded: Collection[str], where: object
+) -> list[Neighbor]:
+    """Return the rows with the highest cosines, the first of equal ones, without the texts `excluded`."""
+    target, start = _normalize(target), 0
+    nearest: list[Neighbor] = []
+    for texts, vectors in chunks:
+        cosines = _normalize(vectors) @ target
         if not np.isfinite(cosines).all():
             row = start + int(np.flatnonzero(~np.isfinite(cosines))[0]) + 1
             raise InputError(f"row {row} holds NaN or infinite values", where=where, remedy="Embed it again")
-        first, last = np.searchsorted(excluded, [start, start + len(chunk)])
-        cosines[excluded[first:last] - start] = -np.inf
+        cosines[[i for i, text in enumerate(texts) if text in excluded]] = -np.inf
         order = np.argsort(-cosines, kind="stable")[:count]
-        order = order[np.isfinite(cosines[order])]
-        candidates = zip(cosines[order].tolist(), (-start - order).tolist(), strict=True)
-        best = heapq.nlargest(count, [*best, *candidates])
-        start += len(chunk)
-    return [(-row, cosine) for cosine, row in best]
-
-
-def _texts_at(file: VectorFile, rows: set[int]) -> dict[int, str]:
-    """Return the texts of some rows.
-
-    Raises:
-        InputError: the number of texts is not that of the vectors.
-    """
-    texts = {}
-    num_texts = 0
-    for number, text in enumerate(file.texts()):
-        num_texts += 1
-        if number in rows:
-            texts[number] = text
-    num_rows = sum(len(chunk) for chunk in file.vectors())
-    if num_texts != num_rows:
-        what = f"{num_rows:,} vectors, and {num_texts:,} texts in {file.lines}"
-        raise InputError(what, where=file.path, remedy="Give the file that was embedded")
-    return texts
-
-
-def _open_parquet(path: Path) -> pyarrow.parquet.ParquetFile:
-    try:
-        file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"not a Parquet file: {error}", where=path) from error
-    names = file.schema_arrow.names
-    if "vector" not in names or not {"text", "word"} & set(names):
-        what = f"has the columns {', '.join(names)}, not text or word, and vector"
-        raise InputError(what, where=path, remedy="Give a file of cloze embed")
-    return file
+        candidates = (Neighbor(start + i + 1, texts[i], float(cosines[i])) for i in order.tolist())
+        nearest = heapq.nlargest(count, [*nearest, *candidates], key=attrgetter("cosine"))
+        start += len(vectors)
+    return [neighbor for neighbor in nearest if neighbor.cosine > -np.inf]
