@@ -10,7 +10,7 @@ from samples import REPOSITORY, Cloze, save_film_encoder
 import cloze as package
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.tasks.mnli import MNLI
+from cloze.tasks.glue import MNLI
 from cloze.tasks.registry import tasks
 
 SMALL = "--set max_seq_length=12 --set micro_batch_tokens=64 --set device=cpu"

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloze.data.tables import parse_rows, read_rows
+from cloze.data.columns import Column
+from cloze.data.tables import TableConfig, parse_rows, read_rows
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import Classification
+
+TEXT = Column("text")
 
 
 def _read(
@@ -179,11 +182,13 @@ def test_a_few_broken_rows_may_be_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\n" + "a\tx\n" * 20 + "b\n" * 10)
     with pytest.warns(DataWarning, match=r"a\.tsv: 10 of 30 rows are left out: 1 cells, .*: lines 22, .*31"):
-        assert len(list(read_rows(path, ["text"], skip_broken=True))) == 20
+        assert (
+            len(list(parse_rows(path, TableConfig(columns=(TEXT,), skip_broken=True), lambda row: row))) == 20
+        )
     with path.open("a") as file:
         file.write("b\n")
     with pytest.raises(InputError, match=r"a\.tsv:32: 11 of 31 rows have more or fewer cells"):
-        list(read_rows(path, ["text"], skip_broken=True))
+        list(parse_rows(path, TableConfig(columns=(TEXT,), skip_broken=True), lambda row: row))
 
 
 SEPARATORS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
@@ -225,7 +230,7 @@ def test_a_separator_that_excel_names_is_used(tmp_path: Path) -> None:
 def test_bad_rows_are_told_together_and_can_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "a,x\nb\n" * 12 + "c,y\n")
-    rows = parse_rows(path, ["text"], lambda row: row.text("text"))
+    rows = parse_rows(path, TableConfig(columns=(TEXT,)), lambda row: row.text("text"))
     assert next(rows) == "a"
     with pytest.raises(InputError) as raised:
         list(rows)
@@ -234,12 +239,13 @@ def test_bad_rows_are_told_together_and_can_be_left_out(tmp_path: Path) -> None:
         f"{path}:3: 1 cells, the first line names 2 columns (the first of 12 bad rows: "
     )
     assert "lines 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, …)" in message
-    rows = parse_rows(path, ["text"], lambda row: row.text("text"), leave_out=(InputError,))
+    skipping = TableConfig(columns=(TEXT,), leave_out=(InputError,))
+    rows = parse_rows(path, skipping, lambda row: row.text("text"))
     with pytest.warns(DataWarning, match=r"a\.csv: 12 of 25 rows are left out: 1 cells"):
         assert list(rows) == [*"a" * 12, "c"]
     path.write_text("text,label\nb\n")
     with pytest.raises(InputError, match=r"a\.csv:2: 1 cells"):
-        list(parse_rows(path, ["text"], lambda row: row, leave_out=(InputError,)))
+        list(parse_rows(path, skipping, lambda row: row))
 
 
 def test_other_columns_of_parquet_are_not_read(tmp_path: Path) -> None:

@@ -283,7 +283,7 @@ def test_a_checkpoint_of_transformers_tags_text(tmp_path: Path) -> None:
     tagger = EntityTagger.load(tmp_path, task="tagging", device="cpu")
     assert tagger.max_seq_length == 30
     text = "a b c d a b"
-    example = tagger.task.example(text)
+    example = tagger.task.split(text)
     (prediction,), _ = tagger.predict([example])
     ids = torch.tensor([[2, 5, 6, 7, 8, 5, 6, 3]])
     with torch.no_grad():

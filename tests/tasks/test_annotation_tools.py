@@ -369,7 +369,7 @@ def test_models_whose_classes_are_in_other_forms() -> None:
     task = CustomTagging().with_class_names(("O", "PER-B", "PER-I"))
     assert (task.labels, task.scheme) == (("O", "B-PER", "I-PER"), "IOB2")
     task = CustomTagging().with_class_names(("B-O", "I-O", "B-PER", "I-PER"))
-    example = task.example("Ada ran far")
+    example = task.split("Ada ran far")
     logits = np.eye(4, dtype=np.float32)[[2, 0, 1]]
     prediction = task.decode(example, [], [logits])
     assert prediction.tags == (("B-PER", "O", "O"),)

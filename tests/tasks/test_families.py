@@ -13,12 +13,11 @@ from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
-from cloze.tasks.cola import CoLA
 from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Regression, ScoredPairs
 from cloze.tasks.data import read_examples
 from cloze.tasks.finetune import finetune
-from cloze.tasks.mrpc import MRPC
+from cloze.tasks.glue import MRPC, CoLA
 from cloze.tasks.multi_label import LabelSetPrediction, MultiLabel
 from cloze.tasks.multiple_choice import ChoicePrediction, ChoiceQuestion
 from cloze.tasks.predict import predict

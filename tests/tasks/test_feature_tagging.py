@@ -100,7 +100,7 @@ def test_missing_layers_are_refused(build_encoder):
 
 def words(tokenizer: Tokenizer) -> TaskBatch:
     task = FeatureTagging(labels=("O", "B-X"), context="sentence")
-    example = task.example("good film")
+    example = task.split("good film")
     return to_device(task.batch(task.features(example, tokenizer, max_seq_length=10)))
 
 

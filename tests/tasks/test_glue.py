@@ -11,13 +11,8 @@ import pytest
 
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.codah import CODAH
-from cloze.tasks.cola import CoLA
-from cloze.tasks.mnli import AX, MNLI
-from cloze.tasks.mrpc import MRPC
-from cloze.tasks.qnli import QNLI
-from cloze.tasks.qqp import QQP
+from cloze.tasks.glue import AX, MNLI, MRPC, QNLI, QQP, STSB, CoLA
 from cloze.tasks.registry import find_task
-from cloze.tasks.stsb import STSB
 from cloze.tasks.swag import SWAG
 from cloze.tasks.task import AnyTask
 

@@ -106,7 +106,7 @@ def test_random_documents_lose_no_word(letters, max_seq_length):
 
 
 def test_empty_text_has_no_tags(letters, build_encoder):
-    example = TASK.example(" \n ")
+    example = TASK.split(" \n ")
     assert TASK.features(example, letters, max_seq_length=8) == []
     model = TASK.head(build_encoder())
     (prediction,) = predict(TASK, model, [example], [[]], max_tokens=64)

@@ -318,7 +318,7 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_plain_text_is_detected(write, name):
     lines = TEXTS[name].splitlines()
-    for task in (CustomTagging(), CustomTagging(labels=("O", "B-X", "I-X"), columns=2)):
+    for task in (CustomTagging(), CustomTagging(labels=("O", "B-X", "I-X"), num_columns=2)):
         texts = list(task.examples(write("a.txt", TEXTS[name]), labeled=False))
         assert [text.text for text in texts] == lines
 
@@ -415,7 +415,7 @@ def test_comments_of_shared_tasks_are_no_words(write):
 
 def test_neighbors_with_one_plain_tag_are_an_entity_if_there_is_a_tag_o():
     task = CustomTagging(labels=("O", "PER"), scheme="plain")
-    example = task.example("Ada Lovelace ran")
+    example = task.split("Ada Lovelace ran")
     prediction = TagPrediction((("PER", "PER", "O"),), ((0.5, 0.5, 0.5),))
     assert [e.text for e in task.entities(example, prediction)] == ["Ada Lovelace"]
 

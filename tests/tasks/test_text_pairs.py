@@ -139,7 +139,9 @@ def test_several_hard_negatives_are_read(tmp_path, name, content, build_encoder,
 
 def test_a_column_of_labels_that_pairs_do_not_use_is_told(tmp_path):
     (tmp_path / "a.csv").write_text("text,pair,label\na,c,1\nb,d,0\n")
-    with pytest.warns(DataWarning, match=r"a\.csv: the column 'label' is not used.* The tasks ranking and"):
+    with pytest.warns(
+        DataWarning, match=r"a\.csv: the column 'label' or 'score' is not used.* The tasks ranking and"
+    ):
         assert len(list(TextPairs().examples(tmp_path / "a.csv"))) == 2
     (tmp_path / "a.csv").write_text("text,pair,label\na,c,1\nb,d,1\n")
     assert len(list(TextPairs().examples(tmp_path / "a.csv"))) == 2

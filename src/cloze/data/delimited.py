@@ -17,19 +17,18 @@ CALL_IT_CSV = "If cells are in quotation marks, call the file .csv"
 _SEPARATORS = "\t,;|"
 
 
-def find_separator(first: str, columns: Sequence[str | tuple[str, ...]], extension: str) -> tuple[str, bool]:
+def find_separator(first: str, columns: Sequence[Sequence[str]], extension: str) -> tuple[str, bool]:
     """Return the separator of a table by its first line, and whether cells may be in quotation marks.
 
     It is the one by which the line has the wanted columns; else the one that the line has most often.
     """
     usual = "\t" if extension == ".tsv" else ","
-    names = [(column,) if isinstance(column, str) else column for column in columns]
 
     def score(separator: str) -> tuple[bool, int, bool]:
         cells = {cell.strip('"') for cell in first.split(separator)}
-        return all(cells & set(name) for name in names), first.count(separator), separator == usual
+        return all(cells & set(names) for names in columns), first.count(separator), separator == usual
 
-    has_usual = bool(names) and score(usual)[0]
+    has_usual = bool(columns) and score(usual)[0]
     separator = usual if has_usual else max(_SEPARATORS, key=score)
     is_quoted_tsv = first.startswith('"') and first.endswith('"') and f'"{separator}"' in first
     return separator, extension != ".tsv" or separator != usual or is_quoted_tsv

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from cloze.data.columns import NoColumnError
 from cloze.data.compression import COMPRESSED
 from cloze.data.documents import (
     MAX_DOCUMENT_BYTES,
@@ -25,7 +26,6 @@ from cloze.data.documents import (
     get_text_field,
 )
 from cloze.data.files import MAX_LINE_BYTES, LineReader, is_compressed, open_text
-from cloze.data.table_files import NoColumnError
 from cloze.data.tables import read_rows
 from cloze.data.text_layout import HEAD_BYTES, guess_text_layout, split_paragraphs
 from cloze.errors import InputError

@@ -1,13 +1,14 @@
-"""Open a table by its name: TSV, CSV, JSON, Parquet or Arrow, and find its columns."""
+"""Open a table by its name: TSV, CSV, JSON, Parquet or Arrow."""
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from cloze.data.annotations import annotated_row
 from cloze.data.class_names import KeepsNumbers, find_class_names, name_classes
+from cloze.data.columns import Column, find_column
 from cloze.data.compression import COMPRESSED
 from cloze.data.delimited import NAMED_SEPARATOR, QuotationMarks, find_separator, split_cells, split_rows
 from cloze.data.files import MAX_LINE_BYTES, Line, check_file, extension_of, read_lines
@@ -17,9 +18,6 @@ from cloze.memory_file import MemoryFile
 from cloze.remote_files import PathOrUrl, is_file, is_url
 from cloze.text_encoding import refuse_carriage_return
 
-Column: TypeAlias = str | tuple[str, ...]
-"""The name of a column, or alternative names: the first that a file has is used."""
-
 _PARQUET, _ARROW = ".parquet", ".arrow"
 _JSON = (".jsonl", ".ndjson", ".json")
 _EXTENSIONS = (".tsv", ".csv", *_JSON, _PARQUET, _ARROW)
@@ -28,19 +26,8 @@ _PYTHON_ROWS = 16  # in memory at once as Python objects, each of at most MAX_LI
 _BATCH_BYTES = 1 << 26
 
 
-class NoColumnError(InputError):
-    """A row has no such column."""
-
-    column: Column = ""
-
-
 class CellCountError(InputError):
     """A row has more or fewer cells than there are columns."""
-
-
-def is_tsv(path: PathOrUrl) -> bool:
-    """Return whether a file has the name of a TSV."""
-    return extension_of(path) == ".tsv"
 
 
 def is_table(path: PathOrUrl) -> bool:
@@ -81,8 +68,8 @@ def count_rows(path: PathOrUrl) -> int | None:
 def open_table(
     path: PathOrUrl,
     columns: Sequence[Column],
-    is_optional: Callable[[str], bool],
-    header: Sequence[str] | None,
+    is_also_read: Callable[[str], bool],
+    header: Sequence[str],
     keeps_numbers: KeepsNumbers,
 ) -> tuple[Iterator[tuple[Any, str]], Callable[[Any, str], Mapping[str, Any]]]:
     """Return the raw rows of a table with their places, and a function from these to cells by column."""
@@ -93,7 +80,7 @@ def open_table(
         check_file(path)
         schema = read_schema(str(path))
         class_names = find_class_names(schema, keeps_numbers)
-        rows = _arrow_rows(path, schema.names, columns, is_optional)
+        rows = _arrow_rows(path, schema.names, columns, is_also_read)
         return rows, lambda cells, where: name_classes(cells, class_names, where)
     if extension in _JSON:
         return read_json(path), annotated_row
@@ -101,11 +88,13 @@ def open_table(
         remedy = f"Its name must end in {', '.join(_EXTENSIONS)}"
         raise InputError("not a table that cloze reads", where=path, remedy=remedy)
     lines = read_lines(path)
-    if header is not None:
-        known = header
-        marks = QuotationMarks()
-        to_cells = partial(_by_column, known, "a row has", marks.remedy)
-        return marks.watch(split_rows(lines, "\t", len(known), quoted=False)), to_cells
+    if header:
+        first = list(islice(lines, 1))
+        lines = chain(first, lines)
+        if not first or columns[0].find(dict.fromkeys(first[0][0].split("\t"))) is None:
+            marks = QuotationMarks()
+            to_cells = partial(_by_column, header, "a row has", marks.remedy)
+            return marks.watch(split_rows(lines, "\t", len(header), quoted=False)), to_cells
     return open_delimited(path, lines, columns)
 
 
@@ -126,7 +115,9 @@ def open_delimited(
     extension = extension_of(path)
     if extension not in (".tsv", ".csv"):
         extension = ".tsv" if "\t" in first else ".csv"
-    separator, quoted = find_separator(first, columns, extension)
+    separator, quoted = find_separator(
+        first, [column.names for column in columns if column.is_required], extension
+    )
     if named is not None:
         separator, quoted = named[1], True
     cells = split_cells(first, separator, where, lines, quoted=quoted) if first else []
@@ -140,14 +131,15 @@ def open_delimited(
 
 
 def _arrow_rows(
-    path: PathOrUrl, names: Iterable[str], columns: Sequence[Column], is_optional: Callable[[str], bool]
+    path: PathOrUrl, names: Iterable[str], columns: Sequence[Column], is_also_read: Callable[[str], bool]
 ) -> Iterator[RawRow]:
     """Yield the cells of these columns of a Parquet or Arrow file, without those of the others."""
     from cloze.data.arrow_files import longest_cell, read_batches
 
     names = dict.fromkeys(names)
-    wanted = [find_column(names, column, f"{path}:1") for column in columns]
-    wanted += [name for name in filter(is_optional, names) if name not in wanted]
+    wanted = [find_column(names, column, f"{path}:1") for column in columns if column.is_required]
+    optional = {name for column in columns if not column.is_required and (name := column.find(names))}
+    wanted += [name for name in names if (name in optional or is_also_read(name)) and name not in wanted]
     number = 0
     for batch in read_batches(str(path), wanted, max_rows=_ARROW_ROWS, max_bytes=_BATCH_BYTES):
         if longest_cell(batch) > MAX_LINE_BYTES:
@@ -186,21 +178,3 @@ def _by_column(
         what = f"{len(cells)} cells, {expected} {len(header)} columns"
         raise CellCountError(what, where=where, remedy=remedy())
     return dict(zip(header, cells, strict=True))
-
-
-def find_column(cells: Mapping[str, Any], column: Column, where: str) -> str:
-    """Return the name that a column has among the cells of a row, or raise `NoColumnError`."""
-    names = (column,) if isinstance(column, str) else column
-    for name in names:
-        if name in cells:
-            return name
-    near = difflib.get_close_matches(names[0], cells, n=1, cutoff=0.5)
-    columns = f"There are {', '.join(map(repr, cells))}" if cells else "The row is empty"
-    remedy = f"Did you mean {near[0]!r}? {columns}" if near else columns
-    error = NoColumnError(f"no column {_name(column)}", where=where, remedy=remedy)
-    error.column = column
-    raise error
-
-
-def _name(column: Column) -> str:
-    return " or ".join(map(repr, (column,) if isinstance(column, str) else column))

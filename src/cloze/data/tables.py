@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 from cloze.data.annotations import ANSWER, annotated_row, check_annotated
 from cloze.data.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.class_names import KeepsNumbers, keep_no_numbers
+from cloze.data.columns import Column, NoColumnError, find_column
 from cloze.data.json_rows import as_text, parse_list
-from cloze.data.table_files import CellCountError, Column, NoColumnError, find_column, open_table
+from cloze.data.table_files import CellCountError, is_table, open_table
+from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 
@@ -18,112 +20,108 @@ Parsed = TypeVar("Parsed")
 _MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE = 10, 0.01  # rows that may be left out
 
 
+def _is_not_read(name: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The requested cells of a row by column, as the file has them, and "file:line"."""
+    """The requested cells of a row by the key of their column, as the data have them, and "file:line"."""
 
-    cells: Mapping[Column, Any]
+    cells: Mapping[str, Any]
     where: str
-    names: Mapping[Column, str]
-    """The column of the file for each requested column that may have several names."""
+    names: Mapping[str, str]
+    """The name in the data of each requested column."""
     number: int = 0
-    """Of the row in the file, from 1, without the line that names the columns."""
+    """Of the row, from 1, without the line that names the columns."""
+    labeled: bool = False
+    """Whether labels are read."""
 
-    def text(self, column: Column) -> str:
+    def text(self, key: str) -> str:
         """Return a cell as text; InputError if it is null, a list or an object."""
-        text = as_text(self.cells[column])
+        text = as_text(self.cells[key])
         if text is None:
-            what = f"{self.names.get(column, column)!r} is {_shown(self.cells[column])}, not a text"
-            is_nested = isinstance(self.cells[column], dict | list)
+            what = f"{self.name(key)!r} is {_shown(self.cells[key])}, not a text"
+            is_nested = isinstance(self.cells[key], dict | list)
             remedy = "Choose a column of texts, or write this one as text" if is_nested else None
             raise InputError(what, where=self.where, remedy=remedy)
         return text
 
-    def required(self, column: Column) -> str:
+    def required(self, key: str) -> str:
         """Return the text of a cell that must not be blank."""
-        text = self.text(column)
+        text = self.text(key)
         if not text.strip():
-            raise InputError(f"the cell {self.names.get(column, column)!r} is empty", where=self.where)
+            raise InputError(f"the cell {self.name(key)!r} is empty", where=self.where)
         return text
 
-    def texts(self, column: Column) -> list[str]:
+    def texts(self, key: str) -> list[str]:
         """Return a cell that is a list of texts, as JSON and Parquet have them, or such a list written as one text."""
-        cell = self.cells[column]
+        cell = self.cells[key]
         values = parse_list(cell) if isinstance(cell, str) else cell
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise InputError(
-                f"{self.names.get(column, column)!r} is {_shown(cell)}, not a list of texts", where=self.where
-            )
+            what = f"{self.name(key)!r} is {_shown(cell)}, not a list of texts"
+            raise InputError(what, where=self.where)
         return values
+
+    def name(self, key: str) -> str:
+        """Return the name that the data have for a column."""
+        return self.names.get(key, key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableConfig:
+    """What is read of a table, and how."""
+
+    columns: tuple[Column, ...]
+    """The table may have more."""
+    is_also_read: Callable[[str], bool] = _is_not_read
+    """Whether another column is read, too; a row may have no such cell."""
+    header: tuple[str, ...] = ()
+    """The names of the columns of a TSV whose first line may be a row."""
+    keeps_numbers: KeepsNumbers = keep_no_numbers
+    """Which columns of classes that Parquet and Arrow name are read as numbers."""
+    labeled: bool = False
+    """Leave out rows that annotators rejected, ignored or skipped, with a warning that counts them."""
+    may_be_lines: bool = False
+    """Read a file that has no name of a table as plain text, whose lines are cells of the first column."""
+    skip_broken: bool = False
+    """Leave out rows that have more or fewer cells than there are columns, if they are few."""
+    leave_out: tuple[type[InputError], ...] | None = None
+    """Kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it."""
 
 
 def read_rows(
-    path: PathOrUrl,
-    columns: Sequence[Column],
-    *,
-    is_optional: Callable[[str], bool] = lambda name: False,
-    header: Sequence[str] | None = None,
-    skip_broken: bool = False,
-    keeps_numbers: KeepsNumbers = keep_no_numbers,
+    path: PathOrUrl, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = _is_not_read
 ) -> Iterator[Row]:
     """Yield the rows of a table, one at a time, as `parse_rows` does."""
-    return parse_rows(
-        path,
-        columns,
-        lambda row: row,
-        is_optional=is_optional,
-        header=header,
-        skip_broken=skip_broken,
-        keeps_numbers=keeps_numbers,
-    )
+    config = TableConfig(columns=tuple(map(Column, columns)), is_also_read=is_also_read)
+    return parse_rows(path, config, lambda row: row)
 
 
-def parse_rows(
-    path: PathOrUrl,
-    columns: Sequence[Column],
-    parse: Callable[[Row], Parsed],
-    *,
-    is_optional: Callable[[str], bool] = lambda name: False,
-    header: Sequence[str] | None = None,
-    skip_broken: bool = False,
-    leave_out: tuple[type[InputError], ...] | None = None,
-    keeps_numbers: KeepsNumbers = keep_no_numbers,
-    labeled: bool = False,
-) -> Iterator[Parsed]:
+def parse_rows(path: PathOrUrl, config: TableConfig, parse: Callable[[Row], Parsed]) -> Iterator[Parsed]:
     """Yield what `parse` returns for each row of a table, one at a time.
 
     After the first bad row the others are only checked, and the error at the end names ten of them.
 
     Args:
         path: a .tsv, .csv, .jsonl, .ndjson, .json, .parquet or .arrow file; text may be compressed.
-        columns: those to read; the file may have more.
+        config: what is read.
         parse: raises `InputError` for a bad row.
-        is_optional: tells whether another column of the file is read, too; a row may have no such cell.
-        header: the names of the columns of a TSV whose first line is a row.
-        skip_broken: leave out rows that have more or fewer cells than there are columns, if they are few.
-        leave_out: kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it.
-        keeps_numbers: tells which columns of classes that Parquet and Arrow name are read as numbers.
-        labeled: leave out rows that annotators rejected, ignored or skipped, with a warning that counts them.
 
     Raises:
         InputError: no such file, no rows, a missing column, or bad rows.
     """
-    has_answers = labeled and ANSWER not in columns
-
-    def is_read(name: str) -> bool:
-        return is_optional(name) or (has_answers and name == ANSWER)
-
-    raw_rows, to_cells = open_table(path, columns, is_read, header, keeps_numbers)
+    raw_rows, to_cells = _open(path, config)
     errors, left_out = BadRows(), BadRows()
-    has_flag = leave_out is not None
-    leave_out = (NotAnnotatedError, *(leave_out or ()), *([CellCountError] if skip_broken else []))
+    has_flag, skip_broken = config.leave_out is not None, config.skip_broken
+    leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))
+    leave_out += (CellCountError,) if skip_broken else ()
     rows = 0
     try:
         for raw, where in raw_rows:
             rows += 1
             try:
-                cells = annotated_row(to_cells(raw, where), where)
-                parsed = parse(_row(cells, columns, is_optional, where, rows, has_answers=has_answers))
+                parsed = parse(_row(to_cells(raw, where), config, where, rows))
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
                     raise
@@ -149,24 +147,37 @@ def parse_rows(
     left_out.warn(path, rows)
 
 
-def _row(
-    cells: Mapping[str, Any],
-    columns: Sequence[Column],
-    is_optional: Callable[[str], bool],
-    where: str,
-    number: int,
-    *,
-    has_answers: bool,
-) -> Row:
-    if has_answers:
+def _open(
+    path: PathOrUrl, config: TableConfig
+) -> tuple[Iterator[tuple[Any, str]], Callable[[Any, str], Mapping[str, Any]]]:
+    """Return the raw rows with their places, and a function from these to cells by the names of the data."""
+    if config.may_be_lines and not is_table(path):
+        text = config.columns[0]
+        return read_texts_of_lines(path, text), lambda line, where: {text.names[0]: line}
+
+    def is_read(name: str) -> bool:
+        return config.is_also_read(name) or (config.labeled and name == ANSWER)
+
+    return open_table(path, config.columns, is_read, config.header, config.keeps_numbers)
+
+
+def _row(raw: Mapping[str, Any], config: TableConfig, where: str, number: int) -> Row:
+    """Return the cells of a row that are asked for."""
+    cells = annotated_row(raw, where)
+    if config.labeled and not any(column.find({ANSWER: ""}) for column in config.columns):
         check_annotated(cells)
-    names = {column: find_column(cells, column, where) for column in columns}
+    names = {}
+    for column in config.columns:
+        if column.is_required:
+            names[column.key] = find_column(cells, column, where)
+        elif (name := column.find(cells)) is not None and cells[name] is not None:
+            names[column.key] = name
     if len(cells) > 1 and all(name == cell for name, cell in cells.items()):
         what = "this row has the names of the columns, as where two files are joined"
         raise InputError(what, where=where, remedy="Remove this line")
-    wanted: dict[Column, Any] = {column: cells[name] for column, name in names.items()}
-    wanted |= {name: cells[name] for name in filter(is_optional, cells)}
-    return Row(wanted, where, names, number)
+    wanted = {key: cells[name] for key, name in names.items()}
+    wanted |= {name: cells[name] for name in filter(config.is_also_read, cells)}
+    return Row(wanted, where, names, number, config.labeled)
 
 
 def _shown(value: Any) -> str:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from itertools import chain, islice
 
+from cloze.data.columns import Column
 from cloze.data.files import Line, read_lines
-from cloze.data.table_files import Column
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 
@@ -14,7 +14,7 @@ _COLUMN_NAME = re.compile(r"[\w.#-]*")
 _JSON_OBJECT = re.compile(r'\s*\{\s*"[^"]*"\s*:')
 
 
-def read_texts_of_lines(path: PathOrUrl, text_column: Column = "text") -> Iterator[Line]:
+def read_texts_of_lines(path: PathOrUrl, text_column: Column) -> Iterator[Line]:
     """Yield the lines of a plain text.
 
     Raises:
@@ -25,9 +25,9 @@ def read_texts_of_lines(path: PathOrUrl, text_column: Column = "text") -> Iterat
     if not sample:
         raise InputError("contains no text", where=path)
     first, where = sample[0]
-    names = {text_column} if isinstance(text_column, str) else set(text_column)
     if _JSON_OBJECT.match(first):
         raise InputError("JSON lines, not plain text", where=where, remedy="Call the file .jsonl")
+    names = set(text_column.names)
     for separator, extension in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
         cells = {cell.strip(' "') for cell in first.split(separator)}
         if len(cells) > 1 and cells & names and all(_COLUMN_NAME.fullmatch(cell) for cell in cells):

@@ -18,8 +18,9 @@ import numpy.typing as npt
 import pyarrow
 import pyarrow.parquet
 
+from cloze.data.columns import Column, NoColumnError
 from cloze.data.files import STDIN, is_compressed
-from cloze.data.table_files import NoColumnError, count_rows, is_table
+from cloze.data.table_files import count_rows, is_table
 from cloze.data.tables import read_rows
 from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import InputError
@@ -163,7 +164,7 @@ def read_texts(path: PathOrUrl, text_column: str = "text") -> Iterator[str]:
             error.remedy = f"{error.remedy}; say which it is with --text-column NAME"
             raise
     else:
-        for line, _ in read_texts_of_lines(path, text_column):
+        for line, _ in read_texts_of_lines(path, Column(text_column)):
             yield line
 
 

@@ -210,7 +210,7 @@ class EntityTagger(Predictor):
             return self([texts])[0]
         task = self.task
         assert isinstance(task, Tagging)
-        examples = [task.example(text) for text in check_texts(texts)]
+        examples = [task.split(text) for text in check_texts(texts)]
         predictions, _ = self.predict(examples)
         return list(map(task.entities, examples, predictions))
 

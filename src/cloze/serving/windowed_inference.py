@@ -74,7 +74,7 @@ class WindowedEntities(WindowedPredictions):
         """Split a text into sentences and words, and tokenize them."""
         task = self.predictor.task
         assert isinstance(task, Tagging)
-        example = task.example(text)
+        example = task.split(text)
         tags = super().split(example)
         return WindowedInput(tags.windows, lambda outputs: task.entities(example, tags.join(outputs)))
 

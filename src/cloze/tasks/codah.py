@@ -1,14 +1,11 @@
 """CODAH: which completion makes sense?"""
 
-from collections.abc import Iterator
-
+from cloze.data.columns import Column
 from cloze.data.tables import Row
-from cloze.remote_files import PathOrUrl
-from cloze.tasks.multiple_choice import ChoiceQuestion, MultipleChoice
+from cloze.tasks.multiple_choice import MultipleChoice
 from cloze.tasks.registry import register_task
 
 _CHOICES = ("choice0", "choice1", "choice2", "choice3")
-_HEADER = ("category", "prompt", *_CHOICES, "label")
 
 
 @register_task("codah")
@@ -17,13 +14,10 @@ class CODAH(MultipleChoice):
 
     data_format = "TSV without a first line of names: category, sentence, four completions, label"
     source = "Chen et al. 2019"
+    columns = (*map(Column, ("prompt", *_CHOICES)), Column("label", "label"))
+    header = ("category", "prompt", *_CHOICES, "label")
     defaults = ("batch_size=16", "optimizer.learning_rate=2e-5")
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ChoiceQuestion]:
-        """Read the rows of a table."""
-
-        def choices_of(row: Row) -> list[str]:
-            return [row.text(choice) for choice in _CHOICES]
-
-        label = "label" if labeled else None
-        return self.read_table(path, _CHOICES, choices_of, prompt="prompt", label=label, header=_HEADER)
+    def choices(self, row: Row) -> list[str]:
+        """Return the four completions."""
+        return [row.text(choice) for choice in _CHOICES]

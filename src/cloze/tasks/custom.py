@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 
+from cloze.data.columns import Column
 from cloze.data.tables import Row
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.multiple_choice import ChoiceQuestion, MultipleChoice
+from cloze.tasks.multiple_choice import MultipleChoice
 from cloze.tasks.passage_ranking import PassageRanking
 from cloze.tasks.registry import register_task
 from cloze.tasks.sentence_vectors import SentenceVectors
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.text_regression import TextRegression
-from cloze.tasks.texts import Columns, CustomTexts, LabeledText
+from cloze.tasks.texts import CustomTexts, LabeledText
 
 
 @register_task("classification")
@@ -63,6 +64,12 @@ class CustomMultipleChoice(MultipleChoice):
     data_format = "TSV, CSV, JSON lines or Parquet: a text, a list of choices, the number of the right one"
     source = "your own data; Devlin et al. 2019, 4.4"
 
+    columns = (
+        Column("prompt", setting="text_column"),
+        Column("choices", "texts", setting="choices_column"),
+        Column("label", "label", setting="label_column"),
+    )
+
     text_column: str = "prompt"
     choices_column: str = "choices"
     """A list of texts; in TSV and CSV as JSON in one cell."""
@@ -70,20 +77,17 @@ class CustomMultipleChoice(MultipleChoice):
     """One column per choice, as in TSV and CSV, instead of `choices_column`."""
     label_column: str = "label"
 
-    @property
-    def table_columns(self) -> Columns:
-        """The columns of the prompt and the label."""
-        return Columns(self.text_column, label=self.label_column)
+    def named_columns(self) -> tuple[Column, ...]:
+        """Return the columns of the prompt, of the list of choices or of each choice, and of the label."""
+        columns = super().named_columns()
+        if not self.choice_columns:
+            return columns
+        of_choices = (Column(name, setting="choice_columns") for name in self.choice_columns)
+        return (*of_choices, *(column for column in columns if column.key != "choices"))
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ChoiceQuestion]:
-        """Read the rows of a table."""
-
-        def choices_of(row: Row) -> list[str]:
-            return [row.text(column) for column in self.choice_columns] or row.texts(self.choices_column)
-
-        columns = self.choice_columns or (self.choices_column,)
-        label = self.label_column if labeled else None
-        return self.read_table(path, columns, choices_of, prompt=self.text_column, label=label)
+    def choices(self, row: Row) -> list[str]:
+        """Return the choices of a row."""
+        return [row.text(column) for column in self.choice_columns] or row.texts("choices")
 
 
 @register_task("tagging")

@@ -5,67 +5,26 @@ They read the benchmark's own TSVs, without quote parsing, and JSON lines and Pa
 Source: Wang et al. 2018 (GLUE); gluebenchmark.com/tasks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cloze.data.json_rows import as_text
-from cloze.remote_files import PathOrUrl
+from cloze.tasks.registry import register_task
+from cloze.tasks.sentence_vectors import SentenceVectors
 from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
-from cloze.tasks.task import Task
-from cloze.tasks.texts import Columns, LabeledRows, LabeledText, read_texts
+from cloze.tasks.text_regression import TextRegression
+from cloze.tasks.texts import LabeledTexts, text_columns
 
-ENTAILMENT = ("entailment", "not_entailment")
-
-
-@dataclass(frozen=True, kw_only=True)
-class GlueTexts(LabeledRows):
-    """Mixin for tasks on texts with known columns."""
-
-    columns: ClassVar[Columns]
-    data_format: ClassVar[str] = "GLUE's TSV; also JSON lines or Parquet"
-
-    @property
-    def reads_pairs(self) -> bool:
-        """Whether there is a column of second texts."""
-        return self.columns.pair is not None
-
-    @property
-    def table_columns(self) -> Columns:
-        """The columns of the texts and the label."""
-        return self.columns
-
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
-        """Read the rows of a table."""
-        return self.read_table(path, labeled=labeled)
-
-    def read_table(
-        self,
-        path: PathOrUrl,
-        *,
-        labeled: bool,
-        header: Sequence[str] | None = None,
-        skip_broken: bool = False,
-    ) -> Iterator[LabeledText]:
-        """Read the rows of a table; `header` and `skip_broken` are those of `parse_rows`."""
-        assert isinstance(self, Task)
-        examples = read_texts(
-            path,
-            self.columns,
-            labeled=labeled,
-            header=header,
-            skip_broken=skip_broken,
-            read_label=self.read_label,
-            leave_out=self.errors_left_out,
-            keeps_numbers=self.keeps_numbers,
-        )
-        return self.with_plain_labels(examples) if labeled else examples
+_FORMAT = "GLUE's TSV; also JSON lines or Parquet"
+_ENTAILMENT = ("entailment", "not_entailment")
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlueClassification(GlueTexts, SequenceClassification):
+class GlueClassification(LabeledTexts, SequenceClassification):
     """A classification task; the labels are in the order in which other programs number them."""
 
+    data_format: ClassVar[str] = _FORMAT
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
 
     labels: tuple[str, ...] = ("0", "1")
@@ -85,3 +44,118 @@ class GlueClassification(GlueTexts, SequenceClassification):
         if label in names or not (label.isascii() and label.isdigit()):
             return label
         return names[int(label)] if int(label) < len(names) else label
+
+
+@register_task("cola")
+class CoLA(GlueClassification):
+    """A sentence; 1 is acceptable to linguists. The training and dev files have no header."""
+
+    data_format = "GLUE's TSV: source, label, the linguists' mark, sentence"
+    source = "Warstadt et al. 2018; GLUE"
+    columns = text_columns("sentence")
+    header = ("source", "label", "mark", "sentence")
+    metrics = ("matthews", "accuracy")
+
+
+@register_task("sst2")
+class SST2(GlueClassification):
+    """A sentence or a part of one; 1 is positive."""
+
+    source = "Socher et al. 2013; GLUE"
+    columns = text_columns("sentence")
+
+
+@register_task("mrpc")
+class MRPC(GlueClassification):
+    """Two sentences from news; 1 means paraphrase."""
+
+    source = "Dolan and Brockett 2005; GLUE"
+    columns = text_columns(("#1 String", "sentence1"), ("#2 String", "sentence2"), ("Quality", "label"))
+    metrics = ("f1", "accuracy")
+
+
+@register_task("stsb")
+class STSB(LabeledTexts, TextRegression):
+    """Two sentences from news, captions and forums, and their mean human score, from 0 to 5."""
+
+    data_format = _FORMAT
+    source = "Cer et al. 2017; GLUE"
+    columns = text_columns("sentence1", "sentence2", ("score", "label"))
+
+    minimum: float | None = 0.0
+    maximum: float | None = 5.0
+
+
+@register_task("stsb-vectors")
+class STSBVectors(LabeledTexts, SentenceVectors):
+    """Pairs of STS-B, scored from 0 to 5: the cosine of two sentences, each encoded alone."""
+
+    data_format = _FORMAT
+    source = "Cer et al. 2017; Reimers and Gurevych 2019, 4.2"
+    columns = text_columns("sentence1", "sentence2", ("score", "label"))
+
+    minimum: float | None = 0.0
+    maximum: float | None = 5.0
+
+
+@register_task("qqp")
+class QQP(GlueClassification):
+    """Two questions from Quora; 1 means duplicate."""
+
+    data_format = "GLUE's TSV, without the few rows that a line end broke; also JSON lines or Parquet"
+    source = "Quora Question Pairs; GLUE"
+    columns = text_columns("question1", "question2", ("is_duplicate", "label"))
+    skips_broken_rows = True
+    metrics = ("f1", "accuracy")
+
+
+@register_task("mnli")
+class MNLI(GlueClassification):
+    """Premise and hypothesis; dev_matched has the genres of the training data, dev_mismatched others."""
+
+    source = "Williams et al. 2018; GLUE"
+    columns = text_columns(("sentence1", "premise"), ("sentence2", "hypothesis"), ("gold_label", "label"))
+    train_files = ("train.tsv", "mnli.train.jsonl")
+    dev_files = ("dev_matched.tsv", "mnli.valid.jsonl")
+
+    labels: tuple[str, ...] = ("entailment", "neutral", "contradiction")
+
+
+@register_task("ax")
+class AX(MNLI):
+    """The diagnostic set: sentences by linguists, for a model of MNLI."""
+
+    source = "Wang et al. 2018, 4; GLUE"
+    columns = text_columns(
+        ("sentence1", "Premise", "premise"), ("sentence2", "Hypothesis", "hypothesis"), ("Label", "label")
+    )
+    metrics = ("matthews", "accuracy")
+    trained_as = "mnli"
+
+
+@register_task("qnli")
+class QNLI(GlueClassification):
+    """A question of SQuAD and a sentence of its paragraph."""
+
+    source = "Rajpurkar et al. 2016; GLUE"
+    columns = text_columns("question", "sentence")
+
+    labels: tuple[str, ...] = _ENTAILMENT
+
+
+@register_task("rte")
+class RTE(GlueClassification):
+    """A text from news or Wikipedia and a sentence."""
+
+    source = "Dagan et al. 2006; Bentivogli et al. 2009; GLUE"
+    columns = text_columns("sentence1", "sentence2")
+
+    labels: tuple[str, ...] = _ENTAILMENT
+
+
+@register_task("wnli")
+class WNLI(GlueClassification):
+    """Winograd schemas. Dev pairs repeat training sentences with the opposite label; the majority is hard to beat."""
+
+    source = "Levesque et al. 2011; GLUE"
+    columns = text_columns("sentence1", "sentence2")

@@ -30,6 +30,7 @@ PLACEHOLDERS = frozenset(
     ]
 )
 """Texts that programs write for a missing value; pandas reads them as one."""
+_NO_TEXTS = PLACEHOLDERS - {"NA", "None"} | {""}
 DASHES = frozenset(["-", "--", "\N{EN DASH}", "\N{EM DASH}"])
 """Labels that annotators write where they do not agree, as in SNLI."""
 _NUMERAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
@@ -73,6 +74,11 @@ def find_class(label: str, classes: Sequence[str]) -> str | None:
 def stands_for_none(label: str) -> bool:
     """Return whether a label that is no class stands for none: a dash, -1 of the Hub's test sets, or torch's -100."""
     return label in DASHES or _value(label) in (-1, -100)
+
+
+def is_no_text(text: str) -> bool:
+    """Return whether a text is blank, or one that programs write for a missing one."""
+    return text.strip() in _NO_TEXTS
 
 
 def find_labels_for_none(labels: Iterable[str]) -> list[str]:

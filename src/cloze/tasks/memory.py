@@ -11,12 +11,11 @@ from cloze.data.annotations import from_spacy
 from cloze.data.memory import describe_row, iterate_rows, to_json_row
 from cloze.errors import InputError
 from cloze.memory_file import MemoryFile
-from cloze.tasks.custom import CustomMultipleChoice
 from cloze.tasks.span import SpanTask
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.task import AnyTask
 from cloze.tasks.text_pairs import TextPairs
-from cloze.tasks.texts import Columns, CustomTexts
+from cloze.tasks.texts import CustomTexts
 
 _SPAN_KEYS = ("question", "context")
 
@@ -84,32 +83,18 @@ def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[Any
         texts, label = ["tokens" if labeled else "text"], [task.tags_field or "tags"]
     elif isinstance(task, SpanTask):
         texts, label = [*_SPAN_KEYS], ["answers"]
-    elif isinstance(task, TextPairs):
-        texts = [
-            task.text_column,
-            task.pair_column,
-            *([task.negative_column or "negative"] if width > 2 else []),
-        ]
-    elif isinstance(task, CustomMultipleChoice):
-        texts, label = [task.text_column, task.choices_column], [task.label_column]
-    elif isinstance(task, CustomTexts):
-        if task.pair_column is None and width == 2 + labeled:
-            task = replace(task, pair_column="pair")
-        texts, label = [task.text_column, *filter(None, [task.pair_column])], [task.label_column]
-    elif isinstance(columns := getattr(task, "columns", None), Columns):
-        texts, label = (
-            [_first(c) for c in (columns.text, columns.pair) if c is not None],
-            [_first(columns.label)],
-        )
     else:
+        if isinstance(task, CustomTexts) and task.pair_column is None and width == 2 + labeled:
+            task = replace(task, pair_column="pair")
+        columns = [column for column in task.named_columns() if column.is_required]
+        texts, label = ([c.names[0] for c in columns if c.is_label == is_label] for is_label in (False, True))
+        if isinstance(task, TextPairs) and width > len(texts) + len(label):
+            label = ["negative"]
+    if not texts:
         raise InputError(
             "tuples have no order of columns here", where=task.name, remedy="Give dicts by column"
         )
     return task, (*texts, *(label if labeled else []))
-
-
-def _first(column: str | tuple[str, ...]) -> str:
-    return column if isinstance(column, str) else column[0]
 
 
 def _squad(rows: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from cloze.data.annotations import unwrap_labels
 from cloze.data.bad_rows import MissingLabelError
+from cloze.data.columns import Column
 from cloze.data.json_rows import as_text, parse_list
-from cloze.data.table_files import Column
 from cloze.data.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.memory_file import source_of
@@ -30,7 +30,7 @@ from cloze.tasks.registry import register_task
 from cloze.tasks.task import unknown_label
 from cloze.tasks.task_batch import GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels
-from cloze.tasks.texts import Columns, CustomTexts, LabeledText
+from cloze.tasks.texts import CustomTexts, LabeledText
 from cloze.training.metric_sums import MetricSums
 
 _SEPARATORS = frozenset(";|,")
@@ -71,31 +71,35 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
             raise ValueError("separator is empty")
         super().__post_init__()
 
-    @property
-    def table_columns(self) -> Columns:
-        """The columns of the texts and the labels."""
-        return Columns(self.text_column, self.pair_column, self.label_column, self.label_columns)
+    def named_columns(self) -> tuple[Column, ...]:
+        """Return the columns of the texts, and of the labels or of each label."""
+        columns = super().named_columns()
+        if not self.label_columns:
+            return columns
+        flags = (Column(name, "flag", setting="label_columns") for name in self.label_columns)
+        return (*(column for column in columns if not column.is_label), *flags)
 
-    def read_label(self, row: Row, column: Column) -> str:
+    def read_label(self, row: Row) -> str:
         """Return the labels of a row as one text."""
         if self.label_columns:
             return self._join(self._of_flags([row.cells[name] for name in self.label_columns], row), row)
-        value = unwrap_labels(row.cells[column])
+        value = unwrap_labels(row.cells["label"])
         if isinstance(value, str) and value.strip()[:1] in tuple("[({"):
             value = parse_list(value)
             if value is None:
-                what = f"the cell {column!r} is {row.text(column)[:40]!r}, a list that cannot be read"
+                what = f"the cell {row.name('label')!r} is {row.text('label')[:40]!r}, a list that cannot be read"
                 remedy = f"Write its labels with {self.separator!r} between them, or as JSON"
                 raise InputError(what, where=row.where, remedy=remedy)
         if isinstance(value, list):
-            return self._join(self._of_list(value, row, column), row)
+            return self._join(self._of_list(value, row), row)
         if isinstance(value, str) and not value.strip():
             return ""
-        labels = super().read_label(row, column).split(self.separator)
+        labels = super().read_label(row).split(self.separator)
         return self._join([label.strip() for label in labels], row)
 
-    def _of_list(self, values: list[Any], row: Row, column: Column) -> list[str]:
+    def _of_list(self, values: list[Any], row: Row) -> list[str]:
         """Return the labels in a list: their names, or 0 or 1 for each label of the task."""
+        column = row.name("label")
         is_flags = len(values) > 1 and all(value in (0, 1) for value in values)
         if is_flags and len(values) == len(self.labels):
             return self._of_flags(values, row)

@@ -5,7 +5,8 @@ Shapes: B examples, S sequences (one per choice), C choices of an example.
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -15,8 +16,7 @@ from torch import Tensor, nn
 
 from cloze.choices import LongTexts
 from cloze.data.bad_rows import MissingLabelError
-from cloze.data.table_files import Column
-from cloze.data.tables import Row, parse_rows
+from cloze.data.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.classification import is_majority_better
 from cloze.models.encoder import Encoder
@@ -29,7 +29,7 @@ from cloze.tasks.labels import stands_for_none
 from cloze.tasks.losses import cross_entropy, softmax
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
-from cloze.tasks.texts import Columns, LabeledRows
+from cloze.tasks.texts import LabeledRows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -71,59 +71,24 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
     long_texts: LongTexts = "truncate"
     """Truncate long texts, or read the prompt in windows and average their scores."""
 
-    @property
-    def table_columns(self) -> Columns:
-        """The columns of the prompt and the label."""
-        return Columns("prompt")
+    @abstractmethod
+    def choices(self, row: Row) -> Sequence[str]:
+        """Return the choices of a row."""
 
-    def read_table(
-        self,
-        path: PathOrUrl,
-        columns: Sequence[Column],
-        choices_of: Callable[[Row], Sequence[str]],
-        *,
-        prompt: Column,
-        label: Column | None,
-        header: Sequence[str] | None = None,
-    ) -> Iterator[ChoiceQuestion]:
-        """Read the rows of a table.
-
-        Args:
-            path: a table.
-            columns: the columns of the choices.
-            choices_of: returns the choices of a row.
-            prompt: the column of the text.
-            label: the column of the index of the right choice; None for unlabeled data.
-            header: the names of the columns of a TSV whose first line is a row.
-
-        Raises:
-            InputError: a row has fewer than two choices, or a label that is not the index of one.
-        """
-
-        def parse(row: Row) -> ChoiceQuestion:
-            choices = tuple(choices_of(row))
-            if len(choices) < 2:
-                raise InputError(f"{len(choices)} choices: give two at least", where=row.where)
-            index = None
-            if label is not None:
-                name = self.read_label(row, label)
-                if (number := _INDEX.fullmatch(name)) is None or int(number[1]) >= len(choices):
-                    what = f"label {name!r} is not the number of a choice"
-                    kind = MissingLabelError if stands_for_none(name) else InputError
-                    raise kind(what, where=row.where, remedy=f"There are {len(choices)}, counted from 0")
-                index = int(number[1])
-            return ChoiceQuestion(row.text(prompt), choices, index, row.where, row=row.number)
-
-        wanted = [prompt, *columns, *([] if label is None else [label])]
-        return parse_rows(
-            path,
-            wanted,
-            parse,
-            header=header,
-            leave_out=self.errors_left_out,
-            keeps_numbers=self.keeps_numbers,
-            labeled=label is not None,
-        )
+    def example(self, row: Row) -> ChoiceQuestion:
+        """Return the prompt and the choices of a row, and the index of the right one."""
+        choices = tuple(self.choices(row))
+        if len(choices) < 2:
+            raise InputError(f"{len(choices)} choices: give two at least", where=row.where)
+        index = None
+        if row.labeled:
+            name = self.read_label(row)
+            if (number := _INDEX.fullmatch(name)) is None or int(number[1]) >= len(choices):
+                what = f"label {name!r} is not the number of a choice"
+                kind = MissingLabelError if stands_for_none(name) else InputError
+                raise kind(what, where=row.where, remedy=f"There are {len(choices)}, counted from 0")
+            index = int(number[1])
+        return ChoiceQuestion(row.text("prompt"), choices, index, row.where, row=row.number)
 
     def split_group(self, example: ChoiceQuestion) -> Hashable:
         """Return prompt and choices, so that duplicates are all in the training or all in the dev data."""

@@ -104,7 +104,7 @@ def read_prediction_rows(path: PathOrUrl, keys: Sequence[str]) -> Iterator[tuple
     if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not keys:
         yield from json_lines(read_lines(path))
         return
-    for row in read_rows(path, columns[:1], is_optional=columns[1:].__contains__):
+    for row in read_rows(path, columns[:1], is_also_read=columns[1:].__contains__):
         values = {str(name): value for name, value in row.cells.items() if value is not None}
         for name in (key for key in keys if key not in _TEXTS):
             if isinstance(text := values.get(name), str):

@@ -113,7 +113,7 @@ def read_question_rows(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool
     """
     paragraph = Paragraph("")
     columns = ["question", "context", *(["answers"] if labeled else [])]
-    for row in read_rows(path, columns, is_optional="id".__eq__):
+    for row in read_rows(path, columns, is_also_read="id".__eq__):
         text = replace_lone_surrogates(row.required("context"))
         if text != paragraph.text:
             paragraph = Paragraph(text)

@@ -42,7 +42,7 @@ class TaggedFiles:
     """Read files without tags as plain text, as `format` text does."""
     language: str = "en"
     """Language of plain text, for sentence splitting."""
-    columns: int | None = None
+    num_columns: int | None = None
     """Number of columns of the training data, by which columns without tags are recognized."""
     format: TaggingFormat | None = None
     """How files are written: columns, conllu, json, table or text, one a line; by default it is detected."""
@@ -83,7 +83,7 @@ class TaggedFiles:
             [text for text, _ in sample],
             labeled=labeled,
             labels=self.labels,
-            columns=self.columns,
+            columns=self.num_columns,
         )
         if self.skip_bad_rows and shape not in ("json", "table"):
             what = "rows are left out of JSON, tables, Parquet and Arrow only"
@@ -97,7 +97,7 @@ class TaggedFiles:
                 raise InputError("plain text has no tags", where=path, remedy="Give words with tags, or JSON")
             if not sample:
                 raise InputError("contains no text", where=path)
-            yield from (self.example(line) for line, _ in lines)
+            yield from (self.split(line) for line, _ in lines)
         else:
             columns = ConllColumns(
                 self.word_column,
@@ -132,7 +132,7 @@ class TaggedFiles:
         """Return a detector that accepts the tags that the settings allow."""
         return SchemeDetector(self.name, is_plain=self.scheme == "plain", stray=self.stray)
 
-    def example(self, text: str) -> TaggedText:
+    def split(self, text: str) -> TaggedText:
         """Split plain text into sentences and words."""
         return TaggedText(split_text(text, language=self.language), text)
 

@@ -19,10 +19,11 @@ from typing import Any
 from cloze.data.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
 from cloze.data.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.class_names import find_class_names
+from cloze.data.columns import Column
 from cloze.data.files import Line, check_file
 from cloze.data.json_rows import read_json
 from cloze.data.table_files import open_delimited
-from cloze.data.tables import read_rows
+from cloze.data.tables import TableConfig, parse_rows
 from cloze.errors import DataWarning, InputError
 from cloze.memory_file import place_of
 from cloze.metrics.conll import Entity
@@ -94,10 +95,10 @@ class JsonTagReader:
             *([columns.word, columns.sentence] if columns else ()),
         }
         wanted = [name for name in schema.names if name in known]
-        rows = (
-            (row.cells, row.where)
-            for row in read_rows(path, wanted or ["tokens"], keeps_numbers=lambda name, _: name in names)
+        config = TableConfig(
+            columns=tuple(map(Column, wanted or ["tokens"])), keeps_numbers=lambda name, _: name in names
         )
+        rows = parse_rows(path, config, lambda row: (row.cells, row.where))
         return replace(self, names_of_field=names)._read(path, rows)
 
     def read_table(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:

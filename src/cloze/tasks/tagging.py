@@ -62,7 +62,7 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
 
     def __post_init__(self) -> None:
         check_unique(self.labels)
-        check_positive(self, "columns")
+        check_positive(self, "num_columns")
         invalid = [label for label in self.labels if not is_tag(label)]
         if invalid and self.scheme != "plain":
             raise ValueError(f"labels holds {invalid[0]!r}, which is not a tag such as B-PER")
@@ -91,7 +91,7 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
             self,
             labels=self.labels or labels,
             scheme="plain" if scheme == "plain" else self.scheme or scheme,
-            columns=max(sentence.columns for sentence in sentences) or None,
+            num_columns=max(sentence.columns for sentence in sentences) or None,
         )
 
     def notes(self, examples: Sequence[TaggedText], tokenizer: Tokenizer) -> list[str]:

@@ -1,9 +1,10 @@
-"""The interface of a fine-tuning task. A family implements all of it but `examples`; a benchmark is a small file."""
+"""The interface of a fine-tuning task. A family implements it; a benchmark says which columns its data have."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.bad_rows import MissingLabelError
-from cloze.errors import InputError
+from cloze.data.columns import Column, NoColumnError
+from cloze.data.tables import Row, TableConfig, parse_rows
+from cloze.errors import DataWarning, InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
@@ -21,7 +24,7 @@ from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import Encoder
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.labels import stands_for_none
+from cloze.tasks.labels import is_no_text, stands_for_none
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, match_rows
 from cloze.tasks.task_batch import Array, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
@@ -37,6 +40,9 @@ _TASK_OF_PROBLEM_TYPE = {
 _HEAD_INDEPENDENT = ("labels", "class_weights")
 """Settings of a model that its head does not depend on: labels may have another order, weights are in the loss."""
 
+_FLAGS = {"text_column": "--text-column NAME", "label_column": "--label-column NAME"}
+"""The flags of settings that name columns."""
+
 ExampleT = TypeVar("ExampleT")
 PredictionT = TypeVar("PredictionT")
 Split: TypeAlias = Literal["train", "dev"]
@@ -48,7 +54,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
 
     | question | method |
     |---|---|
-    | Which examples are in a file? | `examples`, then `fit_labels` for settings read from the training data |
+    | Which examples are in a file? | `columns` and `example`; `fit_labels` for settings read from the training data |
     | What is the model's input? | `features`, and `batch`, which packs them |
     | Which head? | `head` |
     | Which loss? | `loss` |
@@ -62,6 +68,12 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """The files it reads, in a few words."""
     source: ClassVar[str]
     """References for the data and the metrics."""
+    columns: ClassVar[tuple[Column, ...]] = ()
+    """The columns of its tables."""
+    header: ClassVar[tuple[str, ...]] = ()
+    """The names of the columns of a TSV whose first line may be a row."""
+    skips_broken_rows: ClassVar[bool] = False
+    """Whether rows with labels that have more or fewer cells than the first line are left out, if they are few."""
     metrics: ClassVar[tuple[str, ...]]
     """Metrics that may select the best epoch and the best run; the first does by default."""
     problem_type: ClassVar[str | None] = None
@@ -87,13 +99,86 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     teacher_dtype: ClassVar[npt.DTypeLike] = np.float16
     """Number format in which a teacher's outputs are kept."""
 
-    @abstractmethod
+    def named_columns(self) -> tuple[Column, ...]:
+        """Return the columns of its tables as the settings name them; one that a setting names None is left out."""
+        named = []
+        for column in self.columns:
+            name = column.names[0] if column.setting is None else getattr(self, column.setting)
+            if name is not None:
+                named.append(column if name in column.names else replace(column, names=(name,)))
+        return tuple(named)
+
+    def reads_also(self, name: str) -> bool:
+        """Return whether labeled data may have a further column of this name, which `example` uses."""
+        return False
+
+    def example(self, row: Row) -> ExampleT:
+        """Return the example of a row; a row of unlabeled data has no cell of a label.
+
+        Raises:
+            InputError: a cell is invalid.
+        """
+        raise NotImplementedError(f"{self.name} has no rows")
+
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ExampleT]:
         """Read the examples of a file; unless `labeled`, labels are ignored and may be missing.
 
         Raises:
-            InputError: a line is invalid.
+            InputError: a row is invalid.
         """
+        return self.read_rows(path, self.named_columns(), labeled=labeled)
+
+    def read_rows(self, path: PathOrUrl, columns: tuple[Column, ...], *, labeled: bool) -> Iterator[ExampleT]:
+        """Read the examples of a table with these columns; those with one text and no label also of plain text.
+
+        Labeled examples without a text are warned of, if the user named its column.
+        """
+        texts = [column.key for column in columns if column.kind in ("text", "texts")]
+        named_texts = [c.key for c in columns if c.kind == "text" and c.setting and c.is_required]
+        config = TableConfig(
+            columns=tuple(column for column in columns if labeled or not column.is_label),
+            is_also_read=lambda name: labeled and self.reads_also(name),
+            header=self.header,
+            keeps_numbers=self.keeps_numbers,
+            labeled=labeled,
+            may_be_lines=not labeled and len(texts) == 1,
+            skip_broken=labeled and self.skips_broken_rows,
+            leave_out=self.errors_left_out,
+        )
+        without_text = []
+
+        def parse(row: Row) -> ExampleT:
+            example = self.example(row)
+            if labeled and any(is_no_text(row.text(key)) for key in named_texts):
+                without_text.append(row.where)
+            return example
+
+        try:
+            examples = parse_rows(path, config, parse)
+            yield from self.with_plain_labels(examples) if labeled else examples
+        except NoColumnError as error:
+            setting = error.column.setting
+            if setting is not None:
+                flag = _FLAGS.get(setting, f"--set {self.name}.{setting}=NAME")
+                error.remedy = f"{error.remedy}; say which it is with {flag}"
+            raise
+        if without_text:
+            what = "a text is empty or a placeholder such as nan, and read as it is"
+            warning = f"{without_text[0]}: {what} (the first of {len(without_text):,})"
+            warnings.warn(DataWarning(warning), stacklevel=2)
+
+    def gold_examples(self, path: PathOrUrl) -> Iterator[ExampleT]:
+        """Read labeled examples to score predictions of a file; their texts may be missing.
+
+        Raises:
+            InputError: a row is invalid.
+        """
+        return self.examples(path)
+
+    @property
+    def errors_left_out(self) -> tuple[type[InputError], ...] | None:
+        """The kinds of errors whose rows are left out; None if no setting says so."""
+        return None
 
     def fit_labels(self, examples: Sequence[ExampleT]) -> Self:
         """Return the task with the labels and other settings found in the training data.
@@ -329,14 +414,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     def input_values(self, example: ExampleT) -> dict[str, Any]:
         """Return the id or the row of an example, if it has one, and its texts, which identify a prediction."""
         return {}
-
-    def gold_examples(self, path: PathOrUrl) -> Iterator[ExampleT]:
-        """Read labeled examples to score predictions of a file; their texts may be missing.
-
-        Raises:
-            InputError: a line is invalid.
-        """
-        return self.examples(path)
 
     @abstractmethod
     def to_json(self, example: ExampleT, prediction: PredictionT) -> dict[str, Any]:

@@ -7,9 +7,8 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,9 +16,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cloze.data.columns import Column
 from cloze.data.json_rows import as_text
-from cloze.data.table_files import Column, NoColumnError
-from cloze.data.tables import Row, parse_rows
+from cloze.data.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.memory_file import source_of
 from cloze.remote_files import PathOrUrl
@@ -35,11 +34,8 @@ from cloze.training.metric_sums import MetricSums
 
 _SCALE = 20.0
 _ROWS_AT_ONCE = 1024
-_ALSO_CALLED: Mapping[str, Column] = MappingProxyType(  # by sentence-transformers
-    {"text": ("text", "anchor"), "pair": ("pair", "positive")}
-)
 _NEGATIVE = re.compile(r"negative(_[0-9]+)?")
-_LABEL_COLUMNS = {"label", "score"}
+_LABEL = Column("label", "label", ("label", "score"), is_required=False)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,6 +77,13 @@ class TextPairs(VectorTask[PairVectors]):
     uses_in_batch_negatives = True
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=64", "optimizer.learning_rate=2e-5")
 
+    columns = (  # some are called otherwise by sentence-transformers
+        Column("text", names=("text", "anchor"), setting="text_column"),
+        Column("pair", names=("pair", "positive"), setting="pair_column"),
+        Column("negative", "label", setting="negative_column"),
+        _LABEL,
+    )
+
     text_column: str = "text"
     pair_column: str = "pair"
     negative_column: str | None = None
@@ -90,54 +93,39 @@ class TextPairs(VectorTask[PairVectors]):
     skip_bad_rows: bool = False
     """Leave out and count rows that cannot be read, instead of refusing the file."""
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
-        """Read the rows of a table; in training data no text is empty."""
-        text_column = _ALSO_CALLED.get(self.text_column, self.text_column)
-        pair_column = _ALSO_CALLED.get(self.pair_column, self.pair_column)
-        columns = [text_column, pair_column]
-        if labeled and self.negative_column is not None:
-            columns.append(self.negative_column)
-        labels: dict[str, set[str | None]] = {}
+    @property
+    def errors_left_out(self) -> tuple[type[InputError], ...]:
+        """The kinds of errors whose rows are left out."""
+        return (InputError,) if self.skip_bad_rows else ()
 
-        def is_negative(column: Column) -> bool:
-            if self.negative_column is not None:
-                return column == self.negative_column
-            return (
-                isinstance(column, str) and _NEGATIVE.fullmatch(column) is not None and column not in columns
-            )
+    def reads_also(self, name: str) -> bool:
+        """Return whether a column has hard negatives."""
+        is_asked = any(name in column.names for column in self.named_columns())
+        return self.negative_column is None and _NEGATIVE.fullmatch(name) is not None and not is_asked
 
-        def is_optional(column: str) -> bool:
-            return labeled and (is_negative(column) or (column in _LABEL_COLUMNS and column not in columns))
+    def example(self, row: Row) -> TextTriplet:
+        """Return the texts of a row; in labeled data no text is empty."""
+        text, pair = map(row.required if row.labeled else row.text, ("text", "pair"))
+        columns = [key for key in row.cells if key == "negative" or self.reads_also(key)]
+        negatives = tuple(negative for key in columns for negative in _negatives(row, key))
+        if pair in negatives:
+            what = f"{pair!r} is in the column {self.pair_column!r} and among the negatives"
+            raise InputError(what, where=row.where, remedy="Give another negative, or leave its cell empty")
+        label = as_text(row.cells.get("label"))
+        return TextTriplet(text, pair, label, row.where, negatives=negatives, row=row.number)
 
-        def parse(row: Row) -> TextTriplet:
-            read = row.required if labeled else row.text
-            text, pair = read(text_column), read(pair_column)
-            negatives = [
-                text for column in filter(is_negative, row.cells) for text in _negatives(row, column)
-            ]
-            if pair in negatives:
-                what = f"{pair!r} is in the column {self.pair_column!r} and among the negatives"
-                remedy = "Give another negative, or leave its cell empty"
-                raise InputError(what, where=row.where, remedy=remedy)
-            for column in row.cells.keys() & _LABEL_COLUMNS:
-                labels.setdefault(str(column), set()).add(as_text(row.cells[column]))
-            return TextTriplet(text, pair, where=row.where, negatives=tuple(negatives), row=row.number)
-
-        leave_out = (InputError,) if self.skip_bad_rows else ()
-        try:
-            yield from parse_rows(
-                path, columns, parse, is_optional=is_optional, leave_out=leave_out, labeled=labeled
-            )
-        except NoColumnError as error:
-            settings = {text_column: "text", pair_column: "pair", self.negative_column: "negative"}
-            setting = f"--set {self.name}.{settings[error.column]}_column=NAME"
-            error.remedy = f"{error.remedy}; say which it is with {setting}"
-            raise
-        for name, values in labels.items():
-            if len(values) > 1:
-                what = f"the column {name!r} is not used: in every row the two texts are taken to belong together"
-                remedy = "The tasks ranking and scored-pairs learn from it"
-                warnings.warn(DataWarning(f"{path}: {what}. {remedy}"), stacklevel=2)
+    def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
+        """Yield examples without the cell of a label, and warn of labels that differ: they are not used."""
+        labels = set()
+        for example in examples:
+            labels.add(example.label)
+            yield replace(example, label=None)
+        if len(labels) > 1:
+            what = f"the column {' or '.join(map(repr, _LABEL.names))} is not used"
+            what = f"{what}: in every row the two texts are taken to belong together"
+            remedy = "The tasks ranking and scored-pairs learn from it"
+            warning = f"{source_of(example.where)}: {what}. {remedy}"
+            warnings.warn(DataWarning(warning), stacklevel=2)
 
     def texts(self, example: LabeledText) -> tuple[str, ...]:
         """Return both texts, and the hard negatives."""
@@ -245,7 +233,7 @@ class TextPairs(VectorTask[PairVectors]):
         return predictions
 
 
-def _negatives(row: Row, column: Column) -> list[str]:
+def _negatives(row: Row, column: str) -> list[str]:
     """Return the texts of a cell of hard negatives."""
     cell = row.cells[column]
     texts = row.texts(column) if isinstance(cell, list) else [] if cell is None else [row.text(column)]

@@ -4,10 +4,9 @@ Shapes: B sequences.
 """
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -18,12 +17,10 @@ from torch import Tensor, nn
 from cloze.choices import LongTexts, MissingLabels
 from cloze.data.annotations import unwrap_labels
 from cloze.data.bad_rows import BadRows, MissingLabelError
-from cloze.data.class_names import KeepsNumbers, keep_no_numbers
+from cloze.data.columns import Column
 from cloze.data.json_rows import as_text
-from cloze.data.table_files import Column, NoColumnError, is_table
-from cloze.data.tables import Row, parse_rows
-from cloze.data.text_lines import read_texts_of_lines
-from cloze.errors import DataWarning, InputError
+from cloze.data.tables import Row
+from cloze.errors import InputError
 from cloze.memory_file import source_of
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
@@ -35,8 +32,7 @@ from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 PredictionT = TypeVar("PredictionT")
-_NO_TEXTS = PLACEHOLDERS - {"NA", "None"} | {""}
-_ID = "id"
+ID = Column("id", "other", is_required=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +50,19 @@ class LabeledText:
     """From the column `id`, if the table has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns of the texts and the label."""
-
-    text: Column
-    pair: Column | None = None
-    label: Column = "label"
-    flags: tuple[str, ...] = ()
-    """Columns of 0 and 1, one for each label, instead of `label`."""
+def text_columns(
+    text: str | tuple[str, ...],
+    pair: str | tuple[str, ...] | None = None,
+    label: str | tuple[str, ...] = "label",
+) -> tuple[Column, ...]:
+    """Return the columns of texts or pairs and their labels; of several names the first that data have is used."""
+    names = {"text": text, "pair": pair, "label": label}
+    columns = [
+        Column(key, "label" if key == "label" else "text", (name,) if isinstance(name, str) else name)
+        for key, name in names.items()
+        if name is not None
+    ]
+    return (*columns, ID)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,44 +135,34 @@ class LabeledRows:
             return (InputError,)
         return (MissingLabelError,) if self.missing_labels == "drop" else ()
 
-    @property
-    @abstractmethod
-    def table_columns(self) -> Columns:
-        """The columns of the texts and the label."""
-
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
         """Return whether a column has labels that are numbers, as choices are, or has no name of the task's labels."""
-        label, flags = self.table_columns.label, self.table_columns.flags
+        assert isinstance(self, Task)
         labels: Sequence[str] | None = getattr(self, "labels", None)
-        if column not in flags and column not in ([label] if isinstance(label, str) else label):
-            return False
-        if column in flags or labels is None:
-            return True
+        kinds = {name: asked.kind for asked in self.named_columns() for name in asked.names}
+        if kinds.get(column) != "label" or labels is None:
+            return kinds.get(column) in ("label", "flag")
         return bool(labels) and all(find_class(name, labels) is None for name in names)
 
-    def read_label(self, row: Row, column: Column) -> str:
+    def read_label(self, row: Row) -> str:
         """Return the label of a row, as the task names it."""
         assert isinstance(self, Task)
         labels: Sequence[str] | None = getattr(self, "labels", None)  # None for numbers
-        value = unwrap_labels(row.cells[column])
+        name, value = row.name("label"), unwrap_labels(row.cells["label"])
         if isinstance(value, list) and len(value) > 1:
-            what = f"{row.names.get(column, column)!r} is a list of {len(value)}"
+            what = f"{name!r} is a list of {len(value)}"
             raise InputError(what, where=row.where, remedy="The task multi-label learns lists of labels")
         if isinstance(value, list):  # as annotation tools write one label
             value = value[0] if value else None
         is_null = value is None or (isinstance(value, float) and math.isnan(value))
-        label = "" if is_null else (as_text(value) or row.text(column)).strip()
+        label = "" if is_null else (as_text(value) or row.text("label")).strip()
         placeholders = PLACEHOLDERS if labels is not None else PLACEHOLDERS | DASHES
         if not label or (label in placeholders and label not in (labels or ())):
-            name = row.names.get(column, column)
-            what = (
-                f"the cell {name!r} is empty"
-                if not label
-                else f"{name!r} is {label!r}, a placeholder and not a label"
-            )
+            what = f"{name!r} is {label!r}, a placeholder and not a label"
             remedy = "--missing-labels drop leaves out such rows"
             if label and labels == ():
                 remedy += f'; if it is a class, name all: --set {self.name}.labels=["…", "{label}"]'
+            what = what if label else f"the cell {name!r} is empty"
             raise MissingLabelError(what, where=row.where, remedy=remedy)
         return self.check_label(label, row.where)
 
@@ -214,132 +204,45 @@ class LabeledRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CustomTexts(LabeledRows):
+class LabeledTexts(LabeledRows):
+    """Mixin for tasks on tables of texts or pairs with labels."""
+
+    def example(self, row: Row) -> LabeledText:
+        """Return the text or the pair of a row, and its label; gold data may lack the texts."""
+        text, pair = (row.text(key) if key in row.cells else None for key in ("text", "pair"))
+        label = self.read_label(row).strip() if row.labeled else None
+        identifier = as_text(row.cells.get("id"))
+        return LabeledText(text or "", pair, label, row.where, row=row.number, id=identifier)
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether there is a column of second texts."""
+        assert isinstance(self, Task)
+        return any(column.key == "pair" for column in self.named_columns())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CustomTexts(LabeledTexts):
     """Mixin for tasks on custom tables: the columns are settings."""
+
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("text", setting="text_column"),
+        Column("pair", setting="pair_column"),
+        Column("label", "label", setting="label_column"),
+        ID,
+    )
 
     text_column: str = "text"
     pair_column: str | None = None
     """Column of the second text, for tasks on pairs."""
     label_column: str = "label"
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
-        """Read the rows of a table; without labels and pairs also the lines of plain text."""
-        assert isinstance(self, Task)
-        examples = self._read(path, labeled=labeled)
-        return self.with_plain_labels(examples) if labeled else examples
-
     def gold_examples(self, path: PathOrUrl) -> Iterator[LabeledText]:
         """Read the labels of a table; columns of texts that it does not have are empty texts."""
         assert isinstance(self, Task)
-        examples: Iterator[LabeledText] = self.with_plain_labels(
-            self._read(path, labeled=True, needs_texts=False)
-        )
+        columns = (replace(column, is_required=column.is_label) for column in self.named_columns())
+        examples: Iterator[LabeledText] = self.read_rows(path, tuple(columns), labeled=True)
         return examples
-
-    @property
-    def reads_pairs(self) -> bool:
-        """Whether there is a column of second texts."""
-        return self.pair_column is not None
-
-    @property
-    def table_columns(self) -> Columns:
-        """The columns of the texts and the label."""
-        return Columns(self.text_column, self.pair_column, self.label_column)
-
-    def _read(self, path: PathOrUrl, *, labeled: bool, needs_texts: bool = True) -> Iterator[LabeledText]:
-        examples = read_texts(
-            path,
-            self.table_columns,
-            labeled=labeled,
-            needs_texts=needs_texts,
-            read_label=self.read_label,
-            leave_out=self.errors_left_out,
-            keeps_numbers=self.keeps_numbers,
-        )
-        return self.checked(examples, needs_texts=needs_texts)
-
-    def checked(self, examples: Iterator[LabeledText], *, needs_texts: bool = True) -> Iterator[LabeledText]:
-        """Yield the examples of a table, and warn of labeled ones without a text if they need one.
-
-        The error for a missing column says which flag names another.
-        """
-        assert isinstance(self, Task)
-        no_texts: list[str] = []
-        try:
-            for example in examples:
-                texts = [example.text] if example.pair is None else [example.text, example.pair]
-                if (
-                    needs_texts
-                    and example.label is not None
-                    and any(text.strip() in _NO_TEXTS for text in texts)
-                ):
-                    no_texts.append(example.where)
-                yield example
-        except NoColumnError as error:
-            flags = {
-                self.pair_column: f"--set {self.name}.pair_column=NAME",
-                self.label_column: "--label-column NAME",
-                self.text_column: "--text-column NAME",
-            }
-            if isinstance(error.column, str) and error.column in flags:
-                error.remedy = f"{error.remedy}; say which it is with {flags[error.column]}"
-            raise
-        if no_texts:
-            what = "a text is empty or a placeholder such as nan, and read as it is"
-            warning = f"{no_texts[0]}: {what} (the first of {len(no_texts):,})"
-            warnings.warn(DataWarning(warning), stacklevel=2)
-
-
-def read_texts(
-    path: PathOrUrl,
-    columns: Columns,
-    *,
-    labeled: bool,
-    needs_texts: bool = True,
-    header: Sequence[str] | None = None,
-    skip_broken: bool = False,
-    read_label: Callable[[Row, Column], str] = Row.required,
-    leave_out: tuple[type[InputError], ...] | None = None,
-    keeps_numbers: KeepsNumbers = keep_no_numbers,
-) -> Iterator[LabeledText]:
-    """Read the rows of a table; without labels and pairs also the lines of plain text.
-
-    `header`, `skip_broken`, `leave_out` and `keeps_numbers` are those of `parse_rows`. `read_label` returns the text of
-    a label. Without `needs_texts` the table may lack columns of texts that have one name, which are empty then.
-    """
-    if not (labeled or columns.pair or is_table(path)):
-        lines = enumerate(read_texts_of_lines(path, columns.text), 1)
-        yield from (LabeledText(line, where=where, row=row) for row, (line, where) in lines)
-        return
-    texts = [columns.text] if columns.pair is None else [columns.text, columns.pair]
-    wanted = texts if needs_texts else [column for column in texts if not isinstance(column, str)]
-    wanted = [*wanted, *(columns.flags or [columns.label])] if labeled else wanted
-    optional = [column for column in (*texts, _ID) if isinstance(column, str) and column not in wanted]
-
-    def text(row: Row, column: Column) -> str:
-        return row.text(column) if needs_texts else as_text(row.cells.get(column)) or ""
-
-    def parse(row: Row) -> LabeledText:
-        return LabeledText(
-            text(row, columns.text),
-            None if columns.pair is None else text(row, columns.pair),
-            read_label(row, columns.label).strip() if labeled else None,
-            row.where,
-            row=row.number,
-            id=as_text(row.cells.get(_ID)),
-        )
-
-    yield from parse_rows(
-        path,
-        wanted,
-        parse,
-        is_optional=optional.__contains__,
-        header=header,
-        skip_broken=skip_broken,
-        leave_out=leave_out,
-        keeps_numbers=keeps_numbers,
-        labeled=labeled,
-    )
 
 
 def parse_score(example: LabeledText) -> float:

@@ -1,0 +1,58 @@
+"""The columns of a table that are asked for, and the names that data may have for them."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from cloze.errors import InputError
+
+Kind: TypeAlias = Literal["text", "texts", "label", "flag", "other"]
+"""Text; a list of texts; a label or answer, which unlabeled data lack; 0 or 1 for a label; anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that is asked for."""
+
+    key: str
+    """Name by which a row has its cell."""
+    kind: Kind = "text"
+    names: tuple[str, ...] = ()
+    """Names that data may have for it, of which the first that is there is used; by default the key."""
+    setting: str | None = None
+    """Setting of a task that names it."""
+    is_required: bool = True
+    """Whether a row without it is an error. A null cell of another column is as none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", self.names or (self.key,))
+
+    @property
+    def is_label(self) -> bool:
+        """Whether unlabeled data lack it."""
+        return self.kind in ("label", "flag")
+
+    def find(self, cells: Mapping[str, Any]) -> str | None:
+        """Return the name that it has among the cells of a row, or among names."""
+        return next((name for name in self.names if name in cells), None)
+
+
+class NoColumnError(InputError):
+    """A row has no such column."""
+
+    column: Column
+
+
+def find_column(cells: Mapping[str, Any], column: Column, where: str) -> str:
+    """Return the name that a column has among the cells of a row, or raise `NoColumnError`."""
+    name = column.find(cells)
+    if name is not None:
+        return name
+    near = difflib.get_close_matches(column.names[0], cells, n=1, cutoff=0.5)
+    columns = f"There are {', '.join(map(repr, cells))}" if cells else "The row is empty"
+    remedy = f"Did you mean {near[0]!r}? {columns}" if near else columns
+    what = f"no column {' or '.join(map(repr, column.names))}"
+    error = NoColumnError(what, where=where, remedy=remedy)
+    error.column = column
+    raise error
