@@ -25,6 +25,7 @@ from cloze.api.finetuning import finetune
 from cloze.api.labeled import evaluate
 from cloze.config import find_recipe
 from cloze.data.build import build_dataset
+from cloze.data.dataset import DatasetInfo
 from cloze.data.documents import Document
 from cloze.data.input_shards import ReadingConfig, plan_input_shards, read_documents
 from cloze.data.pairs import PairsConfig
@@ -175,13 +176,14 @@ class Adaptation:
         shutil.rmtree(directory, ignore_errors=True)
         sample = _sample(self.split(run.domain)[1], int(run.megabytes * 1_000_000), run.seed)
         file_io.write_text(directory / "sample.txt", _as_text(sample))
-        summary = build_dataset([directory / "sample.txt"], self.control, directory / "data")
-        config = self.settings(run, directory / "data", summary.tokens)
+        build_dataset([directory / "sample.txt"], self.control, directory / "data")
+        tokens = DatasetInfo.read(directory / "data").tokens
+        config = self.settings(run, directory / "data", tokens)
         pretrain(config, directory / "run", progress=self.progress)
         outcome = {
             **asdict(run),
             "documents": len(sample),
-            "tokens": summary.tokens,
+            "tokens": tokens,
             "steps": config.steps,
             "domain_metrics": self.measure(directory / "run", held_out),
             "old_metrics": self.measure(directory / "run", self.old),

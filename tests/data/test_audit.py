@@ -13,11 +13,12 @@ import pytest
 from cloze.data import instances as batches
 from cloze.data.audit import AuditConfig, audit_dataset
 from cloze.data.audit_instances import Measure
-from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.build import build_dataset
 from cloze.data.dataset import Dataset
 from cloze.data.instances import DynamicInstances
 from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
+from cloze.data.parts import BuildConfig
 from cloze.errors import InputError
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer

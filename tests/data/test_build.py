@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from cloze.data import parts
-from cloze.data.build import BuildConfig, build_array_task, build_dataset, merge_array_tasks
-from cloze.data.build_state import ArrayTask
+from cloze.data import build, parts
+from cloze.data.build import build_dataset, merge_array_tasks
 from cloze.data.dataset import Dataset
 from cloze.data.finalize import read_summary
 from cloze.data.input_shards import ReadingConfig
-from cloze.data.parts import BuildSummary
+from cloze.data.job_arrays import ArrayTask
+from cloze.data.parts import BuildConfig, BuildSummary, cached_tokenizer
 from cloze.data.shards import write_shard
 from cloze.errors import InputError, RunError
 from cloze.progress import SILENT_BAR, Bar, Progress
 from cloze.tokenization.loading import load_tokenizer
 from corpora import rows_of, save_vocabulary
-from helpers import read_all_files
+from helpers import flip_bit, read_all_files
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", ".", "and", "##s", "dog"]
 
@@ -93,7 +93,7 @@ def build_by_workers(inputs: list[Path], vocabulary: Path, output: Path, workers
 
 def build_by_tasks(inputs: list[Path], vocabulary: Path, output: Path, tasks: int) -> None:
     for number in range(tasks, 0, -1):
-        build_array_task(inputs, vocabulary, output, SMALL_SHARDS, task=ArrayTask(number, tasks))
+        build_dataset(inputs, vocabulary, output, SMALL_SHARDS, task=ArrayTask(number, tasks))
     merge_array_tasks(output)
 
 
@@ -237,16 +237,38 @@ def test_a_tokenizer_is_not_cached_for_another_vocabulary(tmp_path, vocabulary, 
     assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
 
 
-def test_a_build_with_a_changed_tokenizer_is_refused(tmp_path, vocabulary, text):
-    build_array_task([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 2))
-    build_dataset([text], vocabulary, tmp_path / "other")  # a process keeps one tokenizer
-    state = save_vocabulary(tmp_path / "data.parts", WORDS[::-1])
-    with pytest.raises(
-        InputError, match=r"data\.parts: the tokenizer in it is not the one with which it was started"
-    ):
-        build_dataset([text], vocabulary, tmp_path / "data")
-    load_tokenizer(vocabulary).save(state)
-    build_dataset([text], vocabulary, tmp_path / "data")
+@pytest.mark.protected
+def test_a_damaged_tokenizer_of_a_job_array_is_refused(tmp_path, vocabulary, text):
+    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 1))
+    cached_tokenizer.cache_clear()  # a process keeps one tokenizer
+    flip_bit(next((tmp_path / "data.parts").glob("vocabulary-*/tokenizer.json")))
+    with pytest.raises(InputError, match=r"data\.parts/vocabulary-.*/tokenizer\.json: damaged"):
+        merge_array_tasks(tmp_path / "data")
+
+
+def test_other_settings_make_other_parts(tmp_path, vocabulary, text, monkeypatch):
+    """Those of before are removed at the end."""
+    build_dataset([text], vocabulary, tmp_path / "expected", small_parts(1000))
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "finalize", _fail)
+        with pytest.raises(RuntimeError):
+            build_dataset([text], vocabulary, tmp_path / "data", small_parts(2000))
+    assert len(list((tmp_path / "data.parts").glob("*.arrow"))) > 1
+    build_dataset([text], vocabulary, tmp_path / "data", small_parts(1000))
+    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
+    assert not (tmp_path / "data.parts").exists()
+
+
+def test_a_build_with_other_settings_than_a_job_array_needs_overwrite(tmp_path, vocabulary, text):
+    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 2))
+    with pytest.raises(InputError, match=r'data\.parts: was started with language "en", not "de"\. Finish'):
+        build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(language="de"))
+    build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(language="de"), overwrite=True)
+    assert not (tmp_path / "data.parts").exists()
+
+
+def _fail(*args: object, **kwargs: object) -> None:
+    raise RuntimeError
 
 
 def test_inputs_in_the_output_are_refused(tmp_path, vocabulary, text):
@@ -261,7 +283,7 @@ def test_inputs_in_the_output_are_refused(tmp_path, vocabulary, text):
             ):
                 build_dataset(inputs, vocab, data, append=append, overwrite=not append)
         with pytest.raises(InputError, match="is an input, and would be replaced"):
-            build_array_task(inputs, vocab, data, task=ArrayTask(1, 2))
+            build_dataset(inputs, vocab, data, task=ArrayTask(1, 2))
     with pytest.raises(
         InputError, match=r"is an input, and contains the output .*\. Choose an output outside of it"
     ):

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.build import build_dataset
 from cloze.data.input_shards import ReadingConfig
+from cloze.data.parts import BuildConfig
 from cloze.data.vocabulary import train_vocabulary
 from helpers import read_all_files, write_novel
 
@@ -32,7 +33,8 @@ SIZE = 3000
 BUILDER = """
 import sys
 from pathlib import Path
-from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.build import build_dataset
+from cloze.data.parts import BuildConfig
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.vocabulary import train_vocabulary
 

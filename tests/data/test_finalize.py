@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloze import artifacts
-from cloze.data import build_state
-from cloze.data.build import BuildConfig, build_array_task, build_dataset, merge_array_tasks
-from cloze.data.build_state import ArrayTask
+from cloze.data import build_directory
+from cloze.data.build import build_dataset, merge_array_tasks
 from cloze.data.cleaning import CleaningConfig
 from cloze.data.dataset import Dataset, DatasetInfo
 from cloze.data.finalize import read_summary
 from cloze.data.held_out import choose_held_out_threshold
 from cloze.data.input_shards import ReadingConfig
-from cloze.data.parts import BuildSummary
+from cloze.data.job_arrays import ArrayTask
+from cloze.data.parts import BuildConfig, BuildSummary
 from cloze.errors import InputError
 from cloze.progress import Progress
 from corpora import Rows, rows_of, save_vocabulary
@@ -298,8 +298,8 @@ def die(*args: object, **kwargs: object) -> None:
         (os, "link"),
         (DatasetInfo, "write"),
         (artifacts, "sync_file"),
-        (build_state.BuildState, "mark_finalized"),
-        (build_state.BuildState, "remove"),
+        (build_directory, "mark_finished"),
+        (build_directory, "remove_parts"),
     ],
 )
 @pytest.mark.protected
@@ -319,7 +319,7 @@ def test_a_kill_while_finalizing_leaves_the_old_or_the_new(
         patch.setattr(room, name, die)
         with pytest.raises(KeyboardInterrupt):
             build()
-    if name == "remove":  # the data set has taken its place, and the parts are still there
+    if name == "remove_parts":  # the data set has taken its place, and the parts are still there
         assert len(rows(tmp_path / "data")) == (18 if append else 9)
     else:
         assert before == (read_all_files(tmp_path / "data") if append else None)
@@ -341,14 +341,12 @@ def test_tasks_are_merged(tmp_path, vocabulary, append):
         config = BuildConfig(reading=reading)
     build_dataset([text], vocabulary, tmp_path / "alone", config, append=append)
     for number in (3, 1):
-        build_array_task(
-            [text], vocabulary, tmp_path / "data", config, task=ArrayTask(number, 3), append=append
-        )
+        build_dataset([text], vocabulary, tmp_path / "data", config, task=ArrayTask(number, 3), append=append)
     with pytest.raises(
         InputError, match=r"1 of 1 input shards .*text; tasks 2 of 3 have not finished\. Run the"
     ):
         merge_array_tasks(tmp_path / "data")
-    build_array_task([text], vocabulary, tmp_path / "data", config, task=ArrayTask(2, 3), append=append)
+    build_dataset([text], vocabulary, tmp_path / "data", config, task=ArrayTask(2, 3), append=append)
     part = next((tmp_path / "data.parts").glob("*-00001.arrow"))
     part.write_bytes(b"damaged")
     with pytest.raises(
@@ -356,9 +354,7 @@ def test_tasks_are_merged(tmp_path, vocabulary, append):
     ):
         merge_array_tasks(tmp_path / "data")
     for number in (1, 2, 3):
-        build_array_task(
-            [text], vocabulary, tmp_path / "data", config, task=ArrayTask(number, 3), append=append
-        )
+        build_dataset([text], vocabulary, tmp_path / "data", config, task=ArrayTask(number, 3), append=append)
     merge_array_tasks(tmp_path / "data")
     assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "alone")
     with pytest.raises(InputError, match="no parts"):
@@ -369,7 +365,7 @@ def test_a_task_repeated_after_the_merge_warns(tmp_path, vocabulary, capsys):
     text, config = write(tmp_path / "text", document(1), document(2)), BuildConfig(reading=PARAGRAPHS)
     for _ in range(2):
         for number in (1, 2):
-            build_array_task(
+            build_dataset(
                 [text],
                 vocabulary,
                 tmp_path / "data",
@@ -388,7 +384,7 @@ def test_a_finalized_output_is_not_taken_for_other_inputs(tmp_path, vocabulary, 
     config = BuildConfig(reading=PARAGRAPHS)
     one, two = (write(tmp_path / f"{n}", document(n)) for n in (1, 2))
     with monkeypatch.context() as patch:
-        patch.setattr(build_state.BuildState, "remove", die)
+        patch.setattr(build_directory, "remove_parts", die)
         with pytest.raises(KeyboardInterrupt):
             build_dataset([one], vocabulary, tmp_path / "data", config)
     before = read_all_files(tmp_path / "data")
@@ -400,14 +396,12 @@ def test_a_finalized_output_is_not_taken_for_other_inputs(tmp_path, vocabulary, 
 
 def test_tasks_with_different_settings_are_refused(tmp_path, vocabulary):
     text = write(tmp_path / "text", *(document(n) for n in range(9)))
-    build_array_task([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 2))
+    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 2))
     with pytest.raises(InputError, match=r"was started with language .en., not .de."):
-        build_array_task(
-            [text], vocabulary, tmp_path / "data", BuildConfig(language="de"), task=ArrayTask(2, 2)
-        )
+        build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(language="de"), task=ArrayTask(2, 2))
     with pytest.raises(InputError, match="stdin: can be read by one task only"):
-        build_array_task(["-"], vocabulary, tmp_path / "data", task=ArrayTask(2, 2))
-    build_array_task([text], vocabulary, tmp_path / "data", task=ArrayTask(2, 2))
+        build_dataset(["-"], vocabulary, tmp_path / "data", task=ArrayTask(2, 2))
+    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(2, 2))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine").write_text("precious")
     with pytest.raises(InputError, match="already exists"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cloze.data.batch import DataPosition
-from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.build import build_dataset
 from cloze.data.cleaning import CleaningConfig, Step
 from cloze.data.dataset import Dataset
 from cloze.data.google_instances import (
@@ -21,6 +21,7 @@ from cloze.data.google_instances import (
 )
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.instances import micro_batches, take
+from cloze.data.parts import BuildConfig
 from cloze.errors import InputError
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.loading import load_tokenizer

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from cloze.data.audit import AuditConfig, audit_dataset
-from cloze.data.build import BuildConfig, build_array_task, build_dataset, merge_array_tasks
-from cloze.data.build_state import ArrayTask
+from cloze.data.build import build_dataset, merge_array_tasks
 from cloze.data.dataset import Dataset
 from cloze.data.google_instances import GoogleSettings, materialize
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.instances import DynamicInstances
+from cloze.data.job_arrays import ArrayTask
 from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
+from cloze.data.parts import BuildConfig
 from cloze.errors import InputError, RunError
 from cloze.tokenization.loading import load_tokenizer
 from corpora import rows_of, save_vocabulary
@@ -104,7 +105,7 @@ def test_whole_words_are_those_of_the_segmenter(build):
 def test_a_data_set_with_words_is_merged_appended_and_audited(build, tmp_path):
     with_words = build("with")
     for number in (1, 2):
-        build_array_task(
+        build_dataset(
             [build.text],
             tmp_path / "vocabulary",
             tmp_path / "merged",

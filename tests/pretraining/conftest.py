@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cloze.api.settings import resolve_pretraining
-from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.build import build_dataset
 from cloze.data.input_shards import ReadingConfig
+from cloze.data.parts import BuildConfig
 from cloze.data.vocabulary import train_vocabulary
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import pretrain

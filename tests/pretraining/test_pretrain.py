@@ -17,9 +17,10 @@ from transformers import DistilBertConfig, DistilBertForMaskedLM
 
 from cloze import artifacts
 from cloze import config as configuration
-from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.build import build_dataset
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.pairs import PairsConfig
+from cloze.data.parts import BuildConfig
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.build import build_dataset
 from cloze.data.input_shards import ReadingConfig
+from cloze.data.parts import BuildConfig
 from cloze.data.vocabulary import train_vocabulary
 from cloze.data.vocabulary_extension import extend_vocabulary
 from cloze.errors import InputError

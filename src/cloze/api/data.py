@@ -286,7 +286,7 @@ def build_dataset(
         append: add documents to an existing data set.
         task: the task of a job array, as in 3/8 for the third of eight; cloze corpus merge joins their parts.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        overwrite: replace existing output, and a build with other settings that was not finished.
+        overwrite: replace existing output, also of an unfinished job array with other settings.
         progress: True shows progress.
 
     Returns:
@@ -298,6 +298,7 @@ def build_dataset(
     """
     from cloze.data import build
     from cloze.data.job_arrays import ArrayTask
+    from cloze.data.parts import BuildConfig
 
     check_path(output, "output")
     if vocabulary is not None:
@@ -309,40 +310,29 @@ def build_dataset(
             ("overwrite", "Give it to cloze corpus merge instead") if overwrite else ("texts", None)
         )
         raise InputError("cannot be combined with `task`", where=where, remedy=remedy)
-    shown = resolve_progress(progress)
     with _open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
-        config = build.BuildConfig(
+        config = BuildConfig(
             reading=reading,
             language=language,
             splitter=splitter,
             segmenter=segmenter,
             validation_fraction=validation_fraction,
         )
-        if task is not None:
-            build.build_array_task(
-                files,
-                vocabulary,
-                check_path(output, "output"),
-                config,
-                task=ArrayTask.parse(task),
-                append=append,
-                workers=resolve_workers(workers),
-                progress=shown,
-            )
-            return None
 
-        def write(directory: Path) -> "BuildSummary":
+        def write(directory: Path) -> "BuildSummary | None":
             summary = build.build_dataset(
                 files,
                 vocabulary,
                 directory,
                 config,
                 append=append,
+                task=None if task is None else ArrayTask.parse(task),
                 workers=resolve_workers(workers),
                 overwrite=overwrite,
-                progress=shown,
+                progress=resolve_progress(progress),
             )
-            _warn_of_dataset(directory)
+            if summary is not None:
+                _warn_of_dataset(directory)
             return summary
 
         return write_directory_to(output, write, overwrite=overwrite)

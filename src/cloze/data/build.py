@@ -1,63 +1,48 @@
 """Build a data set from text: clean every document, split it into sentences, and tokenize it once.
 
-Input shards become parts independently, in any process (`cloze.data.build_state`). Decisions that need all parts are
-made at the end (`cloze.data.finalize`). So the output has the same bytes for any number of workers and tasks, and
-however often the build was killed.
+Plan the parts (`cloze.data.build_plan`), make the missing ones in any process (`cloze.data.part_files`), then merge
+them in order (`cloze.data.finalize`). So the output has the same bytes for any number of workers and tasks, and however
+often the build was killed.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from cloze import artifacts
 from cloze.arguments import check_path, check_paths, check_type
-from cloze.data import build_state
-from cloze.data.build_state import BuildState
+from cloze.data import vocabulary as vocabularies
+from cloze.data.build_directory import (
+    check_output_is_not_read,
+    check_plan,
+    finished_plan,
+    keep_finished_parts,
+    parts_directory,
+    read_plan,
+    remove_parts,
+    write_plan,
+)
+from cloze.data.build_plan import BuildPlan
 from cloze.data.dataset import Dataset
 from cloze.data.files import STDIN
 from cloze.data.finalize import finalize, read_summary
-from cloze.data.input_shards import InputShard, ReadingConfig, plan_input_shards
+from cloze.data.input_shards import plan_input_shards
 from cloze.data.job_arrays import ArrayTask
-from cloze.data.parts import BuildSummary, hash_tokenizer, load_tokenizer, make_part
-from cloze.errors import MISSING, InputError, RunError
+from cloze.data.part_files import discard_damaged, list_parts, make_parts
+from cloze.data.parts import (
+    FINAL_STEPS,
+    BuildConfig,
+    BuildSummary,
+    cached_tokenizer,
+    hash_tokenizer,
+    make_part,
+    part_settings,
+)
+from cloze.errors import MISSING, InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
-from cloze.tokenization.custom_splitter import hash_splitter, load_splitter
 from cloze.tokenization.loading import load_wordpiece
-from cloze.tokenization.sentences import check_language
 from cloze.tokenization.wordpiece import WordPieceTokenizer
-
-_KIND = "corpus"
-_FINAL_STEPS = ("duplicate_documents", "duplicate_paragraphs")
-_PACKAGES = ("cloze-bert", "sentencex", "tokenizers", "pyarrow")  # the bytes of a part depend on them
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BuildConfig:
-    """How text becomes a data set."""
-
-    reading: ReadingConfig = ReadingConfig()
-    """How inputs are read and cleaned."""
-    language: str = "en"
-    """ISO code of the rules that split paragraphs into sentences."""
-    splitter: str | None = None
-    """ "package.module:function" that splits paragraphs instead of the rules."""
-    segmenter: str | None = None
-    """ "package.module:function" that splits sentences into words for whole-word masking, in scripts without spaces.
-    The tokens stay the same."""
-    validation_fraction: float | None = None
-    """Share of the documents held out from training, at least two of them. None is 0.005, or in a small data set the
-    share that has 40,000 tokens, at most 0.1."""
-
-    def __post_init__(self) -> None:
-        check_language(self.language)
-        if self.validation_fraction is not None and not 0 < self.validation_fraction < 1:
-            what = f"{self.validation_fraction} is not between 0 and 1"
-            raise InputError(what, where="validation_fraction")
 
 
 def build_dataset(
@@ -67,151 +52,119 @@ def build_dataset(
     config: BuildConfig = BuildConfig(),
     *,
     append: bool = False,
+    task: ArrayTask | None = None,
     workers: Workers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
-) -> BuildSummary:
-    """Tokenize files into a data set in a directory, as `cloze.build_dataset` does."""
+) -> BuildSummary | None:
+    """Tokenize files into a data set in a directory, as `cloze.build_dataset` does.
+
+    The tasks of a job array share only the inputs and the directory of the output. They may run at any time, on any
+    machine, again, and with another number of tasks. `merge_array_tasks` makes a data set of their parts.
+    """
     inputs, output = check_paths(inputs), check_path(output, "output")
     vocabulary = None if vocabulary is None else check_path(vocabulary, "vocabulary")
-    check_type(config, BuildConfig, "config", remedy="Give a BuildConfig of cloze.data.build")
-    build_state.check_output_is_not_read(output, inputs)
+    check_type(config, BuildConfig, "config", remedy="Give a BuildConfig of cloze.data.parts")
+    if task is not None and STDIN in map(str, inputs):
+        raise InputError("can be read by one task only", where="stdin", remedy="Name files")
+    check_output_is_not_read(output, inputs)
 
     def check_output_path() -> None:
         if not append:
-            hint = ", add to it with `append`"
             artifacts.check_output_path(
                 output,
-                overwrite=overwrite,
+                overwrite=overwrite or task is not None,  # the merge of all tasks checks it again
                 inputs=[vocabulary],
-                resume_hint=hint,
+                resume_hint=", add to it with `append`",
                 hint_file=artifacts.MANIFEST,
             )
 
-    if not build_state.is_finalized(output):
+    directory, finished = parts_directory(output), finished_plan(output)
+    if finished is None:
         check_output_path()
-    state, input_shards = _begin(
-        inputs, vocabulary, output, config, append=append, overwrite=overwrite, progress=progress
+    if append:
+        _check_append(output, config, verify=task is None, overwrite=overwrite)  # the merge verifies it again
+    tokenizer = _choose_tokenizer(vocabulary, output if append else None)
+    settings = part_settings(config, tokenizer)
+    plan = BuildPlan.of(
+        plan_input_shards(inputs, config.reading, progress=progress),
+        settings,
+        {
+            "inputs": list(map(str, inputs)),
+            "validation_fraction": config.validation_fraction,
+            "append": append,
+            "skipped_final_steps": sorted(FINAL_STEPS.intersection(config.reading.cleaning.without)),
+        },
     )
-    if build_state.is_finalized(output):  # it was killed between the last two steps
-        return _remove_state(state, progress)
-    with state.keep_finished_parts(progress):
-        check_output_path()  # of a build of something else
-        before = _written(output)
-        with _naming_another_build(state, before):
-            _make_parts(state, input_shards, config, workers=workers, progress=progress)
-        return _finalize(state, before, overwrite=overwrite, progress=progress)
-
-
-def build_array_task(
-    inputs: Sequence[str | Path],
-    vocabulary: Path | str | None,
-    output: Path,
-    config: BuildConfig = BuildConfig(),
-    *,
-    task: ArrayTask,
-    append: bool = False,
-    workers: Workers = 1,
-    progress: Progress = SILENT,
-) -> None:
-    """Make the parts of one task of a job array; `merge_array_tasks` makes a data set of all parts.
-
-    Tasks share only the inputs and the directory of the output. They may run at any time, on any machine, again, and
-    with another number of tasks. Arguments as of `build_dataset`.
-
-    Raises:
-        InputError: the text, the vocabulary or a setting is wrong, or differs from that of other tasks.
-        RunError: the disk is full, or a worker died.
-    """
-    output = Path(output)
-    if STDIN in map(str, inputs):
-        raise InputError("can be read by one task only", where="stdin", remedy="Name files")
-    build_state.check_output_is_not_read(output, inputs)
-    if not append:  # `merge_array_tasks` replaces the output and checks whether it may
-        artifacts.check_output_path(output, overwrite=True, inputs=[vocabulary])
-    exists = not append and (output / artifacts.MANIFEST).is_file() and not build_state.has_state(output)
-    state, input_shards = _begin(
-        inputs, vocabulary, output, config, append=append, is_task=True, progress=progress
-    )
-    if exists:
-        what = f"warning: {output} exists already: cloze corpus merge --overwrite will replace it"
-        progress.note(f"{what}. To keep it, delete {state.directory}")
-    _make_parts(state, input_shards, config, workers=workers, progress=progress, task=task)
+    if finished is not None and task is None:  # it was killed between the last two steps
+        progress.note(f"{output} is complete: removing its parts")
+        remove_parts(output)
+        if finished == plan.hash:
+            return read_summary(output)
+        check_output_path()
+    if not overwrite:
+        check_plan(output, plan)
+    if task is not None:
+        if not append and (output / artifacts.MANIFEST).is_file() and not directory.exists():
+            what = f"warning: {output} exists already: cloze corpus merge --overwrite will replace it"
+            progress.note(f"{what}. To keep it, delete {directory}")
+        write_plan(output, plan)
+    with keep_finished_parts(output, plan, progress):
+        if not (path := _tokenizer_path(output, plan)).exists():
+            with artifacts.write_directory(path, kind=vocabularies.KIND, overwrite=True) as temporary:
+                tokenizer.save(temporary)
+        make_parts(
+            directory,
+            plan,
+            partial(make_part, vocabulary=path, config=config),
+            part_characters=config.reading.part_characters,
+            label="tokenizing",
+            counts=("documents", "tokens"),
+            workers=workers,
+            progress=progress,
+            task=task,
+        )
+        return None if task else _merge(output, plan, tokenizer, overwrite=overwrite, progress=progress)
 
 
 def merge_array_tasks(output: Path, *, overwrite: bool = False, progress: Progress = SILENT) -> BuildSummary:
     """Make a data set of the parts that the tasks have made; InputError if some are missing or damaged."""
     output = Path(output)
-    state = build_state.open_state(output)
-    if state.plan.settings["kind"] != _KIND:
-        raise InputError("no parts of a data set", where=state.directory)
-    if build_state.is_finalized(output):
-        return _remove_state(state, progress)
-    if not state.plan.options["append"]:
+    plan = read_plan(output)
+    if finished_plan(output) == plan.hash:
+        remove_parts(output)
+        return read_summary(output)
+    if not plan.settings["append"]:
         artifacts.check_output_path(output, overwrite=overwrite)
-    if damaged := state.discard_damaged():
+    if damaged := discard_damaged(list_parts(parts_directory(output), plan)):
         what = f"{len(damaged)} parts were damaged and are deleted"
         raise InputError(what, where=damaged[0], remedy="Run the tasks again: finished parts are kept")
-    return _finalize(state, _written(state.output), overwrite=overwrite, progress=progress)
+    tokenizer = cached_tokenizer(_tokenizer_path(output, plan))
+    return _merge(output, plan, tokenizer, overwrite=overwrite, progress=progress)
 
 
-def _begin(
-    inputs: Sequence[str | Path],
-    vocabulary: Path | str | None,
-    output: Path,
-    config: BuildConfig,
-    *,
-    append: bool,
-    progress: Progress,
-    is_task: bool = False,
-    overwrite: bool = False,
-) -> tuple[BuildState, list[InputShard]]:
-    """Check everything and open the state of the build."""
-    for where, name in (("splitter", config.splitter), ("segmenter", config.segmenter)):
-        if name is not None:
-            load_splitter(name, where)
-    if append:
-        refused = {"validation_fraction": config.validation_fraction is not None, "overwrite": overwrite}
-        for where in (name for name, is_set in refused.items() if is_set):
-            remedy = "Leave out one of them"
-            raise InputError("cannot be combined with `append`", where=where, remedy=remedy)
-        dataset = Dataset.open(output, verify=not is_task)  # the merge verifies it again
-        if dataset.info.has_words != (config.segmenter is not None):
-            what = f"{output} was built with{'' if dataset.info.has_words else 'out'} one"
-            raise InputError(what, where="segmenter", remedy="Append in the same way")
-    tokenizer = _choose_tokenizer(vocabulary, output if append else None)
-    input_shards = plan_input_shards(inputs, config.reading, progress=progress)
-    state = build_state.begin(
-        output,
-        input_shards,
-        settings={"kind": _KIND, "vocabulary": hash_tokenizer(tokenizer), **part_settings(config)},
-        options={
-            "inputs": list(map(str, inputs)),
-            "validation_fraction": config.validation_fraction,
-            "append": append,
-            "without": sorted({*config.reading.cleaning.without} & {*_FINAL_STEPS}),
-        },
-        write_files=tokenizer.save,
-        is_task=is_task,
-        overwrite=overwrite,
-    )
-    return state, input_shards
+def _merge(
+    output: Path, plan: BuildPlan, tokenizer: WordPieceTokenizer, *, overwrite: bool, progress: Progress
+) -> BuildSummary:
+    summary = finalize(output, plan, tokenizer, overwrite=overwrite)
+    for line in summary.describe():
+        progress.note(line)
+    return summary
 
 
-def part_settings(config: BuildConfig) -> dict[str, Any]:
-    """Return all that the bytes of a part depend on, except its text and the vocabulary."""
-    return {
-        "language": config.language,
-        "splitter": _name_and_hash(config.splitter),
-        **({} if config.segmenter is None else {"segmenter": _name_and_hash(config.segmenter)}),
-        "without": sorted({*config.reading.cleaning.without} - {*_FINAL_STEPS}),
-        **config.reading.part_settings,
-        **{name: metadata.version(name) for name in _PACKAGES},
-    }
+def _tokenizer_path(output: Path, plan: BuildPlan) -> Path:
+    """Return where workers and the merge find the tokenizer, by its hash."""
+    return parts_directory(output) / f"vocabulary-{plan.settings['vocabulary']}"
 
 
-def _name_and_hash(function: str | None) -> list[str | None] | None:
-    return None if function is None else [function, hash_splitter(function)]
+def _check_append(dataset: Path, config: BuildConfig, *, verify: bool, overwrite: bool) -> None:
+    refused = {"validation_fraction": config.validation_fraction is not None, "overwrite": overwrite}
+    for where in (name for name, is_set in refused.items() if is_set):
+        raise InputError("cannot be combined with `append`", where=where, remedy="Leave out one of them")
+    has_words = Dataset.open(dataset, verify=verify).info.has_words
+    if has_words != (config.segmenter is not None):
+        what = f"{dataset} was built with{'' if has_words else 'out'} one"
+        raise InputError(what, where="segmenter", remedy="Append in the same way")
 
 
 def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> WordPieceTokenizer:
@@ -225,76 +178,3 @@ def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> Wo
         remedy = "Leave out `vocabulary` to take that of the data set"
         raise InputError(f"is not the vocabulary of {dataset}", where=vocabulary, remedy=remedy)
     return tokenizer
-
-
-def _make_parts(
-    state: BuildState,
-    input_shards: Sequence[InputShard],
-    config: BuildConfig,
-    *,
-    workers: Workers,
-    progress: Progress,
-    task: ArrayTask | None = None,
-) -> None:
-    make = partial(
-        make_part,
-        directory=state.directory,
-        vocabulary=state.plan.settings["vocabulary"],
-        cleaning=config.reading.cleaning,
-        language=config.language,
-        splitter=config.splitter,
-        segmenter=config.segmenter,
-    )
-
-    def count(record: dict[str, Any]) -> dict[str, int]:
-        return {"documents": record["summary"]["documents"], "tokens": record["summary"]["tokens"]}
-
-    state.make_parts(
-        input_shards, make, label="tokenizing", count=count, workers=workers, progress=progress, task=task
-    )
-
-
-def _finalize(state: BuildState, before: int | None, *, overwrite: bool, progress: Progress) -> BuildSummary:
-    with _naming_another_build(state, before):
-        summary = finalize(
-            state,
-            load_tokenizer(state.directory, state.plan.settings["vocabulary"]),
-            validation_fraction=state.plan.options["validation_fraction"],
-            skipped_steps=state.plan.options["without"],
-            dataset=Dataset.open(state.output) if state.plan.options["append"] else None,
-            overwrite=overwrite,
-        )
-    state.remove()
-    for line in summary.describe():
-        progress.note(line)
-    return summary
-
-
-@contextmanager
-def _naming_another_build(state: BuildState, before: int | None) -> Iterator[None]:
-    """Say that another build of the output ended first, where this one fails for want of the parts of both.
-
-    Args:
-        state: of this build.
-        before: time at which the output had been written when this build began; None if it did not exist.
-    """
-    try:
-        yield
-    except (InputError, RunError, OSError) as error:
-        if _written(state.output) == before:
-            raise
-        what = "another build of it ended while this one was running, and removed the parts of both"
-        remedy = "Its data set is complete; for two, give each a directory"
-        raise RunError(what, where=state.output, remedy=remedy) from error
-
-
-def _written(dataset: Path) -> int | None:
-    """Return when a data set was written; None before that."""
-    manifest = dataset / artifacts.MANIFEST
-    return manifest.stat().st_mtime_ns if manifest.exists() else None
-
-
-def _remove_state(state: BuildState, progress: Progress) -> BuildSummary:
-    progress.note(f"{state.output} is complete: removing its parts")
-    state.remove()
-    return read_summary(state.output)

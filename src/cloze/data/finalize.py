@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cloze import artifacts
-from cloze.data.build_state import BuildState
-from cloze.data.cleaning import Step
+from cloze.data.build_directory import parts_directory, remove_parts, write_output
+from cloze.data.build_plan import BuildPlan
 from cloze.data.counts import MAX_EXAMPLES
 from cloze.data.dataset import KIND, REPORT_FILE, Dataset, DatasetInfo, without_words
 from cloze.data.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
 from cloze.data.held_out import choose_held_out_threshold, choose_validation_fraction
-from cloze.data.part_files import Part
+from cloze.data.part_files import Part, list_parts
 from cloze.data.parts import BuildSummary, count_shard
 from cloze.data.shards import Digests, Offsets, Shard, shard_name, write_shard
 from cloze.errors import InputError
@@ -34,27 +33,15 @@ from cloze.tokenization.tokenizer import Tokenizer
 _EXCERPT_TOKENS = 16
 
 
-def finalize(
-    state: BuildState,
-    tokenizer: Tokenizer,
-    *,
-    validation_fraction: float | None,
-    skipped_steps: Sequence[Step],
-    dataset: Dataset | None,
-    overwrite: bool,
-) -> BuildSummary:
-    """Make a data set of the parts of a build.
+def finalize(output: Path, plan: BuildPlan, tokenizer: Tokenizer, *, overwrite: bool) -> BuildSummary:
+    """Make a data set of the parts of a plan, all of which exist, with the tokenizer that made them.
 
-    Args:
-        state: the build, with all parts.
-        tokenizer: the one that made the parts.
-        validation_fraction: share of the documents to hold out from training; None chooses it by the size.
-        skipped_steps: steps to skip.
-        dataset: the data set to append to. Its shards and held-out documents stay as they are.
-        overwrite: replace the output.
+    The shards and the held-out documents of a data set that is appended to stay as they are.
     """
+    skipped_steps = plan.settings["skipped_final_steps"]
+    dataset = Dataset.open(output) if plan.settings["append"] else None
     old = [_Source(path) for path in dataset.shards] if dataset else []
-    new = [_Source(part.path, part) for part in state.parts()]
+    new = [_Source(part.path, part) for part in list_parts(parts_directory(output), plan)]
     sources = [*old, *new]
     everywhere = [np.ones(len(source.shard.document_digests), np.bool_) for source in sources]
     documents, duplicate_documents = _choose_duplicates(
@@ -70,13 +57,7 @@ def finalize(
     summary = BuildSummary(duplicate_documents=duplicate_documents, duplicate_paragraphs=duplicate_paragraphs)
     digests = [source.shard.multi_sentence_digests for source in old]
     lengths = [source.shard.multi_sentence_lengths for source in old]
-    with artifacts.write_directory(
-        state.output,
-        kind=KIND,
-        overwrite=overwrite or dataset is not None,
-        temporary_parent=state.directory,
-        before_commit=state.mark_finalized,
-    ) as directory:
+    with write_output(output, plan, kind=KIND, overwrite=overwrite or dataset is not None) as directory:
         tokenizer.save(directory)
         paths = (directory / shard_name(number) for number in count())
         for source in old:
@@ -93,14 +74,14 @@ def finalize(
             digests.append(shard.multi_sentence_digests)
             lengths.append(shard.multi_sentence_lengths)
         if not (summary.documents or duplicate_documents.dropped or duplicate_paragraphs.dropped):
-            state.remove()
-            raise InputError("no text in it", where=", ".join(state.plan.options["inputs"]))
+            remove_parts(output)
+            raise InputError("no text in it", where=", ".join(plan.settings["inputs"]))
         info = _total_info(summary, dataset, tokenizer.vocab_size)
         if not info.held_out_below:
-            fraction = validation_fraction or choose_validation_fraction(digests, lengths)
+            fraction = plan.settings["validation_fraction"] or choose_validation_fraction(digests, lengths)
             threshold = choose_held_out_threshold(digests, fraction, on_each_side=2)
             info = replace(info, held_out_below=threshold)
-        replace(info, has_words="segmenter" in state.plan.settings).write(directory)
+        replace(info, has_words=plan.settings["segmenter"] is not None).write(directory)
         builds = [*(_read_builds(dataset.path) if dataset else []), summary.as_dict()]
         text = json.dumps({"builds": builds}, indent=1, ensure_ascii=False) + "\n"
         (directory / REPORT_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -147,7 +128,9 @@ class _Source:
     def without(self, documents: Mask, paragraphs: Mask, tokenizer: Tokenizer) -> tuple[Shard, BuildSummary]:
         """Return what is left of a part without some documents and paragraphs, and its counts."""
         assert self._part
-        summary = BuildSummary.from_dict(self._part.record["summary"])
+        record = self._part.record
+        del record["places"]
+        summary = BuildSummary.from_dict(record)
         if not (documents.any() or paragraphs.any()):
             return self.shard, summary
         shard = drop_from_shard(self.shard, documents, paragraphs)
@@ -160,7 +143,7 @@ class _Source:
     def is_running_text(self) -> Mask:
         """Return which documents came as paragraphs."""
         assert self._part
-        groups = self._part.record["documents"]
+        groups = self._part.record["places"]
         kinds = np.array([group["kind"] == "paragraphs" for group in groups], np.bool_)
         return np.repeat(kinds, [len(group["places"]) for group in groups])
 
@@ -168,7 +151,7 @@ class _Source:
         """Return where a document was read."""
         if self._part is None:
             return f"in the data set, document {document} of {self.path.name}"
-        groups = self._part.record["documents"]
+        groups = self._part.record["places"]
         places: list[str] = [group["file"] + place for group in groups for place in group["places"]]
         return places[document]
 

@@ -1,15 +1,28 @@
-"""The files of parts of a text: each with a checksum and a record of its counts."""
+"""Parts of text, made in any process: each is a file under the key of what made it, with a checksum and its counts.
+
+    KEY-00000.arrow  .json   a part of an input shard; its SHA-256 and counts, written when it is complete
+    KEY.json                 number of parts of a shard that was read to its end
+
+A part that is complete is not made again, and any process may make any part, even twice. Files are renamed into place
+but not synced: a part lost by a machine failure is found by its checksum.
+"""
 
 import json
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from cloze import file_io
+from cloze.data.build_plan import BuildPlan
 from cloze.data.documents import Document, split_into_parts
-from cloze.data.input_shards import InputShard, read_documents
-from cloze.progress import SILENT_BAR, Bar
+from cloze.data.input_shards import InputShard, read_documents, total_bytes
+from cloze.data.job_arrays import SINGLE_TASK, ArrayTask
+from cloze.errors import InputError
+from cloze.parallel_map import Workers, map_unordered, num_workers
+from cloze.progress import SILENT_BAR, Bar, Progress
 
 WRITE_OPTIONS = {"sync": False, "make_parents": False}
 
@@ -40,47 +53,163 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class _Share:
     """The parts of an input shard that one worker or task makes: number % modulus == remainder."""
 
     key: str
     input_shard: InputShard
-    remainder: int = 0
-    modulus: int = 1
+    remainder: int
+    modulus: int
 
 
-def part_name(key: str, number: int) -> str:
-    """Return the name of a part of a shard, without the ending."""
-    return f"{key}-{number:05}"
+def list_parts(directory: Path, plan: BuildPlan) -> list[Part]:
+    """Return all parts of a plan in the order of the text; InputError if some are missing."""
+    counts = {key: _count_parts(directory, key) for key in set(plan.keys)}
+    missing = [file for key, file in zip(plan.keys, plan.files, strict=True) if counts[key] is None]
+    if missing:
+        what = (
+            f"{len(missing)} of {len(plan.keys)} input shards are not finished, the first is of {missing[0]}"
+        )
+        remedy = "Run the missing tasks, or the command without --task: finished parts are kept"
+        raise InputError(what + _missing_tasks(directory), where=directory, remedy=remedy)
+    return [Part(_path(directory, key, number)) for key in plan.keys for number in range(counts[key] or 0)]
 
 
-def unfinished_parts(
-    share: Share, bar: Bar, *, directory: Path, part_characters: int
-) -> Iterator[tuple[str, int, list[Document]]]:
-    """Read a shard, yield key, number and documents of its missing parts, and record how many parts it has."""
+def discard_damaged(parts: Sequence[Part]) -> list[Path]:
+    """Delete parts that are not as they were written, and return their names."""
+    damaged = [part.path for part in dict.fromkeys(parts) if not part.is_intact()]
+    for path in damaged:
+        path.with_suffix(".json").unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+    return damaged
+
+
+def make_parts(
+    directory: Path,
+    plan: BuildPlan,
+    make: MakePart,
+    *,
+    part_characters: int,
+    label: str,
+    counts: Sequence[str],
+    workers: Workers,
+    progress: Progress,
+    task: ArrayTask | None = None,
+) -> list[Part]:
+    """Make the missing and damaged parts of a plan and return all; or those of a task, and return none.
+
+    A progress bar advances by the bytes read from disk, and by those of finished shards. It shows the sums of these
+    `counts` in the records of the parts.
+    """
+    shares = _divide(plan.input_shards, task or SINGLE_TASK)
+    totals = dict.fromkeys(counts, 0)
+    total = total_bytes(share.input_shard for share in shares)
+    parts: list[Part] = []
+    with progress.bar(label, total=total, unit="bytes") as bar:
+        for record in _make_missing(directory, shares, make, part_characters, workers, bar):
+            totals = {name: total + record[name] for name, total in totals.items()}
+            bar.show(**{name: f"{number:,}" for name, number in totals.items()})
+        if task is not None:
+            file_io.write_text(directory / f"task-{task.number}-of-{task.count}", "", **WRITE_OPTIONS)
+            return parts
+        parts = list_parts(directory, plan)
+        if damaged := discard_damaged(parts):
+            progress.note(f"{len(damaged):,} damaged parts are made again, the first is {damaged[0]}")
+            list(_make_missing(directory, shares, make, part_characters, workers, bar))
+    return parts
+
+
+def _divide(input_shards: Mapping[str, InputShard], task: ArrayTask) -> list[_Share]:
+    """Divide the shards among the tasks; if there are fewer shards than tasks, each shard is divided, too."""
+    modulus = -(-task.count // len(input_shards))
+    shares = [
+        _Share(key, input_shard, remainder, modulus)
+        for key, input_shard in input_shards.items()
+        for remainder in range(modulus)
+    ]
+    return shares[task.number - 1 :: task.count]
+
+
+def _make_missing(
+    directory: Path,
+    shares: Sequence[_Share],
+    make: MakePart,
+    part_characters: int,
+    workers: Workers,
+    bar: Bar,
+) -> Iterator[Record]:
+    """Make the missing parts and yield the record of each, in any order.
+
+    If there are enough shards, each worker reads its own. Otherwise this process reads for all of them, as it does for
+    stdin.
+    """
+    missing = [share for share in shares if _count_parts(directory, share.key, share) is None]
+    total, rest = (sum(share.input_shard.size_bytes for share in some) for some in (shares, missing))
+    bar.advance(total - rest)
+    reads_stdin = total_bytes(share.input_shard for share in missing) is None
+    finish = partial(_finish_part, make=make)
+    read = partial(_read_missing, directory=directory, part_characters=part_characters)
+    if 1 < num_workers(workers) <= len(missing) // 2 and not reads_stdin:
+        finish_all = partial(_finish_share, read=read, finish=finish)
+        for share, records in map_unordered(finish_all, missing, workers=workers):
+            bar.advance(share.input_shard.size_bytes)
+            yield from records
+    else:
+        parts = (part for share in missing for part in read(share, bar))
+        yield from map_unordered(finish, parts, workers=workers)
+
+
+def _count_parts(directory: Path, key: str, share: _Share | None = None) -> int | None:
+    """Return the number of parts of a shard if all of them, or all of a share, are finished."""
+    try:
+        count = int((directory / f"{key}.json").read_text("utf-8"))
+    except (OSError, ValueError):  # the shard was not read to its end, or the file is damaged
+        return None
+    numbers = range(share.remainder, count, share.modulus) if share else range(count)
+    return count if all(_path(directory, key, n).with_suffix(".json").exists() for n in numbers) else None
+
+
+def _read_missing(
+    share: _Share, bar: Bar, *, directory: Path, part_characters: int
+) -> Iterator[tuple[Path, list[Document]]]:
+    """Read a shard, yield path and documents of its missing parts, and record how many parts it has."""
     count = 0
     for documents in split_into_parts(read_documents(share.input_shard, bar), part_characters):
-        is_in_share = count % share.modulus == share.remainder
-        if is_in_share and not (directory / f"{part_name(share.key, count)}.json").exists():
-            yield share.key, count, documents
+        path = _path(directory, share.key, count)
+        if count % share.modulus == share.remainder and not path.with_suffix(".json").exists():
+            yield path, documents
         count += 1
     file_io.write_text(directory / f"{share.key}.json", str(count), **WRITE_OPTIONS)
 
 
-def finish_share(
-    share: Share, *, read: Callable[..., Any], finish_part: Callable[[Any], Record]
-) -> tuple[Share, list[Record]]:
+def _finish_share(
+    share: _Share, *, read: Callable[..., Any], finish: Callable[[Any], Record]
+) -> tuple[_Share, list[Record]]:
     """Make the missing parts of a share, and return their records with it."""
-    return share, [finish_part(part) for part in read(share, SILENT_BAR)]
+    return share, [finish(part) for part in read(share, SILENT_BAR)]
 
 
-def finish_part(part: tuple[str, int, list[Document]], *, directory: Path, make: MakePart) -> Record:
+def _finish_part(part: tuple[Path, list[Document]], *, make: MakePart) -> Record:
     """Write a part and its checksum, and return its record."""
-    key, number, documents = part
-    path = directory / f"{part_name(key, number)}.arrow"
+    path, documents = part
     with file_io.write_file(path, **WRITE_OPTIONS) as temporary:
         record = make(documents, temporary)
         sha256 = file_io.sha256_of_file(temporary)
     content = json.dumps({"sha256": sha256, "record": record})
     file_io.write_text(path.with_suffix(".json"), content, **WRITE_OPTIONS)
     return record
+
+
+def _path(directory: Path, key: str, number: int) -> Path:
+    return directory / f"{key}-{number:05}.arrow"
+
+
+def _missing_tasks(directory: Path) -> str:
+    """Name the tasks that have not finished, if others of the same job array have."""
+    finished = [name.split("-") for name in os.listdir(directory) if name.startswith("task-")]
+    counts = {int(words[3]) for words in finished}
+    if len(counts) != 1:
+        return ""
+    (count,) = counts
+    missing = sorted({*range(1, count + 1)} - {int(words[1]) for words in finished})
+    return f"; tasks {', '.join(map(str, missing))} of {count} have not finished" if missing else ""

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
+from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,49 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cloze.data.cleaning import CleaningConfig, CleaningCounts, clean_all
+from cloze.data.cleaning import CleaningCounts, clean_all
 from cloze.data.counts import Counts
 from cloze.data.dataset import without_words
 from cloze.data.documents import Document
 from cloze.data.duplicates import LONG_PARAGRAPH_CHARACTERS, DuplicateCounts, text_digests
+from cloze.data.input_shards import ReadingConfig
 from cloze.data.shards import Integers, Shard, to_offsets, write_shard
 from cloze.errors import InputError
 from cloze.tables import format_count
-from cloze.tokenization.custom_splitter import split_with_function
+from cloze.tokenization.custom_splitter import hash_splitter, split_with_function
 from cloze.tokenization.loading import load_wordpiece
-from cloze.tokenization.sentences import split_sentences
+from cloze.tokenization.sentences import check_language, split_sentences
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
+FINAL_STEPS = {"duplicate_documents", "duplicate_paragraphs"}
+"""Cleaning steps that need all parts."""
+_PACKAGES = ("cloze-bert", "sentencex", "tokenizers", "pyarrow")  # the bytes of a part depend on them
 _UNKNOWN_SHARE = 0.01  # from which on a warning is given
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildConfig:
+    """How text becomes a data set."""
+
+    reading: ReadingConfig = ReadingConfig()
+    """How inputs are read and cleaned."""
+    language: str = "en"
+    """ISO code of the rules that split paragraphs into sentences."""
+    splitter: str | None = None
+    """ "package.module:function" that splits paragraphs instead of the rules."""
+    segmenter: str | None = None
+    """ "package.module:function" that splits sentences into words for whole-word masking, in scripts without spaces.
+    The tokens stay the same."""
+    validation_fraction: float | None = None
+    """Share of the documents held out from training, at least two of them. None is 0.005, or in a small data set the
+    share that has 40,000 tokens, at most 0.1."""
+
+    def __post_init__(self) -> None:
+        check_language(self.language)
+        if self.validation_fraction is not None and not 0 < self.validation_fraction < 1:
+            what = f"{self.validation_fraction} is not between 0 and 1"
+            raise InputError(what, where="validation_fraction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +104,32 @@ def count_shard(shard: Shard, tokenizer: Tokenizer) -> BuildSummary:
     )
 
 
+def part_settings(config: BuildConfig, tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+    """Return all that the bytes of a part depend on, except its text."""
+    functions = {"splitter": config.splitter, "segmenter": config.segmenter}
+    return {
+        "vocabulary": hash_tokenizer(tokenizer),
+        "language": config.language,
+        **{
+            name: function and [function, hash_splitter(function, name)]
+            for name, function in functions.items()
+        },
+        "without": sorted({*config.reading.cleaning.without} - FINAL_STEPS),
+        **config.reading.part_settings,
+        **{name: metadata.version(name) for name in _PACKAGES},
+    }
+
+
 def make_part(
-    documents: list[Document],
-    path: Path,
-    *,
-    directory: Path,
-    vocabulary: str,
-    cleaning: CleaningConfig,
-    language: str,
-    splitter: str | None,
-    segmenter: str | None,
+    documents: list[Document], path: Path, *, vocabulary: Path, config: BuildConfig
 ) -> dict[str, Any]:
     """Clean, split and tokenize documents, write them as a shard, and return the counts and where each begins.
 
-    The tokenizer is loaded from the `directory` of the build; `vocabulary` is its hash.
+    `vocabulary` is the directory of the tokenizer.
     """
-    tokenizer = load_tokenizer(directory, vocabulary)
-    cleaned, counts = clean_all(documents, cleaning)
-    split = partial(split_sentences, language=language, splitter=splitter)
+    tokenizer = cached_tokenizer(vocabulary)
+    cleaned, counts = clean_all(documents, config.reading.cleaning)
+    split = partial(split_sentences, language=config.language, splitter=config.splitter)
     sentences_of_lines = [sentences for document in cleaned for sentences in document.split_lines(split)]
     texts = [sentence for sentences in sentences_of_lines for sentence in sentences]
     tokens, lengths = tokenizer.ids(texts)
@@ -100,13 +137,13 @@ def make_part(
     summary = replace(
         count_shard(shard, tokenizer), empty_documents=len(cleaned) - len(kept), cleaning=counts
     )
-    if segmenter is not None:
+    if config.segmenter is not None:
         continues = np.concatenate(
-            [*(_continues_word(text, tokenizer, segmenter) for text in texts), [False]]
+            [*(_continues_word(text, tokenizer, config.segmenter) for text in texts), [False]]
         )
         shard = replace(shard, token_ids=tokens + tokenizer.vocab_size * continues[:-1])
     write_shard(path, shard, vocab_size=tokenizer.vocab_size)
-    return {"summary": summary.as_dict(), "documents": _describe_places(kept)}
+    return {**summary.as_dict(), "places": _describe_places(kept)}
 
 
 def _continues_word(text: str, tokenizer: Tokenizer, segmenter: str) -> npt.NDArray[np.bool_]:
@@ -171,11 +208,6 @@ def hash_tokenizer(tokenizer: WordPieceTokenizer) -> str:
 
 
 @lru_cache(maxsize=1)  # a worker makes many parts, and the tokenizer caches words
-def load_tokenizer(directory: Path, vocabulary: str) -> WordPieceTokenizer:
-    """Load the tokenizer in the directory of a build; InputError if its hash is not `vocabulary`."""
-    tokenizer = load_wordpiece(directory)
-    if hash_tokenizer(tokenizer) != vocabulary:
-        what = "the tokenizer in it is not the one with which it was started"
-        remedy = "Copy the files of that vocabulary there, or delete it"
-        raise InputError(what, where=directory, remedy=remedy)
-    return tokenizer
+def cached_tokenizer(directory: Path) -> WordPieceTokenizer:
+    """Load the tokenizer of a build."""
+    return load_wordpiece(directory)

@@ -1,6 +1,6 @@
 """Learn a WordPiece vocabulary from text: count the words of each part, then learn tokens from the counts.
 
-The counts of a part are a file (`cloze.data.build_state`): a killed count resumes, and vocabularies of several sizes
+The counts of a part are a file (`cloze.data.part_files`): a killed count resumes, and vocabularies of several sizes
 can be learned from one count.
 """
 
@@ -16,13 +16,20 @@ import pyarrow as pa
 
 from cloze import artifacts
 from cloze.arguments import check_integer, check_path, check_paths
-from cloze.data import build_state
 from cloze.data.accents import AccentCounts
 from cloze.data.arrow_files import write_record_batch
+from cloze.data.build_directory import (
+    check_output_is_not_read,
+    finished_plan,
+    keep_finished_parts,
+    remove_parts,
+    write_output,
+)
+from cloze.data.build_plan import BuildPlan
 from cloze.data.cleaning import CleaningConfig, CleaningCounts, clean_all
 from cloze.data.documents import Document
 from cloze.data.input_shards import ReadingConfig, plan_input_shards
-from cloze.data.part_files import Part
+from cloze.data.part_files import Part, make_parts
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
@@ -57,48 +64,45 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
     if size <= (reserved := len(reserved_tokens(size))):
         what = f"{size} tokens are too few: {reserved} are reserved"
         raise InputError(what, where="size", remedy="Use several thousand")
-    build_state.check_output_is_not_read(output, inputs)
+    check_output_is_not_read(output, inputs)
     check_output_path = partial(artifacts.check_output_path, output, overwrite=overwrite)
-    if not build_state.is_finalized(output):
+    finished = finished_plan(output)
+    if finished is None:
         check_output_path()
-    input_shards = plan_input_shards(inputs, reading, progress=progress)
-    state = build_state.begin(
-        output,
-        input_shards,
-        settings={
-            "kind": "vocab",
+    plan = BuildPlan.of(
+        plan_input_shards(inputs, reading, progress=progress),
+        {
+            "kind": KIND,
             "lowercase": lowercase,
-            **({"keep_accents": True} if keep_accents else {}),
+            "keep_accents": keep_accents,
             "without": sorted(reading.cleaning.without),
             **reading.part_settings,
             **{name: metadata.version(name) for name in _PACKAGES},
         },
-        options={
-            "size": size,
-            **({"max_word_chars": max_word_chars} if max_word_chars != MAX_INPUT_CHARS_PER_WORD else {}),
-        },
-        overwrite=overwrite,
+        {"size": size, "max_word_chars": max_word_chars},
     )
-    if build_state.is_finalized(output):  # it was killed between the last two steps
-        state.remove()
-        return load_wordpiece(output)
+    if finished is not None:  # it was killed between the last two steps
+        remove_parts(output)
+        if finished == plan.hash:
+            return load_wordpiece(output)
+        check_output_path()
     strip_accents = False if keep_accents and lowercase else None
-    make = partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase, strip_accents=strip_accents)
-    with state.keep_finished_parts(progress):
-        check_output_path()  # of a build of something else
-        state.make_parts(
-            input_shards,
-            make,
+    with keep_finished_parts(output, plan, progress) as directory:
+        parts = make_parts(
+            directory,
+            plan,
+            partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase, strip_accents=strip_accents),
+            part_characters=reading.part_characters,
             label="counting words",
-            count=lambda record: {"words": record["words"]},
+            counts=("words",),
             workers=workers,
             progress=progress,
         )
-        counts, cleaned, accents = _add_up(state.parts(), reading.merge_rows)
+        counts, cleaned, accents = _add_up(parts, reading.merge_rows)
         for line in [*cleaned.describe(), *accents.describe()]:
             progress.note(line)
         if not counts:
-            state.remove()
+            remove_parts(output)
             raise InputError("no text in it", where=", ".join(map(str, inputs)))
         tokenizer = WordPieceTokenizer.from_tokens(
             learn_vocabulary(counts, size=size, progress=progress),
@@ -106,15 +110,8 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
             strip_accents=strip_accents,
             max_input_chars_per_word=max_word_chars,
         )
-        with artifacts.write_directory(
-            output,
-            kind=KIND,
-            overwrite=overwrite,
-            temporary_parent=state.directory,
-            before_commit=state.mark_finalized,
-        ) as directory:
-            tokenizer.save(directory)
-    state.remove()
+        with write_output(output, plan, kind=KIND, overwrite=overwrite) as temporary:
+            tokenizer.save(temporary)
     return tokenizer
 
 

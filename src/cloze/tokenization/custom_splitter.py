@@ -46,14 +46,14 @@ def load_splitter(name: str, where: str = "splitter") -> Splitter:
     return function
 
 
-def hash_splitter(name: str) -> str | None:
+def hash_splitter(name: str, where: str = "splitter") -> str | None:
     """Return a hash of the source file of the function, or None without one.
 
     Raises:
         InputError: the function does not exist.
     """
     try:
-        file = inspect.getsourcefile(inspect.unwrap(load_splitter(name)))
+        file = inspect.getsourcefile(inspect.unwrap(load_splitter(name, where)))
     except TypeError:  # a built-in function, or a callable object
         file = None
     return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
