@@ -102,7 +102,7 @@ class _Timer:
                 with artifacts.write_directory(model, kind=KIND) as temporary:
                     save_model(temporary, encoder, self._tokenizer(run))
                 task, config = task_run.config(model, run.seed)
-                if task.trains_encoder:
+                if task.frozen_states is None:
                     self._finetuning[key] = plan_finetuning(task, config).seconds
                 else:
                     self._finetuning[key] = _feature_seconds(task, config, model)

@@ -196,7 +196,6 @@ def test_every_family_learns_from_labels_a_teacher_and_unlabeled_examples(
     logged = rows(tmp_path / "run")[-1]
     assert np.isfinite([logged["loss"], logged["soft_loss"], logged["hard_loss"]]).all()
     outputs = read_outputs(tmp_path / "run")
-    assert outputs.values.dtype == (np.float32 if name == "regression" else np.float16)
     half = (len(outputs.starts) - 1) // 2
     assert np.array_equal(outputs.rows(range(half)), outputs.rows(range(half, 2 * half)))
 
@@ -241,7 +240,7 @@ def test_kept_outputs_equal_computed_ones_and_the_teacher_runs_once(
     assert teacher is not None
     targets = compute(prepared.task, teacher, teacher.load_model(), data.flat_train_features, max_tokens=40)
     outputs = read_outputs(tmp_path / "run")
-    assert np.array_equal(outputs.rows(range(len(targets))), np.concatenate(targets).astype(np.float16))
+    np.testing.assert_allclose(outputs.rows(range(len(targets))), np.concatenate(targets), atol=1e-5)
 
 
 def test_damaged_outputs_are_computed_again(config, trained_teacher, tmp_path, capsys):

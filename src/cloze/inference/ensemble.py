@@ -22,6 +22,7 @@ from cloze.parallel_map import WorkerPlacement
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.features import Losses
+from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask
 from cloze.training.precision import resolve_device
 from cloze.training.workers import LoadedPerWorker
@@ -67,7 +68,7 @@ def load_ensemble(
     ]
     if not others:
         return first
-    if first.task.is_headless:
+    if isinstance(first.task, VectorTask):
         what = f"the vectors that {first.task.name} compares cannot be averaged over models"
         raise InputError(what, where=directories[1], remedy="Give one model")
     for directory, other in zip(directories[1:], others, strict=True):

@@ -23,7 +23,6 @@ class FeatureTagging(Tagging):
     """
 
     source = "Devlin et al. 2019, table 7; score as conlleval"
-    trains_encoder = False
     model_settings: ClassVar[tuple[str, ...]] = (*Tagging.model_settings, "layers", "lstm_size")
     defaults = (
         "max_seq_length=512",

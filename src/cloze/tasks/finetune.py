@@ -281,7 +281,7 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     Raises:
         InputError: as for `finetune`; or the task does not train the encoder.
     """
-    if not task.trains_encoder:
+    if task.frozen_states is not None:
         raise InputError("the encoder is not trained: there is little to plan", where=task.name)
     context = DistributedContext(resolve_device(config.device))
     prepared = precompute_features(prepare_data(task, config, context, progress), progress)

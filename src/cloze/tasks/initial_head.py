@@ -18,6 +18,7 @@ from cloze.models.heads import (
     BertForPreTraining,
 )
 from cloze.tasks.config import load_task
+from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask, family_of
 
 _WITHOUT_HEAD = (
@@ -47,7 +48,7 @@ def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
             return {}
     if issubclass(model_class, _WITHOUT_HEAD):
         return {}
-    if task.is_headless:
+    if isinstance(task, VectorTask):
         raise InputError(f"{task.name} has none")
     trained = stored[0] if stored else task.for_external_checkpoint(directory)
     _check_same_answers(task, trained)

@@ -106,6 +106,7 @@ def precompute_states(
         tempfile.TemporaryFile(prefix="cloze-") as file,
         progress.bar("encoding", total=len(flat), unit="sequences") as bar,
     ):
+        assert task.frozen_states is not None
         states_of, device = partial(task.frozen_states, encoder), next(encoder.parameters()).device
         for indices, batch, states in iterate_logits(task, states_of, flat, max_tokens, device):
             states = states.cpu()

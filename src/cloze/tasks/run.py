@@ -27,6 +27,7 @@ from cloze.tasks.data import LabeledData, load_data, resolve_files
 from cloze.tasks.initial_head import load_trained_head
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.predict import precompute_states, predict
+from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask
 from cloze.tasks.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
 from cloze.tokenization.loading import load_tokenizer
@@ -137,7 +138,7 @@ def _load_initial_head(
         head = load_trained_head(task, start)
     except InputError as error:
         if context.is_rank_zero:
-            which = "its head is left out" if task.is_headless else "the head is new"
+            which = "its head is left out" if isinstance(task, VectorTask) else "the head is new"
             what = ". ".join(filter(None, (error.what, error.remedy)))
             warnings.warn(DataWarning(f"{config.model}: {which}: {what}"), stacklevel=2)
         return {}
@@ -179,7 +180,7 @@ def _check_encoder_settings(task: AnyTask, config: FinetuneConfig, num_layers: i
         "freeze_embeddings": config.freeze_embeddings or None,
         "dropout": config.dropout,
     }
-    unused = [name for name, value in values.items() if value is not None and not task.trains_encoder]
+    unused = [name for name, value in values.items() if value is not None and task.frozen_states is not None]
     if unused:
         raise InputError(f"the encoder of {task.name} is frozen", where=unused[0], remedy="Leave it out")
     if config.freeze_layers > num_layers:
@@ -191,7 +192,7 @@ def _check_encoder_settings(task: AnyTask, config: FinetuneConfig, num_layers: i
 def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedData:
     """Add the outputs of the encoder to the features, if it is not trained."""
     task, data, max_tokens = prepared.task, prepared.data, prepared.config.micro_batch_tokens
-    if task.trains_encoder:
+    if task.frozen_states is None:
         return prepared
     encoder = load_initial_encoder(prepared).to(prepared.context.device)
     train_features, dev_features = (

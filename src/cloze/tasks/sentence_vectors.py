@@ -43,8 +43,6 @@ PredictionT = TypeVar("PredictionT")
 class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]):
     """A task on the vectors of two texts. The head has no weights, so every checkpoint answers it."""
 
-    is_headless = True
-
     pooling: Pooling | None = None
     """Pooling of the last layer; None: that of sentence-transformers in the checkpoint, else mean."""
     normalize: bool | None = None

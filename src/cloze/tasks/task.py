@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
@@ -90,14 +90,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Task whose models answer this one, if it has no training data."""
     answer_keys: ClassVar[tuple[str, ...]] = ()
     """Keys of a prediction that `from_json` reads from a table, the required one first."""
-    is_headless: ClassVar[bool] = False
-    """Whether the head has no weights, so that any encoder answers the task."""
-    trains_encoder: ClassVar[bool] = True
-    """Whether the encoder is fine-tuned, not frozen."""
+    frozen_states: ClassVar[Callable[..., Tensor] | None] = None
+    """Method that returns the `states` of a batch from a frozen encoder, which `outputs` splits by feature."""
     uses_in_batch_negatives: ClassVar[bool] = False
     """Whether the loss compares the examples of a step, which then are one batch."""
-    teacher_dtype: ClassVar[npt.DTypeLike] = np.float16
-    """Number format in which a teacher's outputs are kept."""
 
     def named_columns(self) -> tuple[Column, ...]:
         """Return the columns of its tables as the settings name them; one that a setting names None is left out."""
@@ -283,10 +279,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         Raises:
             InputError: the label is unknown.
         """
-
-    def frozen_states(self, encoder: Encoder, batch: TaskBatch) -> Tensor:
-        """Return the `states` of a batch, which `outputs` splits by feature; only if the encoder is not trained."""
-        raise NotImplementedError(f"{self.name} trains its encoder")
 
     @abstractmethod
     def batch(self, features: Sequence[FeatureT]) -> TaskBatch:

@@ -31,6 +31,7 @@ from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import LabeledData
 from cloze.tasks.features import featurize
 from cloze.tasks.predict import compute_outputs
+from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask, Task, family_of
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.loading import load_tokenizer
@@ -69,15 +70,15 @@ class Teacher:
 class TeacherOutputs:
     """Outputs of a teacher that training features learn; memory-mapped."""
 
-    values: npt.NDArray[Any]
+    values: Array
     """The rows of all features, [R, …]."""
     starts: npt.NDArray[np.int64]
     """First row of each feature, and R: [N+1]."""
 
     def rows(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Array:
-        """Return the rows of features, one after the other, in float32."""
+        """Return the rows of features, one after the other."""
         parts = [self.values[self.starts[i] : self.starts[i + 1]] for i in indices]
-        return np.concatenate(parts).astype(np.float32)
+        return np.concatenate(parts)
 
 
 def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) -> Teacher:
@@ -120,12 +121,13 @@ def _load_teacher_task(task: AnyTask, directory: Path) -> AnyTask:
     stored = load_task(directory)
     if stored is not None and family_of(stored[0]) is family_of(task):
         return stored[0]
-    if stored is not None and not (task.is_headless and stored[0].is_headless):
+    is_vectors = isinstance(task, VectorTask)
+    if stored is not None and not (is_vectors and isinstance(stored[0], VectorTask)):
         what = f"is a model for the task {stored[0].name!r}, whose outputs are others than those of {task.name!r}"
         remedy = f"Fine-tune one: cloze finetune {task.name}"
         raise InputError(what, where=directory, remedy=remedy)
     try:
-        return (type(task)() if task.is_headless else task).for_external_checkpoint(directory)
+        return (type(task)() if is_vectors else task).for_external_checkpoint(directory)
     except InputError as error:
         remedy = f"Fine-tune one: cloze finetune {task.name}"
         raise InputError(error.what, where=error.where or directory, remedy=remedy) from error
@@ -200,14 +202,17 @@ def ensure_outputs(
             groups = featurize(task, part, tokenizer, max_seq_length=config.max_seq_length)
             features = list(chain.from_iterable(groups))
             for rows in compute_targets(task, teacher, model, features, max_tokens=config.micro_batch_tokens):
-                file.write(_convert(rows, task, teacher).tobytes())
+                if not np.isfinite(rows).all():
+                    remedy = "Give another teacher"
+                    raise InputError("its outputs are not finite", where=teacher.directory, remedy=remedy)
+                file.write(rows.astype(np.float32).tobytes())
                 row_shape = rows.shape[1:]
                 counts.append(len(rows))
             bar.advance(len(part))
         file.flush()
         np.save(directory / _STARTS, np.cumsum([0, *counts]))
-        description = {"key": key, "dtype": np.dtype(task.teacher_dtype).name, "row_shape": row_shape}
-        (directory / _DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n", "utf-8")
+        description = json.dumps({"key": key, "row_shape": row_shape}, indent=1)
+        (directory / _DESCRIPTION).write_text(description + "\n", "utf-8")
 
 
 def read_outputs(run: Path) -> TeacherOutputs:
@@ -216,9 +221,9 @@ def read_outputs(run: Path) -> TeacherOutputs:
     description = file_io.read_json(path / _DESCRIPTION)
     starts = np.load(path / _STARTS)
     shape = (int(starts[-1]), *description["row_shape"])
-    values: npt.NDArray[Any] = np.zeros(shape, description["dtype"])
+    values: Array = np.zeros(shape, np.float32)
     if math.prod(shape):
-        values = np.memmap(path / _VALUES, description["dtype"], "r", shape=shape)
+        values = np.memmap(path / _VALUES, np.float32, "r", shape=shape)
     return TeacherOutputs(values, starts)
 
 
@@ -236,12 +241,3 @@ def compute_targets(
     """
     outputs = compute_outputs(teacher.task, model, features, max_tokens=max_tokens)
     return [task.teacher_rows(outputs[i], teacher.task) for i in range(len(features))]
-
-
-def _convert(rows: Array, task: AnyTask, teacher: Teacher) -> npt.NDArray[Any]:
-    with np.errstate(over="ignore"):
-        converted = rows.astype(task.teacher_dtype)
-    if not np.isfinite(converted).all():
-        what = f"its outputs are not finite numbers of {np.dtype(task.teacher_dtype).name}"
-        raise InputError(what, where=teacher.directory, remedy="Give another teacher")
-    return converted

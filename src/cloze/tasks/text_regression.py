@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 from torch import Tensor, nn
 
 from cloze.errors import InputError
@@ -169,7 +168,6 @@ class TextRegression(ScoreScale, TextTask[float]):
     metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson", "rmse")
     model_settings: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "activation")
     problem_type = "regression"
-    teacher_dtype = np.float32
 
     activation: Activation = "identity"
     """The function applied to the logit on the model's scale: none, or a sigmoid."""
