@@ -1,10 +1,7 @@
-/** Asking the server, and saying in words what it refuses. */
+/** Asking the server, and saying in words what it refuses; its key is asked for when it is needed. */
 
 import { render } from "preact";
-import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { Share } from "./parts/share";
-import { isTyping } from "./typing";
+import { useEffect, useRef } from "preact/hooks";
 
 let key = sessionStorage.getItem("key") ?? "";
 
@@ -90,88 +87,5 @@ function KeyDialog({ isWrong, finish }: { isWrong: boolean; finish: (key: string
         <button type="submit">Continue</button>
       </form>
     </dialog>
-  );
-}
-
-const ASK_AFTER_TYPING_MS = 350;
-const MAX_CACHED = 60;
-const cache = new Map<string, unknown>(); // of answers, the oldest first
-
-export interface Question {
-  path: string;
-  body: any;
-  /** What the view needs to show the answer; it is not sent. */
-  about?: any;
-}
-
-/** The last answer, and the question that it answers. */
-export interface Asked<T> {
-  question: Question;
-  answer?: T;
-  error?: string;
-  isBusy: boolean;
-  /** Whether there is nothing to ask about. */
-  isEmpty: boolean;
-}
-
-/** Ask whenever the question changes; null asks nothing. An older answer is kept until the next one is there, with its question. */
-export function useAnswer<T>(path: string, body: unknown | null, about?: unknown): Asked<T> {
-  const wanted = body === null ? null : JSON.stringify([path, body]);
-  const [state, setState] = useState<{ key: string | null; question: Question; answer?: T; error?: string }>({
-    key: null,
-    question: { path, body },
-  });
-  useEffect(() => {
-    if (wanted === null || wanted === state.key) return;
-    const question = { path, body, about };
-    if (cache.has(wanted)) {
-      setState({ key: wanted, question, answer: cache.get(wanted) as T });
-      return;
-    }
-    const abort = new AbortController();
-    const work = async () => {
-      try {
-        const answer = await ask(path, body, abort.signal);
-        cache.set(wanted, answer);
-        if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value!);
-        if (!abort.signal.aborted) setState({ key: wanted, question, answer });
-      } catch (error) {
-        if (abort.signal.aborted) return;
-        if (!(error instanceof Refusal)) throw error;
-        setState({ key: wanted, question, error: error.message });
-      }
-    };
-    const timer = setTimeout(work, isTyping() ? ASK_AFTER_TYPING_MS : 0);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [wanted]);
-  // what the view shows beside an answer may change without another question
-  const isCurrent = wanted !== null && state.key === wanted;
-  if (isCurrent) state.question.about = about;
-  return { ...state, isBusy: wanted !== null && !isCurrent, isEmpty: wanted === null };
-}
-
-/** A place for an answer: marked as busy while a newer one is computed; under it what copies the request. */
-export function Answer<T>({
-  asked,
-  children,
-  class: css = "",
-  isLive = false,
-}: {
-  asked: Asked<T>;
-  children: (answer: T, body: any, about: any) => ComponentChildren;
-  class?: string;
-  isLive?: boolean;
-}): JSX.Element {
-  const { question, answer, error, isBusy, isEmpty } = asked;
-  if (isEmpty) return <div class={css}><p class="muted">Nothing is written yet.</p></div>;
-  return (
-    <div class={css} aria-busy={isBusy || undefined} aria-live={isLive ? "polite" : undefined}>
-      {error !== undefined && <p class="error" role="alert">{error}</p>}
-      {answer !== undefined && children(answer, question.body, question.about)}
-      {answer !== undefined && <Share path={question.path} body={question.body} answer={answer} />}
-    </div>
   );
 }

@@ -5,11 +5,11 @@ import { extent } from "d3-array";
 import { useEffect, useRef } from "preact/hooks";
 import { useKept } from "../address";
 import { fixed, part } from "../format";
+import { Answer, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 import { Section, type View } from "../parts/section";
-import { Answer, useAnswer } from "../server";
 
 const TEXT =
   "The Amazon rainforest covers most of the Amazon basin of South America. The basin covers 7,000,000 square kilometres, " +

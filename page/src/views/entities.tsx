@@ -3,9 +3,9 @@
 import { useContext } from "preact/hooks";
 import { useKept } from "../address";
 import { part } from "../format";
+import { Answer, useAnswer } from "../parts/answer";
 import { Examples, TextField } from "../parts/forms";
 import { Models, Section, type View } from "../parts/section";
-import { Answer, useAnswer } from "../server";
 
 const EXAMPLES = [
   ["A biography", "Marie Curie was born in Warsaw and moved to Paris, where she taught at the Sorbonne with Pierre Curie."],

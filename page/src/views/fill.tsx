@@ -3,10 +3,10 @@
 import { useKept, setValues } from "../address";
 import chosen from "../examples.json";
 import { percent } from "../format";
+import { Answer, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
 import { Examples, Switch, TextField } from "../parts/forms";
 import { Section, type View } from "../parts/section";
-import { Answer, useAnswer } from "../server";
 
 const MASK = "[MASK]";
 const WORD = /\[MASK\]|[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\s]/gu;

@@ -3,10 +3,10 @@
 import { useMemo } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { fixed, floats } from "../format";
+import { Answer, useAnswer } from "../parts/answer";
 import { Scroll, Strip } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
 import { Section, type View } from "../parts/section";
-import { Answer, useAnswer } from "../server";
 import { AttentionExplorer } from "./attention";
 import { type Cell, type Row, RowSteps } from "./row";
 

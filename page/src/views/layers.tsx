@@ -6,11 +6,11 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { addressOf, setValues, useKept } from "../address";
 import chosen from "../examples.json";
 import { fixed, floats, percent } from "../format";
+import { Answer, useAnswer } from "../parts/answer";
 import { Bar, Bars, Curves, Scroll, Strip } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 import { Section, type View } from "../parts/section";
-import { Answer, useAnswer } from "../server";
 import { type Station, stationsOf, type Trace } from "./stations";
 
 const SECONDS_PER_STEP = 0.9;

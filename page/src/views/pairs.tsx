@@ -3,10 +3,10 @@
 import { useContext } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { fixed, linesOf } from "../format";
+import { Answer, useAnswer } from "../parts/answer";
 import { Bars, HeatMap } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
 import { Models, Section, type View } from "../parts/section";
-import { Answer, useAnswer } from "../server";
 import chosen from "../examples.json";
 import { WordInContext } from "./senses";
 

@@ -5,10 +5,10 @@ import { symbol, symbolCircle, symbolDiamond, symbolSquare, symbolStar, symbolTr
 import { useState } from "preact/hooks";
 import { useKept } from "../address";
 import { percent } from "../format";
+import { Answer, useAnswer } from "../parts/answer";
 import { HeatMap } from "../parts/charts";
 import { Slider, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
-import { Answer, useAnswer } from "../server";
 
 const SENTENCES = [
   "They sat on the bank of the river.",

@@ -3,10 +3,10 @@
 import { useContext } from "preact/hooks";
 import { useKept, setValues } from "../address";
 import { fixed } from "../format";
+import { Answer, useAnswer } from "../parts/answer";
 import { AttributionKey, type AttributedWord, Contributions, ShadedTexts } from "../parts/attribution";
 import { Examples, TextField } from "../parts/forms";
 import { Models, Section, type View } from "../parts/section";
-import { Answer, useAnswer } from "../server";
 
 const EXAMPLES = [
   ["Praise", "The film is not perfect, but it is warm, funny and beautifully acted."],
