@@ -25,7 +25,7 @@ from cloze.api.finetuning import finetune
 from cloze.api.labeled import evaluate
 from cloze.config import find_recipe
 from cloze.data.build import build_dataset
-from cloze.data.dataset import DatasetInfo
+from cloze.data.dataset import Dataset
 from cloze.data.documents import Document
 from cloze.data.input_shards import ReadingConfig, plan_input_shards, read_documents
 from cloze.data.pairs import PairsConfig
@@ -177,7 +177,7 @@ class Adaptation:
         sample = _sample(self.split(run.domain)[1], int(run.megabytes * 1_000_000), run.seed)
         file_io.write_text(directory / "sample.txt", _as_text(sample))
         build_dataset([directory / "sample.txt"], self.control, directory / "data")
-        tokens = DatasetInfo.read(directory / "data").tokens
+        tokens = Dataset.open(directory / "data").info.tokens
         config = self.settings(run, directory / "data", tokens)
         pretrain(config, directory / "run", progress=self.progress)
         outcome = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cloze import artifacts
-from cloze.data.dataset import Dataset, DatasetInfo, dataset_fingerprint
+from cloze.data.dataset import Dataset, DatasetInfo, dataset_fingerprint, split_documents
 from cloze.data.shards import shard_name, write_shard
 from cloze.errors import InputError
 from corpora import rows_of, shard_of
@@ -34,7 +34,8 @@ def write(path: Path, shards: list, *, vocab_size: int = 20, held_out_below: int
         for number, shard in enumerate(shards):
             written = shard_of(shard, map(text_digest, shard))
             write_shard(directory / shard_name(number), written, vocab_size=vocab_size)
-        info.write(directory)
+        written = info.map_documents(sorted(directory.glob("*.arrow")))
+        info.write(directory, split_documents(written, info, "train").token_counts(vocab_size))
     return path
 
 
@@ -95,6 +96,8 @@ def test_token_counts_are_those_of_the_split(tmp_path):
         documents = dataset.split(name)
         tokens = [token for row in rows_of(documents) for sentence in row for token in sentence]
         assert documents.token_counts(20).tolist() == np.bincount(tokens, minlength=20).tolist()
+        assert documents.num_tokens == len(tokens)
+    assert (dataset.train_token_counts == dataset.split("train").token_counts(20)).all()
 
 
 def cut_short(file: Path) -> None:
@@ -128,6 +131,10 @@ def test_a_file_that_is_not_a_shard_is_refused(tmp_path, content):
         {"documents": None},
         {"held_out_below": -1},
         {"held_out_below": 2**64},
+        {"train_token_counts": [1] * 20},
+        {"train_token_counts": [0] * 19},
+        {"train_token_counts": "1"},
+        {"train_token_counts": [[1], [2, 3]]},
         None,
     ],
 )

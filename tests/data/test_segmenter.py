@@ -57,7 +57,6 @@ def test_tokens_are_those_without_a_segmenter(build):
         == plain.documents.token_counts(plain.vocab_size).tolist()
     )
     assert with_words.info == replace(plain.info, has_words=True)
-    assert "has_words" not in (plain.path / "dataset.json").read_text()
     documents = with_words.documents
     first = documents.sentence_offsets[:2]
     continues = documents.gather_continues(first, np.diff(documents.sentence_offsets[:3]))

@@ -50,21 +50,29 @@ class DatasetInfo:
     has_words: bool = False
     """Whether a segmenter split the text into words: a token that continues a word has its ID plus `vocab_size`."""
 
-    @classmethod
-    def read(cls, directory: Path) -> "DatasetInfo":
-        """Read `dataset.json`."""
-        path = directory / INFO_FILE
-        info = config.from_dict(cls, file_io.read_json(path, remedy=_BUILD_AGAIN), where=str(path))
-        if not all(0 <= value < 2**64 for value in asdict(info).values()):
-            raise InputError("a number is negative or too large", where=path, remedy=_BUILD_AGAIN)
-        return info
+    def map_documents(self, shards: Sequence[Path]) -> "Documents":
+        """Map the files of the data set."""
+        with_words = self.vocab_size if self.has_words else None
+        return Documents.from_shards(shards, vocab_size_with_words=with_words)
 
-    def write(self, directory: Path) -> None:
-        """Write `dataset.json`."""
-        table = asdict(self)
-        if not self.has_words:
-            del table["has_words"]
+    def write(self, directory: Path, train_token_counts: Integers) -> None:
+        """Write `dataset.json`, with how often each token occurs in the training documents."""
+        table = {**asdict(self), "train_token_counts": train_token_counts.tolist()}
         file_io.write_json(directory / INFO_FILE, table)
+
+
+def _read_info(directory: Path) -> tuple[DatasetInfo, Integers]:
+    """Read `dataset.json`."""
+    path = directory / INFO_FILE
+    table = file_io.read_json(path, remedy=_BUILD_AGAIN)
+    counts = table.pop("train_token_counts", None)
+    info = config.from_dict(DatasetInfo, table, where=str(path))
+    if not all(0 <= value < 2**64 for value in asdict(info).values()):
+        raise InputError("a number is negative or too large", where=path, remedy=_BUILD_AGAIN)
+    are_counts = isinstance(counts, list) and all(type(n) is int and 0 <= n <= info.tokens for n in counts)
+    if not are_counts or len(counts) != info.vocab_size:
+        raise InputError("no counts of all tokens", where=path, remedy=_BUILD_AGAIN)
+    return info, np.array(counts, np.int64)
 
 
 def without_words(ids: npt.NDArray[Any], vocab_size: int) -> npt.NDArray[Any]:
@@ -107,10 +115,19 @@ class Documents:
         )
 
     @property
+    def num_tokens(self) -> int:
+        """Number of tokens."""
+        return int(self._lengths.sum())
+
+    @property
     def largest_share(self) -> float:
         """Share of all tokens that the largest document has."""
-        tokens_D = self.sentence_offsets[self.end_sentence] - self.sentence_offsets[self.first_sentence]
-        return float(tokens_D.max(initial=0) / max(tokens_D.sum(), 1))
+        return float(self._lengths.max(initial=0) / max(self.num_tokens, 1))
+
+    @property
+    def _lengths(self) -> Integers:
+        """Tokens of each document [D]."""
+        return self.sentence_offsets[self.end_sentence] - self.sentence_offsets[self.first_sentence]
 
     @property
     def largest_id(self) -> int:
@@ -189,16 +206,17 @@ class Dataset:
     info: DatasetInfo
     shards: tuple[Path, ...]
     documents: Documents
+    train_token_counts: Integers
+    """How often each token of the vocabulary occurs in the training documents [V]."""
 
     @classmethod
     def open(cls, path: Path, *, verify: bool = True) -> "Dataset":
         """Open a data set and `verify` every file; InputError if the directory is not a data set or is damaged."""
         path = Path(path)
         manifest = (artifacts.verify if verify else artifacts.read_manifest)(path, kind=KIND)
-        info = DatasetInfo.read(path)
+        info, token_counts = _read_info(path)
         shards = tuple(path / name for name in sorted(manifest.files) if name.endswith(".arrow"))
-        with_words = info.vocab_size if info.has_words else None
-        documents = Documents.from_shards(shards, vocab_size_with_words=with_words)
+        documents = info.map_documents(shards)
         if (len(documents), documents.sentence_offsets[-1]) != (info.documents, info.tokens):
             what = "its numbers of documents and tokens are not those of the shards"
             raise InputError(what, where=path / INFO_FILE, remedy=_BUILD_AGAIN)
@@ -207,7 +225,11 @@ class Dataset:
         if verify and documents.largest_id >= info.vocab_size * (1 + info.has_words):
             what = f"token ID {documents.largest_id:,}, the vocabulary has {info.vocab_size:,} tokens"
             raise InputError(what, where=path, remedy=_BUILD_AGAIN)
-        return cls(path, info, shards, documents)
+        dataset = cls(path, info, shards, documents, token_counts)
+        if dataset.split("train").num_tokens != token_counts.sum():
+            what = "its counts of tokens are not those of the training documents"
+            raise InputError(what, where=path / INFO_FILE, remedy=_BUILD_AGAIN)
+        return dataset
 
     @property
     def vocab_size(self) -> int:
@@ -220,17 +242,22 @@ class Dataset:
         return self.info.held_out_below > 0
 
     def split(self, name: Split) -> Documents:
-        """Return the documents of a split in the order of the text.
+        """Return the documents of a split in the order of the text."""
+        return split_documents(self.documents, self.info, name)
 
-        Without pairs, documents of one sentence are held out, too: at least one of all, if there are two.
-        """
-        documents, below, min_sentences = self.documents, self.info.held_out_below, 2
-        if not self.supports_pairs:
-            below = choose_held_out_threshold([documents.digests], _HELD_OUT_WITHOUT_PAIRS, on_each_side=1)
-            min_sentences = 1
-        is_long_enough = documents.end_sentence - documents.first_sentence >= min_sentences
-        held_out = is_long_enough & (documents.digests < np.uint64(below))
-        return documents.select(np.flatnonzero(held_out if name == "validation" else ~held_out))
+
+def split_documents(documents: Documents, info: DatasetInfo, name: Split) -> Documents:
+    """Return the documents of a split.
+
+    Without pairs, documents of one sentence are held out, too: at least one of all, if there are two.
+    """
+    below, min_sentences = info.held_out_below, 2
+    if not below:
+        below = choose_held_out_threshold([documents.digests], _HELD_OUT_WITHOUT_PAIRS, on_each_side=1)
+        min_sentences = 1
+    is_long_enough = documents.end_sentence - documents.first_sentence >= min_sentences
+    held_out = is_long_enough & (documents.digests < np.uint64(below))
+    return documents.select(np.flatnonzero(held_out if name == "validation" else ~held_out))
 
 
 def dataset_fingerprint(directory: Path) -> str:

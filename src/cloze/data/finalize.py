@@ -21,7 +21,7 @@ import numpy.typing as npt
 from cloze.data.build_directory import parts_directory, remove_parts, write_output
 from cloze.data.build_plan import BuildPlan
 from cloze.data.counts import MAX_EXAMPLES
-from cloze.data.dataset import KIND, REPORT_FILE, Dataset, DatasetInfo, without_words
+from cloze.data.dataset import KIND, REPORT_FILE, Dataset, DatasetInfo, split_documents, without_words
 from cloze.data.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
 from cloze.data.held_out import choose_held_out_threshold, choose_validation_fraction
 from cloze.data.part_files import Part, list_parts
@@ -81,7 +81,10 @@ def finalize(output: Path, plan: BuildPlan, tokenizer: Tokenizer, *, overwrite: 
             fraction = plan.settings["validation_fraction"] or choose_validation_fraction(digests, lengths)
             threshold = choose_held_out_threshold(digests, fraction, on_each_side=2)
             info = replace(info, held_out_below=threshold)
-        replace(info, has_words=plan.settings["segmenter"] is not None).write(directory)
+        info = replace(info, has_words=plan.settings["segmenter"] is not None)
+        written = info.map_documents(sorted(directory.glob("*.arrow")))
+        train = split_documents(written, info, "train")
+        info.write(directory, train.token_counts(info.vocab_size))
         builds = [*(_read_builds(dataset.path) if dataset else []), summary.as_dict()]
         text = json.dumps({"builds": builds}, indent=1, ensure_ascii=False) + "\n"
         (directory / REPORT_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")

@@ -124,7 +124,7 @@ class PretrainingData:
             supports_pairs=dataset.supports_pairs,
             held_out=held_out,
             old_held_out=old_held_out,
-            unigram_nats=unigram_nats(train, dataset.vocab_size),
+            unigram_nats=unigram_nats(dataset.train_token_counts),
         )
 
 
@@ -307,7 +307,7 @@ def _share_of_rank(
     return shares
 
 
-def unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
+def unigram_nats(token_counts: Integers) -> Tensor:
     """Return -log p of every token, where p is its share of the text with one added to each count."""
-    counts = 1.0 + documents.token_counts(vocab_size)
+    counts = 1.0 + token_counts
     return torch.from_numpy(-np.log(counts / counts.sum())).float()

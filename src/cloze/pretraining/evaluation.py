@@ -138,7 +138,7 @@ def _measure(
         model,
         tokenizer,
         held_out=held_out,
-        unigram_nats=unigram_nats(documents, dataset.vocab_size),
+        unigram_nats=unigram_nats(documents.token_counts(dataset.vocab_size)),
         next_sentence=config.pairs.next_sentence,
     )
     sums = MetricAccumulator()

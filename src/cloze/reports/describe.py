@@ -155,9 +155,8 @@ def _dataset_facts(directory: Path) -> dict[str, Any]:
 
 
 def _split_facts(documents: Documents) -> dict[str, int]:
-    starts, ends = documents.first_sentence, documents.end_sentence
-    tokens = documents.sentence_offsets[ends] - documents.sentence_offsets[starts]
-    return {"documents": len(documents), "sentences": int((ends - starts).sum()), "tokens": int(tokens.sum())}
+    sentences = documents.end_sentence - documents.first_sentence
+    return {"documents": len(documents), "sentences": int(sentences.sum()), "tokens": documents.num_tokens}
 
 
 def _describe_run(run: Path) -> Description:
