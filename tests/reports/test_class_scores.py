@@ -94,7 +94,9 @@ def test_numbers_of_the_matrix_have_a_contrast_of_at_least_4_5(scheme):
         name: re.search(rf"--{name}: light-dark\((#\w+), (#\w+)\)", css) for name in ("accent", "card", "ink")
     }
     accent, card, ink = (colors[name][scheme + 1] for name in ("accent", "card", "ink"))
-    svg = confusion_matrix_svg([[count, 100 - count] for count in range(101)], [f"c{i}" for i in range(101)])
+    svg = confusion_matrix_svg(
+        [[count, 100 - count, *[0] * 99] for count in range(101)], [f"c{i}" for i in range(101)]
+    )
     opacities = {float(value) for value in re.findall(r'fill-opacity="([\d.]+)"', svg)}
     assert len(opacities) > 50
     assert set(re.findall(r'text-anchor="middle" style="fill: ([^"]+)"', svg)) == {"var(--ink, #1d1f24)"}

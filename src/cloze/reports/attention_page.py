@@ -1,16 +1,14 @@
 """HTML page of `cloze attention`: queries, keys, scores and attention weights of every head."""
 
 import base64
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from cloze.errors import InputError
 from cloze.inference.encoder_internals import AttentionMap
-from cloze.reports.page import APP, render_page, render_script
+from cloze.reports.page import render_page
 
-_SCRIPT = Path(__file__).with_name("attention.js")
 _MAX_MEGABYTES = 32
 
 
@@ -40,6 +38,8 @@ def attention_page(attention: AttentionMap, *, model: str) -> str:
         "key": _to_base64([layer.key for layer in attention.layers]),
     }
     return render_page(
+        "attention",
+        data,
         name=" ".join(token for token in attention.tokens if token not in ("[CLS]", "[SEP]"))[:80] or "[CLS]",
         kind="Attention",
         extent=model,
@@ -48,9 +48,6 @@ def attention_page(attention: AttentionMap, *, model: str) -> str:
             ("Layers", str(len(attention.layers)), "the first reads the embeddings"),
             ("Heads", str(num_heads), f"in each layer, of size {head_size}"),
         ],
-        body=APP,
-        footer="softmax(q·k / √head size), Vaswani et al. 2017, section 3.2.1. Written by cloze.",
-        script=render_script(_SCRIPT, data),
     )
 
 

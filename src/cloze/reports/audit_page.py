@@ -1,38 +1,28 @@
 """The audit of a data set as text and as an HTML page with plots."""
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from markupsafe import Markup
 
 from cloze import artifacts, file_io
 from cloze.data.audit import Audit
 from cloze.data.audit_instances import InstanceExample, InstanceStats, Measure, Token
 from cloze.data.audit_text import LONG_SENTENCE, Distribution
 from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE
-from cloze.reports.page import (
-    APP_OF_FIGURES,
-    details,
-    format_value,
-    html_table,
-    key_value_table,
-    render_page,
-    render_script,
-    section,
-)
+from cloze.reports.page import Table, format_value, render_page
 from cloze.tables import text_table
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.unicode import replace_lone_surrogates
 
-_SCRIPT = Path(__file__).with_name("audit.js")
 _SPLITS = {"train": "training documents", "validation": "held-out documents"}
 _FREQUENT_IN_TEXT = 20
 _REPEATED_IN_TEXT = 3
 _TEXT_WIDTH = 110
 
-Table = tuple[Sequence[str], list[Sequence[str]]]
-"""Names of columns, and rows of cells."""
+AnyText = TypeVar("AnyText", str, Markup)
 
 
 def write_audit_page(audit: Audit, output: Path, *, overwrite: bool = False) -> None:
@@ -51,16 +41,16 @@ def format_audit(audit: Audit) -> str:
     """Return the audit as text for a terminal."""
     parts = [
         f"{audit.dataset}, {_SPLITS[audit.split]}",
-        text_table(*_counts(audit)),
-        text_table(*_lengths(audit)),
-        text_table(*_copies(audit)),
+        _format_table(_counts(audit)),
+        _format_table(_lengths(audit)),
+        _format_table(_copies(audit)),
     ]
     for copies in audit.copies:
         if copies.most_repeated:
             repeated = copies.most_repeated[:_REPEATED_IN_TEXT]
             lines = [_wrap(f"{count:>6} times  ", text) for text, count in repeated]
             parts.append("\n".join([f"most repeated {copies.of}:", *lines]))
-    parts += [f"{_describe_instances(drawn)}\n{text_table(*_measures(drawn))}" for drawn in audit.drawn]
+    parts += [f"{_describe_instances(drawn)}\n{_format_table(_measures(drawn))}" for drawn in audit.drawn]
     frequent = audit.frequent_tokens[:_FREQUENT_IN_TEXT]
     tokens = "  ".join(f"{token} {count / audit.counts.tokens:.2%}" for token, count in frequent)
     parts.append(_wrap("most frequent tokens: ", tokens))
@@ -75,6 +65,10 @@ def format_audit(audit: Audit) -> str:
             lines += [_wrap("    ", f"{where} · {change}") for where, change in examples]
         parts.append("\n".join(["cleaning:", *lines]) if lines else "cleaning: nothing was changed")
     return "\n\n".join(parts)
+
+
+def _format_table(table: Table) -> str:
+    return text_table(table.columns, table.rows)
 
 
 def _counts(audit: Audit) -> Table:
@@ -94,7 +88,7 @@ def _counts(audit: Audit) -> Table:
     if audit.held_out_seen is not None:
         note = f"of the held-out sentences of {LONG_SENTENCE} or more tokens are in the training split"
         rows.append(["seen in training", f"{audit.held_out_seen:.2%}", note])
-    return ["counts", "", ""], rows
+    return Table(["counts", "", ""], rows)
 
 
 class _Lengths(NamedTuple):
@@ -125,7 +119,7 @@ def _all_lengths(audit: Audit) -> list[_Lengths]:
 
 def _lengths(audit: Audit) -> Table:
     columns = ["lengths", "mean", *audit.sentence_tokens.quantiles]
-    return columns, [
+    rows = [
         [
             lengths.name,
             f"{lengths.distribution.mean:,.1f}",
@@ -133,6 +127,7 @@ def _lengths(audit: Audit) -> Table:
         ]
         for lengths in _all_lengths(audit)
     ]
+    return Table(columns, rows)
 
 
 def _copies(audit: Audit) -> Table:
@@ -146,7 +141,7 @@ def _copies(audit: Audit) -> Table:
         ]
         for copies in audit.copies
     ]
-    return ["exact copies of", "total", "copies", "share", "share of tokens"], rows
+    return Table(["exact copies of", "total", "copies", "share", "share of tokens"], rows)
 
 
 def _measures(drawn: InstanceStats) -> Table:
@@ -159,7 +154,7 @@ def _measures(drawn: InstanceStats) -> Table:
         ]
         for measure in drawn.measures
     ]
-    return [f"{drawn.max_seq_length} tokens", "measured", "expected", ""], rows
+    return Table([f"{drawn.max_seq_length} tokens", "measured", "expected", ""], rows)
 
 
 def _format_measure(measure: Measure, value: float) -> str:
@@ -193,21 +188,23 @@ def _wrap(label: str, text: str) -> str:
     )
 
 
-def _join_tokens(segment: Sequence[Token], predicted: str, write: Callable[[str], str] = str) -> str:
+def _join_tokens(segment: Sequence[Token], predicted: AnyText) -> AnyText:
     """Join tokens with a space before each word; a predicted one is written in the format `predicted`.
 
     >>> _join_tokens([Token("say", None), Token("##ing", None), Token("[MASK]", "##s")], "{}‹{}›")
     'saying[MASK]‹##s›'
     """
-    parts = []
+    joined = type(predicted)()
     for number, token in enumerate(segment):
         continues = (token.target or token.read).startswith(CONTINUATION)
-        parts.append("" if continues or not number else " ")
-        if token.target is None:
-            parts.append(write(token.read.removeprefix(CONTINUATION)))
-        else:
-            parts.append(predicted.format(write(token.read), write(token.target)))
-    return "".join(parts)
+        joined += "" if continues or not number else " "
+        is_predicted = token.target is not None
+        joined += (
+            predicted.format(token.read, token.target)
+            if is_predicted
+            else token.read.removeprefix(CONTINUATION)
+        )
+    return joined
 
 
 def _render(audit: Audit) -> str:
@@ -222,37 +219,40 @@ def _render(audit: Audit) -> str:
         ("As expected", f"{sum(expected)} of {len(expected)}", "measures of pairs and masks"),
     ]
     repeated = [
-        html_table(f"Most repeated {copies.of}", ["text", "count"], repeats)
+        Table(["text", "count"], rows, f"Most repeated {copies.of}")
         for copies in audit.copies
-        if (repeats := [(text, f"{count:,}") for text, count in copies.most_repeated])
+        if (rows := [(text, f"{count:,}") for text, count in copies.most_repeated])
     ]
-    tables = [html_table("", *table(audit)) for table in (_counts, _lengths, _copies)]
-    instances = (
-        f'<p class="note">{escape(_describe_instances(drawn))}.</p>\n{html_table("", *_measures(drawn))}'
-        for drawn in audit.drawn
-    )
-    frequent = audit.frequent_tokens
-    rows = [(token, f"{count:,}", f"{count / counts.tokens:.2%}") for token, count in frequent]
-    body = [
-        section("Plots", APP_OF_FIGURES, note="A bar is labeled with its smallest length."),
-        section("Counts, lengths and copies", *tables),
-        details("Repeated texts", *repeated) if repeated else "",
-        section("Training instances", *instances),
-        section(
-            "Most frequent tokens",
-            details(f"{len(rows)} tokens", html_table("", ["token", "count", "share"], rows)),
-        ),
-        _instances(audit.shown),
-        _cleaning(audit.cleaning),
+    frequent = [
+        (token, f"{count:,}", f"{count / counts.tokens:.2%}") for token, count in audit.frequent_tokens
     ]
+    marks = Markup("<mark>{}<i>{}</i></mark>")
+    examples = [
+        (
+            _describe_instance(shown),
+            [
+                (name, _join_tokens(segment, marks))
+                for name, segment in zip("AB", shown.segments, strict=False)
+            ],
+        )
+        for shown in audit.shown
+    ]
+    steps = None if audit.cleaning is None else list(_cleaning_steps(audit.cleaning))
+    changes = [(name, *example) for name, _, of_step in steps or () for example in of_step]
     return render_page(
+        "audit",
+        _plots(audit),
         name=Path(audit.dataset).resolve().name,
         kind="data set",
         extent=_SPLITS[audit.split],
         tiles=tiles,
-        body="".join(body),
-        script=render_script(_SCRIPT, _plots(audit)),
-        footer="Written by <code>cloze corpus audit</code>.",
+        tables=[table(audit) for table in (_counts, _lengths, _copies)],
+        repeated=repeated,
+        instances=[(_describe_instances(drawn), _measures(drawn)) for drawn in audit.drawn],
+        frequent=Table(["token", "count", "share"], frequent),
+        examples=examples,
+        cleaning=None if steps is None else [(name, step_counts) for name, step_counts, _ in steps],
+        changes=Table(["step", "where", "change"], changes, "Examples"),
     )
 
 
@@ -270,22 +270,6 @@ def _plots(audit: Audit) -> dict[str, Any]:
         for lengths in _all_lengths(audit)
     ]
     return {"lengths": lengths, "ranks": audit.counts_at_ranks}
-
-
-def _instances(examples: Sequence[InstanceExample]) -> str:
-    if not examples:
-        return ""
-    content = []
-    for shown in examples:
-        content.append(f"<h3>{escape(_describe_instance(shown))}</h3>\n")
-        content += [
-            f"<p><b>{name}</b> {_join_tokens(segment, '<mark>{}<i>{}</i></mark>', escape)}</p>\n"
-            for name, segment in zip("AB", shown.segments, strict=False)
-        ]
-    note = (
-        "Predicted positions are marked: the token that the model reads and, below it, the token to predict."
-    )
-    return section("Instances", *content, note=note, css="card instances")
 
 
 def _cleaning_steps(
@@ -306,17 +290,3 @@ def _cleaning_steps(
         for item in value if isinstance(value, list) else [value]:  # appending adds a report to a list
             if isinstance(item, Mapping):
                 yield from _cleaning_steps(item, key)
-
-
-def _cleaning(report: Mapping[str, Any] | None) -> str:
-    if report is None:
-        return ""
-    steps = list(_cleaning_steps(report))
-    if not steps:
-        return section("Cleaning", note="Nothing was changed.")
-    rows = [(name, *example) for name, _, examples in steps for example in examples]
-    return section(
-        "Cleaning",
-        key_value_table("", [(name, counts) for name, counts, _ in steps]),
-        html_table("Examples", ["step", "where", "change"], rows),
-    )

@@ -1,45 +1,45 @@
 """Scores by class and the picture of the confusion matrix in the report of a run."""
 
 from collections.abc import Sequence
-from html import escape
+from dataclasses import dataclass
 
 from cloze.metrics.breakdown import Breakdown
-from cloze.reports.page import format_value, html_table, section
+from cloze.reports.page import Table, format_value, render
 
-_CAPTION_ID = "caption-confusion-matrix"
 _MAX_CLASSES = 25
 _MAX_ROWS = 100
 _MAX_NAME = 24
 _CELL, _CHARACTER = 34, 6.6  # in units of the picture
-_OPACITY = (
-    0.5  # of the strongest cell: numbers in the color of text have a contrast of 4.5 on it, in light and dark
-)
+_MIN_OPACITY = 0.06
+_MAX_OPACITY = 0.5  # numbers in the color of text have a contrast of 4.5 on it, in light and dark
 
 
-def class_scores_section(breakdown: Breakdown) -> str:
-    """Return the section with a table of all scores and the confusion matrix, if there is one."""
-    names = list(breakdown.parts)
-    shown = breakdown.worst(names, _MAX_ROWS)
-    part = breakdown.part.replace("_", " ")
+@dataclass(frozen=True, slots=True)
+class ConfusionMatrix:
+    """The picture of a confusion matrix."""
+
+    svg: str
+    key: str
+    is_wide: bool
+
+
+def scores_by_class(breakdown: Breakdown) -> Table:
+    """Return the table of the scores of the classes with the most errors."""
+    shown = breakdown.worst(list(breakdown.parts), _MAX_ROWS)
+    parts = [breakdown.parts[name] for name in shown]
     rows = [
-        [
-            name,
-            *map(format_value, breakdown.parts[name].scores.values()),
-            f"{breakdown.parts[name].support:,}",
-        ]
-        for name in shown
+        [name, *map(format_value, part.scores.values()), f"{part.support:,}"]
+        for name, part in zip(shown, parts, strict=True)
     ]
-    caption = (
-        "" if len(shown) == len(names) else f"{len(shown):,} of {len(names):,}, those with the most errors"
-    )
-    table = html_table(caption, [part, *breakdown.means, "support"], rows)
-    note = "Support is the number of examples in the dev data."
-    has_matrix = breakdown.confusion is not None and len(breakdown.classes) > 1
-    picture = _picture(breakdown) if has_matrix else ""
-    return section(f"Scores by {part}", picture, table, note=note)
+    caption = f"{len(shown):,} of {len(breakdown.parts):,}, those with the most errors"
+    columns = [breakdown.part.replace("_", " "), *breakdown.means, "support"]
+    return Table(columns, rows, "" if len(shown) == len(breakdown.parts) else caption)
 
 
-def _picture(breakdown: Breakdown) -> str:
+def confusion_matrix(breakdown: Breakdown) -> ConfusionMatrix | None:
+    """Return the picture of the classes with the most errors; None where there are no classes to confuse."""
+    if breakdown.confusion is None or len(breakdown.classes) <= 1:
+        return None
     shown = breakdown.worst(breakdown.classes, _MAX_CLASSES)
     left_out = len(breakdown.classes) - len(shown)
     names = [*shown, *(["(others)"] if left_out else [])]
@@ -47,51 +47,27 @@ def _picture(breakdown: Breakdown) -> str:
     if left_out:
         key += f"; {left_out:,} classes with fewer errors are summed in (others)"
     svg = confusion_matrix_svg(breakdown.matrix(shown), names)
-    css = ' class="wide"' if len(names) > _MAX_CLASSES // 2 else ""
-    return (
-        f'<figure{css}>\n<figcaption id="{_CAPTION_ID}"><strong>Confusion matrix</strong>'
-        f'<span class="key"><em>{escape(key)}</em></span></figcaption>\n{svg}\n</figure>\n'
-    )
+    return ConfusionMatrix(svg, key, is_wide=len(names) > _MAX_CLASSES // 2)
 
 
 def confusion_matrix_svg(matrix: Sequence[Sequence[int]], names: Sequence[str]) -> str:
     """Return an SVG element with a cell for each gold class (row) and predicted class (column)."""
     labels = [name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…" for name in names]
+    rows = []
+    for name, label, counts in zip(names, labels, matrix, strict=True):
+        total = sum(counts)
+        cells = []
+        for predicted, count in zip(names, counts, strict=True):
+            share = count / total if total else 0.0
+            title = f"{name} predicted as {predicted}: {count:,} of {total:,}"
+            text = f"{count}" if count < 10_000 else f"{count / 1000:.0f}k"
+            opacity = _MIN_OPACITY + (_MAX_OPACITY - _MIN_OPACITY) * share
+            cells.append((title, opacity, text if count else ""))
+        rows.append((label, cells))
     left = 14 + _CHARACTER * max(map(len, labels))
     top = 10 + 0.75 * left  # labels of columns are turned by 45 degrees
     size = _CELL * len(labels)
-    parts = []
-    for i, (row, label) in enumerate(zip(matrix, labels, strict=True)):
-        y = top + i * _CELL
-        parts.append(_text(label, left - 8, y + _CELL / 2 + 4, "end"))
-        x = left + i * _CELL + _CELL / 2
-        turn = f' transform="rotate(-45 {x:.1f} {top - 8:.1f})"'
-        parts.append(_text(label, x, top - 8, "start", attributes=turn))
-        total = sum(row)
-        for j, count in enumerate(row):
-            share = count / total if total else 0.0
-            x = left + j * _CELL
-            opacity = 0.06 + (_OPACITY - 0.06) * share
-            title = f"{names[i]} predicted as {names[j]}: {count:,} of {total:,}"
-            parts.append(
-                f'<g><title>{escape(title)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{_CELL - 2}" '
-                f'height="{_CELL - 2}" rx="3" fill="var(--accent, #3b6fb6)" fill-opacity="{opacity:.3f}"/>'
-            )
-            if count:
-                text = f"{count}" if count < 10_000 else f"{count / 1000:.0f}k"
-                parts.append(
-                    _text(text, x + _CELL / 2 - 1, y + _CELL / 2 + 3, "middle", color="var(--ink, #1d1f24)")
-                )
-            parts.append("</g>")
-    width, height = left + size + 0.55 * left, top + size + 4
-    return (
-        f'<svg role="img" aria-labelledby="{_CAPTION_ID}" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'style="max-width: {1.25 * width:.0f}px" font-size="11">\n{"".join(parts)}</svg>'
+    width, height = 1.55 * left + size, top + size + 4
+    return render(
+        "confusion_matrix.svg", rows=rows, cell=_CELL, left=left, top=top, width=width, height=height
     )
-
-
-def _text(
-    text: str, x: float, y: float, anchor: str, *, color: str = "var(--muted, #5c6270)", attributes: str = ""
-) -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f'<text {place} style="fill: {color}"{attributes}>{escape(text)}</text>'

@@ -7,17 +7,12 @@ from typing import Any
 
 from cloze.file_io import write_text
 from cloze.inference.explain import Explanation
-from cloze.reports.page import APP, format_value, render_page, render_script, section
+from cloze.reports.page import format_value, render_page
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 MAX_TEXTS = 500
 """Texts on a page; more would be slow to open."""
-_SCRIPT = Path(__file__).with_name("explanations.js")
-_NOTE = (
-    "The contribution of each word to the logit of the predicted class. The contributions add up, except for the gap, "
-    "to the difference of the logit from that of a text of [MASK] tokens."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +41,8 @@ def explanations_page(texts: Sequence[ExplainedText], *, task: str, model: str) 
     steps = sorted({text.explanation.steps for text in texts})
     extent = f"{len(texts):,} texts"
     return render_page(
+        "explanations",
+        [_describe(text) for text in shown],
         name=model,
         kind=f"Explanations: {task}",
         extent=extent if len(shown) == len(texts) else f"{extent}, the first {len(shown):,} shown",
@@ -57,9 +54,6 @@ def explanations_page(texts: Sequence[ExplainedText], *, task: str, model: str) 
                 "from the baseline",
             ),
         ],
-        body=section("Words", APP, note=_NOTE),
-        script=render_script(_SCRIPT, [_describe(text) for text in shown]),
-        footer="Integrated gradients over the word embeddings (Sundararajan et al. 2017). Written by cloze.",
     )
 
 

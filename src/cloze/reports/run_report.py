@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,27 +14,15 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
 from cloze.progress import format_duration
-from cloze.reports.class_scores import class_scores_section
+from cloze.reports.class_scores import confusion_matrix, scores_by_class
 from cloze.reports.curves import Metric, collect_metrics, describe_curves, metric_label
-from cloze.reports.page import (
-    APP_OF_FIGURES,
-    details,
-    format_value,
-    html_table,
-    key_value_table,
-    render_page,
-    render_script,
-    section,
-    settings_section,
-)
-from cloze.run_files import METRICS
+from cloze.reports.page import Table, format_value, render_page, tables_in
 from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
 from cloze.tasks.run import SCORES
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import read_metrics
 
 REPORT = "report.html"
-_SCRIPT = Path(__file__).with_name("report.js")
 
 _MAX_TABLE_ROWS = 40
 _WITHOUT_TILE = ("learning_rate", "gradient_norm")
@@ -88,33 +75,30 @@ def _render(run: Path, rows: Rows) -> str:
     )
     kind = "pre-training run" if "masking" in settings else "run"
     metrics = collect_metrics(rows)
-    body = [_curves(metrics, rows), _tables(rows), _skipped(rows)]
-    if scores:
-        values = [
-            (metric_label(name), format_value(math.nan if value is None else value))
-            for name, value in scores.items()
-            if not isinstance(value, dict) and name != "collapse"
-        ]
-        warning = ""
-        if "collapse" in scores:
-            what = f"The model learned nothing: {scores['collapse']}."
-            warning = f'<p class="note warning">{escape(what)}</p>\n'
-        body.insert(0, section("Scores", warning, key_value_table("", values)))
-        if (breakdown := Breakdown.from_dict(scores)) is not None:
-            body.insert(1, class_scores_section(breakdown))
-    note = f"Defaults included; <code>--config {RUN_CONFIG}</code> repeats the run."
-    body += [
-        settings_section("Settings", settings, source=RUN_CONFIG, note=note, name="run"),
-        settings_section("Machine and versions", environment, source=ENVIRONMENT),
+    values = [
+        (metric_label(name), format_value(math.nan if value is None else value))
+        for name, value in scores.items()
+        if not isinstance(value, dict) and name != "collapse"
     ]
+    breakdown = Breakdown.from_dict(scores)
+    skipped = [row for row in rows if row["kind"] == "skipped"]
     return render_page(
+        "report",
+        describe_curves(metrics, rows) if metrics else None,
         name=run.resolve().name,
         kind=f"fine-tuning run: {settings['task']}" if "task" in settings else kind,
         extent=_extent(rows),
         tiles=_tiles(metrics),
-        body="".join(body),
-        script=render_script(_SCRIPT, describe_curves(metrics, rows)) if metrics else "",
-        footer=f"Written by <code>cloze report</code> from the run's {METRICS}, {RUN_CONFIG} and {ENVIRONMENT}.",
+        scores=values if scores else None,
+        collapse=scores.get("collapse"),
+        classes=breakdown and scores_by_class(breakdown),
+        matrix=breakdown and confusion_matrix(breakdown),
+        has_phases=any(row.get("phase", 0) != 0 for row in rows),
+        held_out=_table("evaluations", [row for row in rows if row["kind"] == "validation"]),
+        training=_table("logged training steps", [row for row in rows if row["kind"] == "train"]),
+        skipped=[(f"step {row['step']:,}", row.get("reason", "")) for row in skipped],
+        settings=tables_in(settings, "run"),
+        environment=tables_in(environment),
     )
 
 
@@ -145,27 +129,10 @@ def _tiles(metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
     return tiles
 
 
-def _curves(metrics: Sequence[Metric], rows: Rows) -> str:
-    if not metrics:
-        return section("Curves", note="No metrics yet; the first logged steps add them.")
-    note = (
-        "Losses are in nats. A point of a training curve is the mean over the steps since the point before."
-    )
-    if any(row.get("phase", 0) != 0 for row in rows):
-        note += " A dotted vertical line marks the start of a phase."
-    return section("Curves", APP_OF_FIGURES, note=note)
-
-
-def _tables(rows: Rows) -> str:
-    held_out = [row for row in rows if row["kind"] == "validation"]
-    training = [row for row in rows if row["kind"] == "train"]
-    return (section("Held-out metrics", _table("evaluations", held_out)) if held_out else "") + (
-        details("Training metrics", _table("logged training steps", training)) if training else ""
-    )
-
-
-def _table(kind: str, rows: Rows) -> str:
-    """Return a table of at most `_MAX_TABLE_ROWS` evenly spaced rows, first and last included."""
+def _table(kind: str, rows: Rows) -> Table | None:
+    """Return a table of at most `_MAX_TABLE_ROWS` evenly spaced rows, first and last included; None without rows."""
+    if not rows:
+        return None
     shown, caption = rows, f"All {kind}"
     if len(rows) > _MAX_TABLE_ROWS:
         shown = [rows[round(i * (len(rows) - 1) / (_MAX_TABLE_ROWS - 1))] for i in range(_MAX_TABLE_ROWS)]
@@ -178,12 +145,4 @@ def _table(kind: str, rows: Rows) -> str:
         return format_value(value)
 
     columns = ["time" if name == "seconds" else name.replace("_", " ") for name in names]
-    return html_table(caption, columns, ([cell(name, row.get(name, "")) for name in names] for row in shown))
-
-
-def _skipped(rows: Rows) -> str:
-    steps = [(f"step {row['step']:,}", row.get("reason", "")) for row in rows if row["kind"] == "skipped"]
-    if not steps:
-        return ""
-    warning = '<p class="note warning">These steps did not change the weights.</p>\n'
-    return section("Skipped steps", warning, key_value_table("", steps))
+    return Table(columns, [[cell(name, row.get(name, "")) for name in names] for row in shown], caption)
