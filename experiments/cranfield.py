@@ -26,7 +26,7 @@ from cloze.errors import InputError
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 from cloze.remote_files import PathOrUrl, join_path, parent_of
 from cloze.tasks.bm25 import bm25_scores
-from cloze.tasks.passage_ranking import PassageRanking, rank_passages
+from cloze.tasks.passage_ranking import PassageRanking
 from cloze.tasks.registry import register_task
 from cloze.tasks.task_batch import Scores
 from cloze.tasks.texts import LabeledText
@@ -90,7 +90,7 @@ class Cranfield(PassageRanking):
     def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
         """Return the metrics of ranking, where relevant passages that are no candidates count as not retrieved."""
         judged = {example.text: example.judged for example in examples if isinstance(example, RankedText)}
-        rankings = rank_passages(examples, predictions).items()
+        rankings = self.rank_passages(examples, predictions).items()
         queries = [RankedQuery(ranked, judged[query]) for query, ranked in rankings if judged[query]]
         return {**ranking_scores(queries), "queries": float(len(queries))}
 

@@ -45,7 +45,7 @@ def test_label_scores_equal_those_of_scikit_learn(seed):
     sets = [
         [frozenset(classes[i] for i in np.flatnonzero(row)) for row in rows] for rows in (gold, predicted)
     ]
-    found = class_breakdown(*sets, classes, part="label")
+    found = class_breakdown(*sets, classes)
     assert_equal_scores(found, precision_recall_fscore_support(gold, predicted, zero_division=0.0))
     assert found.confusion is None
 

@@ -101,7 +101,7 @@ class Breakdown:
 
 
 def class_breakdown(
-    gold: Sequence[Hashable], answers: Sequence[Hashable], classes: Sequence[str] = (), *, part: str = "class"
+    gold: Sequence[Hashable], answers: Sequence[Hashable], classes: Sequence[str] = ()
 ) -> Breakdown:
     """Return precision, recall and F1 of each class or label, and the confusion matrix of classes.
 
@@ -111,19 +111,18 @@ def class_breakdown(
         gold: class of each example, or frozenset of labels.
         answers: predicted class of each example, or frozenset of labels.
         classes: all classes in their order; by default those of both, sorted.
-        part: name of a part.
     """
     counts = class_counts(gold, answers)
     parts = {name: class_scores(counts[name]) for name in classes or sorted(counts) if name in counts}
     if any(isinstance(answer, frozenset) for answer in gold):
-        return Breakdown(part, parts)
+        return Breakdown("label", parts)
     confusion = Counter(zip(gold, answers, strict=True))
     rows = {
         name: {other: confusion[name, other] for other in parts if confusion[name, other]}
         for name in parts
         if counts[name].gold
     }
-    return Breakdown(part, parts, rows)
+    return Breakdown("class", parts, rows)
 
 
 def class_scores(counts: Counts, *, scale: float = 1.0) -> PartScores:

@@ -54,7 +54,6 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
     metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match")
     answer_keys = ("labels", "probabilities")
     problem_type = "multi_label_classification"
-    breakdown_part = "label"
 
     label_column: str = "labels"
     label_columns: tuple[str, ...] = ()
@@ -169,19 +168,19 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
             raise InputError("no classifier: config.json names no labels")
         return replace(self, labels=names)
 
+    def gold(self, example: LabeledText) -> frozenset[str]:
+        """Return the labels of an example, which must be known if the task has labels."""
+        if example.label is None:
+            raise InputError("no labels: nothing says which are right", where=example.where)
+        labels = self.classes_of(example)
+        if self.labels and (unknown := sorted(labels.difference(self.labels))):
+            raise unknown_label(unknown[0], self.labels, example.where)
+        return labels
+
     def target(self, example: LabeledText) -> list[int]:
         """Return the indices of the example's labels."""
-        labels = self.classes_of(example)
-        if unknown := sorted(labels - set(self.labels)):
-            raise unknown_label(unknown[0], self.labels, example.where)
+        labels = self.gold(example)
         return [index for index, label in enumerate(self.labels) if label in labels]
-
-    def check_scorable(self, examples: Sequence[LabeledText]) -> None:
-        """Refuse examples without labels, and unknown labels if the task has labels of its own."""
-        for example in examples:
-            if example.label is None:
-                raise InputError("no labels: nothing says which are right", where=example.where)
-        super().check_scorable(examples)
 
     def targets(self, targets: Sequence[Target | None]) -> npt.NDArray[np.float32]:
         """Return 1 for each label of a sequence, [B, C]."""
@@ -212,7 +211,7 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
 
     def pairs(self, example: LabeledText, prediction: LabelSetPrediction) -> Iterator[GoldAnswer]:
         """Yield both sets of labels; the confidence is that of the surest wrong decision."""
-        gold, answer, known = self.classes_of(example), frozenset(prediction.labels), prediction.probabilities
+        gold, answer, known = self.gold(example), frozenset(prediction.labels), prediction.probabilities
         sure = [known[name] if name in answer else 1 - known[name] for name in gold ^ answer if name in known]
         gold_text, text = (f"{self.separator} ".join(sorted(labels)) for labels in (gold, answer))
         yield GoldAnswer(gold, answer, max(sure, default=None), gold_text, text)

@@ -143,22 +143,21 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
         best = int(np.argmax(probabilities_C))
         return ChoicePrediction(best, probabilities_C[best], probabilities_C)
 
+    def gold(self, example: ChoiceQuestion) -> int:
+        """Return the index of the right choice."""
+        if example.label is None:
+            raise InputError("no label: nothing says which choice is right", where=example.where)
+        return example.label
+
     def pairs(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> Iterator[GoldAnswer]:
         """Yield the indices and texts of both choices."""
-        assert example.label is not None
-        gold, choice = example.label, prediction.choice
+        gold, choice = self.gold(example), prediction.choice
         yield GoldAnswer(gold, choice, prediction.probability, example.choices[gold], example.choices[choice])
 
     def input_values(self, example: ChoiceQuestion) -> dict[str, Any]:
         """Return the row and the prompt."""
         row = {} if example.row is None else {"row": example.row}
         return {**row, "prompt": example.prompt}
-
-    def check_scorable(self, examples: Sequence[ChoiceQuestion]) -> None:
-        """Refuse examples without a label."""
-        for example in examples:
-            if example.label is None:
-                raise InputError("no label: nothing says which choice is right", where=example.where)
 
     def collapse(
         self, examples: Sequence[ChoiceQuestion], predictions: Sequence[ChoicePrediction]

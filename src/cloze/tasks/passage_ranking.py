@@ -23,7 +23,7 @@ from cloze.tasks.features import TextFeature
 from cloze.tasks.losses import sigmoid
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.text_regression import NumberAnswers
-from cloze.tasks.texts import LabeledText, TextTask, parse_score
+from cloze.tasks.texts import LabeledText, TextTask
 from cloze.training.metric_sums import MetricSums
 
 
@@ -76,12 +76,20 @@ class PassageRanking(NumberAnswers, TextTask[float]):
 
     def check_label(self, label: str, where: str) -> str:
         """Return a relevance as it is written; it must be a number of 0 or more."""
-        _relevance(LabeledText("", label=label, where=where))
+        self.gold(LabeledText("", label=label, where=where))
         return label
+
+    def gold(self, example: LabeledText) -> int:
+        """Return the relevance of a passage."""
+        relevance = super().gold(example)
+        if relevance < 0 or relevance != int(relevance):
+            what = f"relevance {example.label!r} is not a whole number of 0 or more"
+            raise InputError(what, where=example.where)
+        return int(relevance)
 
     def target(self, example: LabeledText) -> float:
         """Return 1 for a relevant passage, whatever its grade."""
-        return float(_relevance(example) > 0)
+        return float(self.gold(example) > 0)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
         """Return the summed binary cross entropy of logits [B, 1] or [B, 2]."""
@@ -118,8 +126,31 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         Queries without a relevant passage are left out. Of passages with equal scores the less relevant is ranked
         first, so that the order of the file does not help.
         """
-        queries = _relevant_queries(examples, predictions)
+        queries = self._relevant_queries(examples, predictions)
         return {**ranking_scores(queries), "queries": float(len(queries))}
+
+    def rank_passages(
+        self, examples: Sequence[LabeledText], predictions: Sequence[float]
+    ) -> dict[str, list[int]]:
+        """Return the relevance of the passages of each query, ranked by the predictions."""
+        candidates: dict[str, list[tuple[float, int]]] = {}
+        for example, prediction in zip(examples, predictions, strict=True):
+            candidates.setdefault(example.text, []).append((-prediction, self.gold(example)))
+        return {query: [gold for _, gold in sorted(passages)] for query, passages in candidates.items()}
+
+    def _relevant_queries(
+        self, examples: Sequence[LabeledText], predictions: Sequence[float]
+    ) -> list[RankedQuery]:
+        """Return the queries with a relevant passage, their passages ranked by the predictions."""
+        rankings = self.rank_passages(examples, predictions).values()
+        queries = [
+            RankedQuery(ranked, relevant)
+            for ranked in rankings
+            if (relevant := [relevance for relevance in ranked if relevance > 0])
+        ]
+        if not queries:
+            raise InputError("no passage is relevant to its query", where=source_of(examples[0].where))
+        return queries
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Refuse examples without a relevant passage."""
@@ -128,39 +159,9 @@ class PassageRanking(NumberAnswers, TextTask[float]):
 
     def check_scorable(self, examples: Sequence[LabeledText]) -> None:
         """Refuse examples without a relevant passage."""
-        _relevant_queries(examples, [0.0] * len(examples))
+        self._relevant_queries(examples, [0.0] * len(examples))
 
 
 def _margins(logits: Tensor) -> Tensor:
     """Return the logits of relevance, [B, 1]; of two classes the difference, whose sigmoid is the second's softmax."""
     return logits if logits.shape[1] == 1 else logits.diff()
-
-
-def rank_passages(examples: Sequence[LabeledText], predictions: Sequence[float]) -> dict[str, list[int]]:
-    """Return the relevance of the passages of each query, ranked by the predictions."""
-    candidates: dict[str, list[tuple[float, int]]] = {}
-    for example, prediction in zip(examples, predictions, strict=True):
-        candidates.setdefault(example.text, []).append((-prediction, _relevance(example)))
-    return {query: [relevance for _, relevance in sorted(passages)] for query, passages in candidates.items()}
-
-
-def _relevant_queries(examples: Sequence[LabeledText], predictions: Sequence[float]) -> list[RankedQuery]:
-    """Return the queries with a relevant passage, their passages ranked by the predictions."""
-    rankings = rank_passages(examples, predictions).values()
-    queries = [
-        RankedQuery(ranked, relevant)
-        for ranked in rankings
-        if (relevant := [relevance for relevance in ranked if relevance > 0])
-    ]
-    if not queries:
-        where = source_of(examples[0].where)
-        raise InputError("no passage is relevant to its query", where=where)
-    return queries
-
-
-def _relevance(example: LabeledText) -> int:
-    relevance = parse_score(example)
-    if relevance < 0 or relevance != int(relevance):
-        what = f"relevance {example.label!r} is not a whole number of 0 or more"
-        raise InputError(what, where=example.where)
-    return int(relevance)

@@ -54,7 +54,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
     model_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights")
     problem_type = "single_label_classification"
     target_dtype = np.int64
-    breakdown_part = "class"
 
     class_weights: tuple[float, ...] | dict[str, float] | Literal["balanced"] = ()
     """Weight of each class in the loss: in the order of `labels`, or by label, where others have 1, or "balanced":
@@ -108,10 +107,14 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         return self.class_weights
 
     def gold(self, example: LabeledText) -> str:
-        """Return the class of an example; equal numbers are one class, however files write them."""
-        return self._class_of(example.label or "")
+        """Return the class of an example, which must be known if the task has labels."""
+        label = self._class_of(example.label or "")
+        if self.labels and label not in self.labels:
+            raise unknown_label(example.label, self.labels, example.where)
+        return label
 
     def _class_of(self, label: str) -> str:
+        """Return the class of a label; equal numbers are one class, however files write them."""
         return (find_class(label, self.labels) or label) if self.labels else plain_label(label)
 
     def classes_of(self, example: LabeledText) -> frozenset[str]:
@@ -149,9 +152,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
 
     def target(self, example: LabeledText) -> int:
         """Return the index of the class."""
-        if (label := self.gold(example)) not in self.labels:
-            raise unknown_label(example.label, self.labels, example.where)
-        return self.labels.index(label)
+        return self.labels.index(self.gold(example))
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
         """Return the summed cross entropy of logits [B, C], and the accuracy."""

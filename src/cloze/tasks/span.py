@@ -219,12 +219,13 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         )
         return SpanPrediction.choose(candidates[0], candidates)
 
+    def gold(self, example: SpanQuestion) -> list[str]:
+        """Return the accepted answers; "" if there is none."""
+        return list(dict.fromkeys(answer.text for answer in example.answers)) or [""]
+
     def pairs(self, example: SpanQuestion, prediction: SpanPrediction) -> Iterator[GoldAnswer]:
         """Yield the accepted answers beside the predicted one, which is gold if it equals one; "" is "no answer"."""
-        accepted, text = (
-            list(dict.fromkeys(answer.text for answer in example.answers)) or [""],
-            prediction.text,
-        )
+        accepted, text = self.gold(example), prediction.text
         gold = text if exact_score(accepted, text) else accepted[0]
         context = {"context": example.paragraph.text}
         yield GoldAnswer(gold, text, prediction.probability, " | ".join(accepted), details=context)

@@ -70,11 +70,11 @@ class SquadV1(Squad):
         """Return exact match and F1, in percent."""
         return squad_v1_scores(gold_answers(examples), _predicted_texts(examples, predictions))
 
-    def check_scorable(self, examples: Sequence[SpanQuestion]) -> None:
-        """Refuse questions without an answer."""
-        for example in examples:
-            if not example.answers:
-                raise InputError("no answer: nothing says what is right", where=example.where)
+    def gold(self, example: SpanQuestion) -> list[str]:
+        """Return the accepted answers, at least one."""
+        if not example.answers:
+            raise InputError("no answer: nothing says what is right", where=example.where)
+        return super().gold(example)
 
 
 @register_task("squad_v2")

@@ -179,14 +179,16 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
                 targets.append(index_of[tag])
         return np.array(targets, np.int64)
 
-    def check_scorable(self, examples: Sequence[TaggedText]) -> None:
-        """Refuse examples without tags, and unknown tags if the task has labels of its own."""
-        for example in examples:
-            for sentence in example.sentences:
-                if sentence.tags is None:
-                    raise InputError("no tags: nothing says what is right", where=sentence.where(0))
-            if self.labels:
-                self._targets(example)
+    def gold(self, example: TaggedText) -> list[tuple[str, ...]]:
+        """Return the tags of each sentence, which must be known if the task has labels."""
+        tags = []
+        for sentence in example.sentences:
+            if sentence.tags is None:
+                raise InputError("no tags: nothing says what is right", where=sentence.where(0))
+            tags.append(sentence.tags)
+        if self.labels:
+            self._targets(example)
+        return tags
 
     def batch(self, features: Sequence[TaggingFeature]) -> TaskBatch:
         """Pack sequences in the given order."""

@@ -351,6 +351,19 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     def decode(self, example: ExampleT, features: Sequence[FeatureT], outputs: Outputs) -> PredictionT:
         """Return the prediction for an example from the outputs of all its features."""
 
+    def gold(self, example: ExampleT) -> Any:
+        """Return what is right for an example, as `pairs` has it.
+
+        Raises:
+            InputError: nothing says it, or the task cannot have it.
+        """
+        return None
+
+    def check_scorable(self, examples: Sequence[ExampleT]) -> None:
+        """Raise `InputError` if a label that `score` needs is missing or unknown."""
+        for example in examples:
+            self.gold(example)
+
     def pairs(self, example: ExampleT, prediction: PredictionT) -> Iterator[GoldAnswer]:
         """Yield what is right for a labeled example, or for each part of it, beside what is predicted.
 
@@ -418,9 +431,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         Raises:
             KeyError, TypeError, ValueError: the object is no such output.
         """
-
-    def check_scorable(self, examples: Sequence[ExampleT]) -> None:
-        """Raise `InputError` if a label that `score` needs is missing or unknown."""
 
     def read_predictions(self, path: PathOrUrl, examples: Sequence[ExampleT]) -> list[PredictionT]:
         """Read the predictions for examples that `cloze predict` printed or wrote, as JSON lines or a table.

@@ -16,8 +16,6 @@ class TextLabels(TextTask[PredictionT], Generic[PredictionT]):
     """A text or a pair has labels, which are the classes of the model."""
 
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
-    breakdown_part: ClassVar[str]
-    """Name of a class in a breakdown."""
 
     labels: tuple[str, ...] = ()
     """In the order of the classes; by default those of the training data, sorted."""
@@ -30,13 +28,6 @@ class TextLabels(TextTask[PredictionT], Generic[PredictionT]):
         """The labels."""
         return self.labels
 
-    def check_scorable(self, examples: Sequence[LabeledText]) -> None:
-        """Refuse unknown labels, if the task has labels of its own."""
-        if self.labels:
-            for example in examples:
-                self.target(example)
-
     def breakdown(self, examples: Sequence[LabeledText], predictions: Sequence[PredictionT]) -> Breakdown:
         """Return precision, recall and F1 of each label, and the confusion matrix if a text has one label."""
-        gold, answers = self.compare(examples, predictions)
-        return class_breakdown(gold, answers, self.labels, part=self.breakdown_part)
+        return class_breakdown(*self.compare(examples, predictions), self.labels)

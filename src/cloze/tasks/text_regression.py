@@ -23,7 +23,7 @@ from cloze.tasks.features import TextFeature
 from cloze.tasks.losses import sigmoid
 from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
-from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
+from cloze.tasks.texts import LabeledText, TextTask, finite_number
 from cloze.training.metric_sums import MetricSums
 
 _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
@@ -40,10 +40,21 @@ class NumberAnswers:
     def min_spread(self) -> float:
         """Predictions that spread less are constant."""
 
+    def gold(self, example: LabeledText) -> float:
+        """Return the label of an example as a number, which must be finite."""
+        try:
+            score = float(example.label or "")
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            remedy = "Write finite numbers without units, as in 4.5"
+            raise InputError(f"score {example.label!r} is not a number", where=example.where, remedy=remedy)
+        return score
+
     def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> str | None:
         """Detect nearly constant predictions, unless all scores are equal."""
         is_constant = max(predictions) - min(predictions) < self.min_spread
-        has_different_scores = len(set(map(parse_score, examples))) > 1
+        has_different_scores = len(set(map(self.gold, examples))) > 1
         return f"one {self.answer_keys[0]} only" if is_constant and has_different_scores else None
 
     def to_json(self, example: LabeledText, prediction: float) -> dict[str, Any]:
@@ -76,7 +87,7 @@ class ScoreScale(NumberAnswers):
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Return the task with both ends of its scale."""
-        scores = [parse_score(example) for example in examples]
+        scores = list(map(self.gold, examples))
         minimum = min(scores) if self.minimum is None else self.minimum
         maximum = max(scores) if self.maximum is None else self.maximum
         if minimum >= maximum:
@@ -90,7 +101,7 @@ class ScoreScale(NumberAnswers):
             return label
         if self.decimal == ",":
             label = label.replace(",", ".")
-        parse_score(LabeledText("", label=label, where=where))
+        self.gold(LabeledText("", label=label, where=where))
         return label
 
     def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
@@ -124,7 +135,7 @@ class ScoreScale(NumberAnswers):
 
     def check_scorable(self, examples: Sequence[LabeledText]) -> None:
         """Refuse examples whose score is missing or no number, and a test set of the Hub, whose scores are all -1."""
-        scores = {parse_score(example) for example in examples}
+        scores = set(map(self.gold, examples))
         if scores == {-1.0} and (self.minimum is None or self.minimum > -1):
             remedy = "Such a test set can only be predicted: cloze predict"
             raise InputError(
@@ -141,7 +152,7 @@ class ScoreScale(NumberAnswers):
     def scaled_score(self, example: LabeledText) -> float:
         """Return the score of an example on the model's scale."""
         minimum, maximum = self.scale
-        return (parse_score(example) - minimum) / (maximum - minimum)
+        return (self.gold(example) - minimum) / (maximum - minimum)
 
     @property
     def min_spread(self) -> float:
@@ -151,7 +162,7 @@ class ScoreScale(NumberAnswers):
 
     def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
         """Return the correlations, as GLUE does for STS-B, and the error in the unit of the scores."""
-        scores = [parse_score(example) for example in examples]
+        scores = list(map(self.gold, examples))
         return {name: METRICS[name](scores, predictions) for name in self.metrics}
 
 

@@ -245,22 +245,6 @@ class CustomTexts(LabeledTexts):
         return examples
 
 
-def parse_score(example: LabeledText) -> float:
-    """Return the label of an example as a number.
-
-    Raises:
-        InputError: it is not a finite number.
-    """
-    try:
-        score = float(example.label or "")
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
-        remedy = "Write finite numbers without units, as in 4.5"
-        raise InputError(f"score {example.label!r} is not a number", where=example.where, remedy=remedy)
-    return score
-
-
 def finite_number(value: Any) -> float:
     """Return a number of JSON as a float.
 
