@@ -22,6 +22,7 @@ import numpy as np
 
 from cloze.config import check_positive
 from cloze.data.files import read_lines
+from cloze.data.memory import MemoryRows, Source
 from cloze.errors import InputError
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 from cloze.remote_files import PathOrUrl, join_path, parent_of
@@ -60,10 +61,14 @@ class Cranfield(PassageRanking):
     def __post_init__(self) -> None:
         check_positive(self, "candidates")
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[RankedText]:
+    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[RankedText]:
         """Read judgments, and yield the candidates of each judged query in BM25's order."""
-        judgments = _read_judgments(path)
-        directory = parent_of(path)
+        if isinstance(source, MemoryRows):
+            raise InputError(
+                "are read from files only", where=source, remedy="Give the file of the judgments"
+            )
+        judgments = _read_judgments(source)
+        directory = parent_of(source)
         queries = _read_texts(join_path(directory, _QUERIES), "top", "title")
         passages = _read_texts(join_path(directory, _DOCUMENTS), "doc", "text")
         for query, judged in judgments.items():

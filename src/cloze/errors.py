@@ -28,7 +28,7 @@ class ClozeError(Exception):
     def __init__(self, what: str, *, where: object = None, remedy: str | None = None) -> None:
         super().__init__(what)
         self.what = what
-        self.where = None if where is None else str(getattr(where, "label", where))  # of rows in memory
+        self.where = None if where is None else str(where)
         self.remedy = remedy
 
     def __str__(self) -> str:

@@ -17,7 +17,6 @@ from typing import IO, Any, TypeAlias, TypeVar
 
 from cloze import artifacts, file_io, hub
 from cloze.errors import ClozeError, InputError, RunError
-from cloze.memory_file import MemoryFile
 from cloze.optional_dependencies import import_package, require
 
 PathOrUrl: TypeAlias = Path | str
@@ -37,9 +36,7 @@ def is_url(name: PathOrUrl) -> bool:
 
 
 def to_path_or_url(name: PathOrUrl) -> PathOrUrl:
-    """Return a URL or rows in memory as they are, and the name of a local file or directory as a path."""
-    if isinstance(name, MemoryFile):
-        return name
+    """Return a URL as it is, and the name of a local file or directory as a path."""
     name = str(name).removeprefix(_LOCAL_PREFIX)
     return name if is_url(name) else Path(name)
 
@@ -56,15 +53,11 @@ def parent_of(file: PathOrUrl) -> PathOrUrl:
 
 def is_file(path: PathOrUrl) -> bool:
     """Return whether a file exists; raise an InputError if the store cannot be read."""
-    if isinstance(path, MemoryFile):
-        return True
     return _remote_type(str(path)) == "file" if is_url(path) else Path(path).is_file()
 
 
 def is_directory(path: PathOrUrl) -> bool:
     """Return whether a directory exists; on a store, whether there are files below that name."""
-    if isinstance(path, MemoryFile):
-        return False
     return _remote_type(str(path)) == "directory" if is_url(path) else Path(path).is_dir()
 
 

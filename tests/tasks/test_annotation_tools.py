@@ -13,7 +13,7 @@ import pytest
 
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import Classification, CustomTagging
-from cloze.tasks.memory import as_file
+from cloze.tasks.memory import read_memory
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.span_offsets import Offsets
 
@@ -120,7 +120,7 @@ PRODIGY = [
 def test_rejected_labels_are_not_learned(write: Write, tmp_path: Path, form: str) -> None:
     path: Any = tmp_path / form
     if form == "memory":
-        _, path = as_file(Classification(), PRODIGY, "train", tmp_path)
+        _, path = read_memory(Classification(), PRODIGY, "train")
     elif form == "a.csv":
         pd.DataFrame(PRODIGY).to_csv(path, index=False)
     elif form == "a.parquet":
@@ -219,10 +219,10 @@ def test_labels_of_other_tools(write: Write) -> None:
 
 def test_examples_of_spacy_in_memory(tmp_path: Path) -> None:
     rows: list[Any] = [("Ada ran", {"entities": [(0, 3, "PER")]})]
-    assert tags(as_file(CustomTagging(), rows, "train", tmp_path)[1]) == ["B-PER O"]
+    assert tags(read_memory(CustomTagging(), rows, "train")[1]) == ["B-PER O"]
     rows = [("fine", {"cats": {"pos": 1.0, "neg": 0.0}})]
     task = Classification(label_column="cats")
-    assert labels(as_file(task, rows, "train", tmp_path)[1], task) == [("fine", "pos")]
+    assert labels(read_memory(task, rows, "train")[1], task) == [("fine", "pos")]
 
 
 TEXTS: dict[Offsets, tuple[str, list[str]]] = {
@@ -353,7 +353,7 @@ def test_tags_in_other_forms_mark_the_same_entities(tmp_path: Path, form: str) -
     assert task.score(examples, task.read_predictions(path, examples))["f1"] == 100
     rows = [line.split() for line in OTHER_TAGS[form].splitlines() if line]
     table = {"tokens": [[word for word, _ in rows]], "ner_tags": [[tag for _, tag in rows]]}
-    assert tags(as_file(task, table, "train", tmp_path)[1]) == ["B-PER I-PER O B-LOC"]
+    assert tags(read_memory(task, table, "train")[1]) == ["B-PER I-PER O B-LOC"]
     assert tags(path, CustomTagging(scheme="plain"))[1] == rows[-1][1]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking, Regression
-from cloze.tasks.memory import as_file
+from cloze.tasks.memory import read_memory
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
@@ -47,7 +47,7 @@ def named(kind: str, folder: Path, label: Sequence[Any], names: Sequence[str], *
 
 
 def labels_of(task: AnyTask, data: Any) -> list[Any]:
-    task, file = (task, data) if isinstance(data, Path) else as_file(task, data, "train")
+    task, file = (task, data) if isinstance(data, Path) else read_memory(task, data, "train")
     return [example.label for example in task.examples(file)]
 
 
@@ -85,7 +85,7 @@ def test_tags_are_read_once_from_numbers_and_names(tmp_path, kind):
     columns = {"tokens": [["Ada", "ran"]], "label_str": [["B-PER", "O"]]}
     data = named(kind, tmp_path, [[1, 0]], ["O", "B-PER"], **columns)
     task, file = (
-        (CustomTagging(), data) if isinstance(data, Path) else as_file(CustomTagging(), data, "train")
+        (CustomTagging(), data) if isinstance(data, Path) else read_memory(CustomTagging(), data, "train")
     )
     [example] = task.examples(file)
     assert example.sentences[0].tags == ("B-PER", "O")

@@ -27,7 +27,7 @@ from test_tagged_tables import SENTENCES, WORDS
 from test_tagging_formats import SHAPES
 
 from cloze.errors import InputError
-from cloze.tasks.memory import as_file
+from cloze.tasks.memory import read_memory
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.registry import find_task
 from cloze.tasks.span import SpanQuestion
@@ -151,7 +151,7 @@ def describe(read: Callable[[], Any], folder: Path | str) -> list[str]:
 
 
 def _read_memory(task: AnyTask, rows: Any, *, labeled: bool) -> Iterator[Any]:
-    configured, file = as_file(task, rows, "rows", labeled=labeled)
+    configured, file = read_memory(task, rows, "rows", labeled=labeled)
     for example in configured.examples(file, labeled=labeled):
         yield dataclasses.replace(example, where="") if isinstance(example, SpanQuestion) else example
 

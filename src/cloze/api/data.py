@@ -1,5 +1,6 @@
 """Vocabularies and data sets, from files of text or from texts in memory."""
 
+import json
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from cloze import artifacts, file_io
 from cloze.arguments import check_path, check_paths, check_texts
 from cloze.data.cleaning import CleaningConfig, Step
 from cloze.data.input_shards import ReadingConfig, plan_input_shards
-from cloze.data.memory import to_text_rows
+from cloze.data.memory import check_unicode_texts
 from cloze.errors import DataWarning, InputError
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
@@ -521,7 +522,8 @@ def _open_text(
     with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
         file = Path(directory) / "texts.jsonl"
         with file_io.disk_errors(file), file.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(f"{row}\n" for row in to_text_rows(texts, "texts"))
+            for text in check_unicode_texts(texts, "texts"):
+                stream.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
         try:
             yield [str(file)], reading
         except InputError as error:

@@ -173,7 +173,9 @@ def finetune(
         report = finetuning.resume_finetuning(request.run, request.task_name, **how)
     else:
         resolved = request.resolve()
-        report = finetuning.finetune_with_report(*resolved, request.run, overwrite=overwrite, **how)
+        report = finetuning.finetune_with_report(
+            *resolved, request.run, overwrite=overwrite, in_memory=request.rows, **how
+        )
     return FinetuneResult(request.run, report, request.table.get("device", "auto"))
 
 
@@ -187,7 +189,8 @@ def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
     from cloze.tasks import finetune as finetuning
 
     progress = resolve_progress(arguments.get("progress", False))
-    return finetuning.plan_finetuning(*FinetuningRequest(arguments).resolve(), progress=progress)
+    request = FinetuningRequest(arguments)
+    return finetuning.plan_finetuning(*request.resolve(), progress=progress, in_memory=request.rows)
 
 
 @takes_arguments_of(finetune)
@@ -201,7 +204,8 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
     from cloze.tasks import finetune as finetuning
 
     progress = resolve_progress(arguments.get("progress", False))
-    return finetuning.validate(*FinetuningRequest(arguments).resolve(), progress=progress)
+    request = FinetuningRequest(arguments)
+    return finetuning.validate(*request.resolve(), progress=progress, in_memory=request.rows)
 
 
 @takes_arguments_of(finetune)

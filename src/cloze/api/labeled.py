@@ -13,9 +13,9 @@ from cloze.progress import Progress, resolve_progress
 from cloze.results import NamedScores
 
 if TYPE_CHECKING:  # not needed for --help
+    from cloze.data.memory import Source
     from cloze.inference.predictor import Predictor
     from cloze.metrics.breakdown import Breakdown
-    from cloze.remote_files import PathOrUrl
     from cloze.tasks.baselines import BaselineScores
     from cloze.tasks.description import TaskDescription
     from cloze.tasks.task import AnyTask, Split
@@ -229,10 +229,10 @@ def score(
     Raises:
         InputError: a row is wrong, or there are not as many predictions as examples, or the file exists.
     """
+    from cloze.data.memory import rows_from_memory
     from cloze.remote_files import to_path_or_url
     from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
     from cloze.tasks.config import with_settings
-    from cloze.tasks.memory import as_file
     from cloze.tasks.squad import SquadV2
 
     configured = with_settings(
@@ -250,13 +250,12 @@ def score(
     if na_prob is not None and not isinstance(configured, SquadV2):
         raise InputError("is for the task squad_v2 only", where="na_prob", remedy="Leave it out")
     configured, source = _source(configured, gold, "gold", "dev")
-    examples = list(configured.gold_examples(to_path_or_url(source)))
+    examples = list(configured.gold_examples(source))
     configured.check_scorable(examples)
-    if isinstance(predictions, (str, Path)):
-        file = to_path_or_url(predictions)
-    else:
-        _, file = as_file(configured, predictions, "predictions", labeled=False)
-    answers = configured.read_predictions(file, examples)
+    is_file = isinstance(predictions, (str, Path))
+    answers = configured.read_predictions(
+        to_path_or_url(predictions) if is_file else rows_from_memory(predictions, "predictions"), examples
+    )
     if isinstance(configured, SquadV2) and na_prob is not None:
         scores = configured.score_with_na_probs(examples, answers, na_prob)
     else:
@@ -316,7 +315,6 @@ def baseline(
         InputError: a row of the data or a setting is wrong, or scikit-learn is not installed.
     """
     from cloze.optional_dependencies import require
-    from cloze.remote_files import to_path_or_url
     from cloze.tasks.baselines import score_baselines
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import find_files, read_examples
@@ -340,7 +338,7 @@ def baseline(
     dev_file = None
     if dev is not None:
         configured, dev_file = _source(configured, dev, "dev", "dev")
-    fitted, examples, held_out = read_examples(configured, to_path_or_url(train_file), dev_file)
+    fitted, examples, held_out = read_examples(configured, train_file, dev_file)
     scores = score_baselines(fitted, examples, held_out, numbers, progress=resolve_progress(progress))
     data = f"held out of {train_file}" if dev_file is None else str(dev_file)
     return BaselineResult(scores, fitted, len(held_out), data)
@@ -445,18 +443,18 @@ def _find_task_name(task: str | None, model: Any) -> str:
     return name
 
 
-def _source(task: "AnyTask", data: Any, name: str, split: "Split") -> "tuple[AnyTask, PathOrUrl]":
-    """Return the task and the file of data, which may be in memory."""
+def _source(task: "AnyTask", data: Any, name: str, split: "Split") -> "tuple[AnyTask, Source]":
+    """Return the task and the source of data, which may be in memory."""
     from cloze.tasks.data import find_split_file
-    from cloze.tasks.memory import as_file
+    from cloze.tasks.memory import read_memory
 
     if isinstance(data, (str, Path)):
         return task, find_split_file(task, data, split)
-    return as_file(task, data, name)
+    return read_memory(task, data, name)
 
 
 def _to_result(
-    task: "AnyTask", data: "PathOrUrl", scores: Mapping[str, float], answers: list[tuple[Any, Any]]
+    task: "AnyTask", data: "Source", scores: Mapping[str, float], answers: list[tuple[Any, Any]]
 ) -> EvaluationResult:
     return EvaluationResult(scores, data=data, counts={"examples": len(answers)}, task=task, answers=answers)
 

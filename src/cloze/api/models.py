@@ -156,7 +156,7 @@ def explain(
     from cloze.inference.ensemble import as_predictor
     from cloze.inference.predictor import Predictor
     from cloze.reports.explanation_page import ExplainedText, write_explanations
-    from cloze.tasks.memory import as_file
+    from cloze.tasks.memory import read_memory
 
     if output is not None:
         check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
@@ -167,8 +167,8 @@ def explain(
     is_one = isinstance(texts, (str, tuple))
     if not is_one and hasattr(texts, "__len__") and not len(texts):
         return []
-    task, file = as_file(predictor.task, [texts] if is_one else texts, "texts", labeled=False)
-    examples = list(task.examples(file, labeled=False))
+    task, rows = read_memory(predictor.task, [texts] if is_one else texts, "texts", labeled=False)
+    examples = list(task.examples(rows, labeled=False))
     predictions, _ = predictor.predict(examples)
     explained = [
         explanations.explain(predictor, example, prediction, config)

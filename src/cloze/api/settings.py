@@ -6,13 +6,13 @@ defaults of `PretrainConfig`, those of the model's size, the recipe, and the arg
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from cloze import config as configuration
 from cloze.arguments import check_path, check_type
 from cloze.data.files import file_sha256
+from cloze.data.memory import MemoryRows
 from cloze.errors import MISSING, InputError, RunError
 from cloze.hub import parse_hub_name
 from cloze.model_paths import LOG, resolve_checkpoint
@@ -30,7 +30,7 @@ from cloze.tasks.config import (
     to_toml,
 )
 from cloze.tasks.finetune import change_finetuning
-from cloze.tasks.memory import as_file
+from cloze.tasks.memory import read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.training.budget import parse_duration
@@ -128,6 +128,8 @@ class FinetuningRequest(RunRequest):
             for name in ("train", "dev")
             if not isinstance(values.get(name, ""), (str, Path))
         }
+        self.rows: dict[str, MemoryRows] = {}
+        """Data in memory by the path of the file in which the run keeps them, once the settings are resolved."""
         for name in self.in_memory:
             values[name] = self.run / _DATA_FOLDER / f"{name}.jsonl"
         if "student_layers" in values:
@@ -176,7 +178,7 @@ class FinetuningRequest(RunRequest):
         task, saved = load_finetuning(file)
         for key, value in self.in_memory.items():
             path = getattr(saved, key)
-            _, data = as_file(task, value, key)
+            _, data = read_memory(task, value, key)
             if path is None or file_sha256(path) != data.sha256:
                 remedy = "Leave them out, or start a new run in another output"
                 raise InputError("are not the data of the run to resume", where=key, remedy=remedy)
@@ -202,9 +204,8 @@ class FinetuningRequest(RunRequest):
         for name in missing:
             raise InputError(MISSING, where=name, remedy=_REQUIRED[name])
         for name, data in self.in_memory.items():
-            task, file = as_file(task, data, name, self.run / _DATA_FOLDER)
-            as_setting: dict[str, Any] = {name: file}
-            config = replace(config, **as_setting)
+            task, rows = read_memory(task, data, name)
+            self.rows[getattr(config, name)] = rows
         return task, config
 
     def to_toml(self) -> str:

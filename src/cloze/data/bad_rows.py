@@ -1,11 +1,10 @@
 """Errors of many rows, told together."""
 
+import re
 import warnings
 from collections import Counter
 
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import place_of, source_of
-from cloze.remote_files import PathOrUrl
 
 _SHOWN_ERRORS = 10
 
@@ -57,7 +56,7 @@ class BadRows:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self._reasons.items())
         return f"{reasons} ({_kind_of(where)} {_number_of(where)} is the first)"
 
-    def warn(self, path: PathOrUrl, rows: int) -> None:
+    def warn(self, source: object, rows: int) -> None:
         """Warn that they are left out of so many rows, if there are any."""
         for count, describe in (
             (self._reasons.total(), self._describe_reasons),
@@ -65,7 +64,7 @@ class BadRows:
         ):
             if count:
                 what = f"{count:,} of {rows:,} rows are left out: {describe()}"
-                warnings.warn(DataWarning(f"{place_of(path)}: {what}"), stacklevel=2)
+                warnings.warn(DataWarning(f"{source}: {what}"), stacklevel=2)
 
     def as_error(self, remedy: str | None = None, *, rows: int | None = None) -> InputError:
         """Return one error for all of them.
@@ -87,6 +86,15 @@ class BadRows:
         told = self.describe().removeprefix(f"{first.what}: ")
         what = f"{first.what} (the first of {self._num_bad:,} bad rows: {told})"
         return InputError(what, where=first.where, remedy=first.remedy)
+
+
+def source_of(where: str) -> str:
+    """Return the file or argument of a place within it.
+
+    >>> source_of("reviews.tsv:3"), source_of("train[3]"), source_of("C:/x.json: data[0]")
+    ('reviews.tsv', 'train', 'C:/x.json')
+    """
+    return re.sub(r"(:[^:]*|\[\d+\])$", "", where)
 
 
 def _number_of(where: str) -> str:

@@ -30,8 +30,8 @@ class Column:
 
     @property
     def is_label(self) -> bool:
-        """Whether unlabeled data lack it."""
-        return self.kind in ("label", "flag")
+        """Whether it is read of labeled data only, as a label is, and lists of texts that may be missing."""
+        return self.kind in ("label", "flag") or (self.kind == "texts" and not self.is_required)
 
     def find(self, cells: Mapping[str, Any]) -> str | None:
         """Return the name that it has among the cells of a row, or among names."""

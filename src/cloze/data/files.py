@@ -18,7 +18,6 @@ from cloze.arguments import iterate_texts
 from cloze.data.compression import COMPRESSED, MAGIC_BYTES, decompress, detect_compression
 from cloze.data.text_layout import HEAD_BYTES
 from cloze.errors import InputError
-from cloze.memory_file import MemoryFile
 from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
 from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
@@ -54,9 +53,7 @@ def file_version(file: str) -> int | str | None:
 
 
 def file_sha256(file: str) -> str:
-    """Return the SHA-256 of a local or remote file, or of rows in memory, as hexadecimal digits."""
-    if isinstance(file, MemoryFile):
-        return file.sha256
+    """Return the SHA-256 of a local or remote file as hexadecimal digits."""
     digest = hashlib.sha256()
     with open_file(file) as stream:
         while block := stream.read(_BLOCK_BYTES):
@@ -282,17 +279,14 @@ class LineReader:
         return InputError(what, where=f"{self._file}:{number}", remedy=remedy)
 
 
-def extension_of(path: PathOrUrl) -> str:
+def extension_of(path: object) -> str:
     """Return the last part of a file's name in lower case, as in ".json", without that of its compression."""
     path = Path(str(path).lower())
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
 def read_lines(path: PathOrUrl) -> Iterator[Line]:
-    """Yield the lines of a UTF-8 file, of rows in memory, or of stdin if `path` is -, without their ends."""
-    if isinstance(path, MemoryFile):
-        yield from path.lines()
-        return
+    """Yield the lines of a UTF-8 file, or of stdin if `path` is -, without their ends."""
     check_file(path)
     with open_text(str(path)) as (stream, _, _):
         name = "stdin" if str(path) == STDIN else str(path)
@@ -320,9 +314,7 @@ def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
 
 
 def read_text(path: PathOrUrl) -> str:
-    """Return the text of a UTF-8 file, or of rows in memory."""
-    if isinstance(path, MemoryFile):
-        return path.content
+    """Return the text of a UTF-8 file."""
     check_file(path)
     with open_text(str(path)) as (stream, _, _):
         content = stream.read()

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 from cloze.data.files import Line, check_file, open_text, read_lines, read_text
 from cloze.errors import InputError
-from cloze.memory_file import MemoryFile
 from cloze.remote_files import PathOrUrl
 
 RawRow: TypeAlias = tuple[Mapping[str, Any], str]
@@ -48,8 +47,6 @@ def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[
     Raises:
         InputError: a list cannot be parsed.
     """
-    if lines is None and isinstance(path, MemoryFile):
-        lines = read_lines(path)
     if lines is None:
         check_file(path)
         with open_text(str(path)) as (_, _, head):

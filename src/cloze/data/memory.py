@@ -1,17 +1,64 @@
-"""Data in memory to rows of JSON, as a file of JSON lines has them.
+"""Data in memory as rows: dicts, tuples, pandas, `datasets` or Arrow tables, or dicts of columns.
 
-Rows may be dicts, tuples, pandas, `datasets` or Arrow tables, or dicts of columns. None of these libraries is imported.
+None of these libraries is imported.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 from cloze.arguments import check_text, describe, is_missing, iterate
 from cloze.data.class_names import KeepsNumbers, find_class_names, keep_no_numbers, name_classes
 from cloze.errors import InputError
+from cloze.remote_files import PathOrUrl
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRows:
+    """Rows in memory by column, with cells as JSON has them."""
+
+    name: str
+    """Name of the argument that they are from, for messages."""
+    rows: tuple[Mapping[str, Any], ...]
+
+    def __str__(self) -> str:
+        """Return the name of the argument."""
+        return self.name
+
+    def __iter__(self) -> Iterator[tuple[Mapping[str, Any], str]]:
+        """Yield each row and its place."""
+        return ((row, f"{self.name}[{number}]") for number, row in enumerate(self.rows))
+
+    @property
+    def content(self) -> str:
+        """The text of a file of JSON lines with the rows; halves of characters are escapes."""
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
+        return "".join(lines).encode(errors="backslashreplace").decode()
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of that file as hexadecimal digits."""
+        return hashlib.sha256(self.content.encode()).hexdigest()
+
+
+Source: TypeAlias = PathOrUrl | MemoryRows
+"""Where rows are from."""
+
+
+def rows_from_memory(data: Any, name: str) -> MemoryRows:
+    """Return data in memory as rows.
+
+    Raises:
+        InputError: as for `iterate_rows`, or a row is no dict.
+    """
+    rows = list(iterate_rows(data, name))
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise InputError(f"{name}[{number}] is {describe_row(row)}", remedy="Give a dict by column")
+    return MemoryRows(name, tuple(map(plain_row, rows)))
 
 
 def is_table(data: object) -> bool:
@@ -46,22 +93,17 @@ def iterate_rows(data: Any, name: str, keeps_numbers: KeepsNumbers = keep_no_num
     return iterate(data, name, "row")
 
 
-def to_json_row(row: Mapping[Any, Any]) -> str:
-    """Return a row as a JSON object. A missing value becomes null; one that JSON lacks, an object with its type.
+def plain_row(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a row as JSON has it. A missing value becomes None; one that JSON lacks, a dict with its type.
 
-    >>> to_json_row({"text": "a", "label": float("nan"), "at": 1 + 2j})
-    '{"text": "a", "label": null, "at": {"complex": "(1+2j)"}}'
+    >>> plain_row({"text": "a", "label": float("nan"), "at": 1 + 2j})
+    {'text': 'a', 'label': None, 'at': {'complex': '(1+2j)'}}
     """
-    cells = {str(name): None if is_missing(cell) else _cell(cell) for name, cell in row.items()}
-    text = json.dumps(cells, ensure_ascii=False)
-    with suppress(UnicodeEncodeError):
-        text.encode()
-        return text
-    return json.dumps(cells)  # lone surrogates as escapes
+    return {str(name): None if is_missing(cell) else _cell(cell) for name, cell in row.items()}
 
 
-def to_text_rows(texts: Any, name: str) -> Iterator[str]:
-    """Yield each text as a JSON object with the field text; those of a table are in its column text.
+def check_unicode_texts(texts: Any, name: str) -> Iterator[str]:
+    """Yield texts; those of a table are in its column text.
 
     Raises:
         InputError: one is not a text, or has half a character; the message has its position.
@@ -79,7 +121,7 @@ def to_text_rows(texts: Any, name: str) -> Iterator[str]:
         except UnicodeEncodeError as error:
             what = f"half a character (\\u{ord(checked[error.start]):x}) at {error.start}"
             raise InputError(what, where=f"{name}[{number}]", remedy="Replace it by U+FFFD") from None
-        yield json.dumps({"text": checked}, ensure_ascii=False)
+        yield checked
 
 
 def _with_class_names(
@@ -105,10 +147,12 @@ def _rows_of_columns(data: Mapping[Any, Any], name: str) -> Iterator[dict[str, A
 
 def _cell(value: Any) -> Any:
     """Return a value as JSON has it."""
-    if value is None or isinstance(value, (bool, int, float)):
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return str.__str__(value)
+    if isinstance(value, (int, float)):  # also of NumPy
+        return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, Mapping):
         return {str(key): _cell(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -13,8 +13,8 @@ from cloze.data.compression import COMPRESSED
 from cloze.data.delimited import NAMED_SEPARATOR, QuotationMarks, find_separator, split_cells, split_rows
 from cloze.data.files import MAX_LINE_BYTES, Line, check_file, extension_of, read_lines
 from cloze.data.json_rows import RawRow, read_json
+from cloze.data.memory import MemoryRows, Source
 from cloze.errors import InputError
-from cloze.memory_file import MemoryFile
 from cloze.remote_files import PathOrUrl, is_file, is_url
 from cloze.text_encoding import refuse_carriage_return
 
@@ -30,24 +30,24 @@ class CellCountError(InputError):
     """A row has more or fewer cells than there are columns."""
 
 
-def is_table(path: PathOrUrl) -> bool:
-    """Return whether a file has the name of a table."""
-    return extension_of(path) in _EXTENSIONS
+def is_table(source: Source) -> bool:
+    """Return whether a source has rows: a file with the name of a table, or data in memory."""
+    return isinstance(source, MemoryRows) or extension_of(source) in _EXTENSIONS
 
 
-def is_arrow(path: PathOrUrl) -> bool:
-    """Return whether a file has the name of a Parquet or Arrow file."""
+def is_arrow(path: Source) -> bool:
+    """Return whether a source has the name of a Parquet or Arrow file."""
     return extension_of(path) in (_PARQUET, _ARROW)
 
 
-def is_json(path: PathOrUrl) -> bool:
-    """Return whether a file has the name .json, which may also be SQuAD's format."""
+def is_json(path: Source) -> bool:
+    """Return whether a source has the name .json, which may also be SQuAD's format."""
     return extension_of(path) == ".json"
 
 
-def count_rows(path: PathOrUrl) -> int | None:
+def count_rows(path: Source) -> int | None:
     """Return the approximate number of rows of a table for a progress bar; None if only reading it would tell."""
-    if isinstance(path, MemoryFile):
+    if isinstance(path, MemoryRows):
         return len(path.rows)
     if not (is_table(path) and is_file(path)) or Path(str(path).lower()).suffix in COMPRESSED:
         return None
@@ -66,13 +66,15 @@ def count_rows(path: PathOrUrl) -> int | None:
 
 
 def open_table(
-    path: PathOrUrl,
+    path: Source,
     columns: Sequence[Column],
     is_also_read: Callable[[str], bool],
     header: Sequence[str],
     keeps_numbers: KeepsNumbers,
 ) -> tuple[Iterator[tuple[Any, str]], Callable[[Any, str], Mapping[str, Any]]]:
     """Return the raw rows of a table with their places, and a function from these to cells by column."""
+    if isinstance(path, MemoryRows):
+        return iter(path), annotated_row
     extension = extension_of(path)
     if extension in (_PARQUET, _ARROW):
         from cloze.data.arrow_files import read_schema

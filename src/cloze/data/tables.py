@@ -10,10 +10,10 @@ from cloze.data.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.class_names import KeepsNumbers, keep_no_numbers
 from cloze.data.columns import Column, NoColumnError, find_column
 from cloze.data.json_rows import as_text, parse_list
+from cloze.data.memory import MemoryRows, Source
 from cloze.data.table_files import CellCountError, is_table, open_table
 from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import InputError
-from cloze.remote_files import PathOrUrl
 
 Parsed = TypeVar("Parsed")
 
@@ -91,27 +91,28 @@ class TableConfig:
 
 
 def read_rows(
-    path: PathOrUrl, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = _is_not_read
+    source: Source, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = _is_not_read
 ) -> Iterator[Row]:
     """Yield the rows of a table, one at a time, as `parse_rows` does."""
     config = TableConfig(columns=tuple(map(Column, columns)), is_also_read=is_also_read)
-    return parse_rows(path, config, lambda row: row)
+    return parse_rows(source, config, lambda row: row)
 
 
-def parse_rows(path: PathOrUrl, config: TableConfig, parse: Callable[[Row], Parsed]) -> Iterator[Parsed]:
+def parse_rows(source: Source, config: TableConfig, parse: Callable[[Row], Parsed]) -> Iterator[Parsed]:
     """Yield what `parse` returns for each row of a table, one at a time.
 
     After the first bad row the others are only checked, and the error at the end names ten of them.
 
     Args:
-        path: a .tsv, .csv, .jsonl, .ndjson, .json, .parquet or .arrow file; text may be compressed.
+        source: a .tsv, .csv, .jsonl, .ndjson, .json, .parquet or .arrow file, where text may be compressed; or rows in
+            memory.
         config: what is read.
         parse: raises `InputError` for a bad row.
 
     Raises:
         InputError: no such file, no rows, a missing column, or bad rows.
     """
-    raw_rows, to_cells = _open(path, config)
+    raw_rows, to_cells = _open(source, config)
     errors, left_out = BadRows(), BadRows()
     has_flag, skip_broken = config.leave_out is not None, config.skip_broken
     leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))
@@ -141,24 +142,24 @@ def parse_rows(path: PathOrUrl, config: TableConfig, parse: Callable[[Row], Pars
         can_be_skipped = has_flag and errors.count < rows
         raise errors.as_error("--skip-bad-rows leaves out such rows" if can_be_skipped else None, rows=rows)
     if not rows:
-        raise InputError("holds no rows", where=path)
+        raise InputError("holds no rows", where=source)
     if left_out.count == rows:
         raise left_out.as_error(rows=rows)
-    left_out.warn(path, rows)
+    left_out.warn(source, rows)
 
 
 def _open(
-    path: PathOrUrl, config: TableConfig
+    source: Source, config: TableConfig
 ) -> tuple[Iterator[tuple[Any, str]], Callable[[Any, str], Mapping[str, Any]]]:
     """Return the raw rows with their places, and a function from these to cells by the names of the data."""
-    if config.may_be_lines and not is_table(path):
+    if config.may_be_lines and not isinstance(source, MemoryRows) and not is_table(source):
         text = config.columns[0]
-        return read_texts_of_lines(path, text), lambda line, where: {text.names[0]: line}
+        return read_texts_of_lines(source, text), lambda line, where: {text.names[0]: line}
 
     def is_read(name: str) -> bool:
         return config.is_also_read(name) or (config.labeled and name == ANSWER)
 
-    return open_table(path, config.columns, is_read, config.header, config.keeps_numbers)
+    return open_table(source, config.columns, is_read, config.header, config.keeps_numbers)
 
 
 def _row(raw: Mapping[str, Any], config: TableConfig, where: str, number: int) -> Row:

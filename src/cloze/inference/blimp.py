@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean
 
+from cloze.data.memory import Source
 from cloze.data.table_files import count_rows
 from cloze.data.tables import read_rows
 from cloze.errors import InputError
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.progress import SILENT, Progress
-from cloze.remote_files import PathOrUrl
 
 _PAIRS_AT_ONCE = 1000
 
@@ -30,7 +30,7 @@ class BlimpScores:
     num_pairs: int
 
 
-def evaluate_blimp(scorer: SentenceScorer, path: PathOrUrl, *, progress: Progress = SILENT) -> BlimpScores:
+def evaluate_blimp(scorer: SentenceScorer, source: Source, *, progress: Progress = SILENT) -> BlimpScores:
     """Return the scores of a model on a table with the columns UID, field, sentence_good and sentence_bad.
 
     Raises:
@@ -39,8 +39,8 @@ def evaluate_blimp(scorer: SentenceScorer, path: PathOrUrl, *, progress: Progres
     """
     is_right: dict[str, list[bool]] = defaultdict(list)
     field_of_paradigm: dict[str, str] = {}
-    rows = read_rows(path, ["UID", "field", "sentence_good", "sentence_bad"])
-    with progress.bar("scoring", total=count_rows(path), unit="pairs") as bar:
+    rows = read_rows(source, ["UID", "field", "sentence_good", "sentence_bad"])
+    with progress.bar("scoring", total=count_rows(source), unit="pairs") as bar:
         while part := list(islice(rows, _PAIRS_AT_ONCE)):
             places = [row.where for row in part for _ in ("good", "bad")]
             sentences = [row.required(f"sentence_{which}") for row in part for which in ("good", "bad")]

@@ -3,12 +3,12 @@
 from collections import Counter
 from itertools import islice
 
+from cloze.data.memory import Source
 from cloze.data.table_files import count_rows
 from cloze.data.tables import read_rows
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.progress import SILENT, Progress
-from cloze.remote_files import PathOrUrl
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
 _TOP = 5
@@ -16,7 +16,7 @@ _ROWS_AT_ONCE = 256
 
 
 def evaluate_fill(
-    fill_mask: FillMask, path: PathOrUrl, *, progress: Progress = SILENT
+    fill_mask: FillMask, source: Source, *, progress: Progress = SILENT
 ) -> tuple[dict[str, float], int]:
     """Return the scores of a model on a table with the columns text and answer, and the number of questions.
 
@@ -31,8 +31,8 @@ def evaluate_fill(
     ranks: list[int | None] = []
     answers: Counter[tuple[int, ...]] = Counter()
     unknown = NONE_UNKNOWN
-    rows = read_rows(path, ["text", "answer"])
-    with progress.bar("filling in", total=count_rows(path), unit="texts") as bar:
+    rows = read_rows(source, ["text", "answer"])
+    with progress.bar("filling in", total=count_rows(source), unit="texts") as bar:
         while part := list(islice(rows, _ROWS_AT_ONCE)):
             for row in part:
                 if (count := row.required("text").count(mask)) != 1:

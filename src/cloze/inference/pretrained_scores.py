@@ -12,17 +12,15 @@ from typing import Any
 from cloze import config as configuration
 from cloze.arguments import check_paths, iterate_texts
 from cloze.choices import InferencePrecision
-from cloze.data.memory import describe_row, iterate_rows, to_json_row
+from cloze.data.memory import Source, rows_from_memory
 from cloze.errors import InputError
 from cloze.inference.blimp import evaluate_blimp
 from cloze.inference.embedding_files import read_texts
 from cloze.inference.fill_evaluation import evaluate_fill
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.sentence_scorer import SentenceScorer
-from cloze.memory_file import MemoryFile
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.progress import Progress
-from cloze.remote_files import PathOrUrl
 from cloze.tasks.prediction_files import write_rows
 
 USED_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -77,25 +75,18 @@ def score_pretrained(
         return PretrainedScores(scores, {"masked_words": measured.masked_words, "pairs": measured.pairs})
     if kind == "fill":
         fill_mask = FillMask.load(model, device=device, precision=precision)
-        scores, count = evaluate_fill(fill_mask, _as_table(data), progress=progress)
+        scores, count = evaluate_fill(fill_mask, _as_source(data), progress=progress)
         return PretrainedScores(scores, {"examples": count})
     scorer = SentenceScorer.load(model, device=device, precision=precision)
     if kind == "likelihood":
         return _score_likelihood(scorer, data, text_column or "text", output, progress)
-    blimp = evaluate_blimp(scorer, _as_table(data), progress=progress)
+    blimp = evaluate_blimp(scorer, _as_source(data), progress=progress)
     parts = {"fields": blimp.fields, "paradigms": blimp.paradigms}
     return PretrainedScores({"accuracy": blimp.accuracy}, {"num_pairs": blimp.num_pairs}, parts)
 
 
-def _as_table(data: Any) -> PathOrUrl:
-    """Return the path of a table, or rows in memory as one."""
-    if isinstance(data, (str, Path)):
-        return data
-    rows = list(iterate_rows(data, "data"))
-    for number, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise InputError(f"data[{number}] is {describe_row(row)}", remedy="Give a dict by column")
-    return MemoryFile("data.jsonl", "data", map(to_json_row, rows))
+def _as_source(data: Any) -> Source:
+    return data if isinstance(data, (str, Path)) else rows_from_memory(data, "data")
 
 
 def _score_likelihood(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from cloze.data.columns import Column
+from cloze.data.memory import Source
 from cloze.data.tables import Row
-from cloze.remote_files import PathOrUrl
 from cloze.tasks.multiple_choice import MultipleChoice
 from cloze.tasks.passage_ranking import PassageRanking
 from cloze.tasks.registry import register_task
@@ -52,9 +52,9 @@ class Ranking(CustomTexts, PassageRanking):
     text_column: str = "query"
     pair_column: str = "passage"
 
-    def gold_examples(self, path: PathOrUrl) -> Iterator[LabeledText]:
+    def gold_examples(self, source: Source) -> Iterator[LabeledText]:
         """Read all columns: the query says which passages are ranked together."""
-        return self.examples(path)
+        return self.examples(source)
 
 
 @register_task("multiple-choice")

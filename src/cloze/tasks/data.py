@@ -4,16 +4,17 @@ import hashlib
 import math
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cloze.artifacts import CARD_FILE
 from cloze.data.files import STDIN, file_sha256
+from cloze.data.memory import MemoryRows, Source
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import place_of
 from cloze.progress import Progress
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
 from cloze.tables import format_count
@@ -25,6 +26,9 @@ from cloze.tasks.task import AnyTask, Split
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.model_card import LEARNED_FROM, SCORED_ON
 
+InMemory: TypeAlias = Mapping[str, MemoryRows]
+"""Rows in memory by the path of the file in which a run keeps them."""
+NOTHING_IN_MEMORY: InMemory = MappingProxyType({})
 Features: TypeAlias = list[list[Any]]
 """The features of each example."""
 
@@ -87,18 +91,16 @@ def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | N
     Raises:
         InputError: a file does not exist.
     """
-    train_file = _as_text(find_split_file(task, train, "train"))
+    train_file = str(find_split_file(task, train, "train"))
     if dev is not None:
-        return train_file, _as_text(find_split_file(task, dev, "dev"))
+        return train_file, str(find_split_file(task, dev, "dev"))
     dev_file = _find_in(task, train, "dev") if is_directory(train) else None
     return train_file, None if dev_file is None else str(dev_file)
 
 
-def _as_text(path: PathOrUrl) -> str:
-    return path if isinstance(path, str) else str(path)  # `str` would drop the rows of a MemoryFile
-
-
-def resolve_files(task: AnyTask, config: FinetuneConfig) -> tuple[FinetuneConfig, dict[str, str]]:
+def resolve_files(
+    task: AnyTask, config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY
+) -> tuple[FinetuneConfig, dict[str, str]]:
     """Return the settings with files in the place of directories and `data_sha256`, and the SHA-256 of each file.
 
     Raises:
@@ -108,9 +110,9 @@ def resolve_files(task: AnyTask, config: FinetuneConfig) -> tuple[FinetuneConfig
     names = [*filter(None, (train, dev, config.distillation.unlabeled))]
     hashes = {}
     for name in names:
-        if not is_file(name):
+        if name not in in_memory and not is_file(name):
             raise InputError("no such file", where=name)
-        hashes[name] = file_sha256(name)
+        hashes[name] = in_memory[name].sha256 if name in in_memory else file_sha256(name)
     digest = hashlib.sha256(b"".join(bytes.fromhex(hashes[name]) for name in names)).hexdigest()
     if config.data_sha256 not in (None, digest):
         remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
@@ -118,22 +120,25 @@ def resolve_files(task: AnyTask, config: FinetuneConfig) -> tuple[FinetuneConfig
     return replace(config, train=train, dev=dev, data_sha256=digest), hashes
 
 
-def warn_of_training_data(checkpoint: Path, data: PathOrUrl) -> None:
+def warn_of_training_data(checkpoint: Path, data: Source) -> None:
     """Warn if a model learned from a file, under any name: its card has the SHA-256 of each file that it read.
 
     A URL is not read for this.
     """
     card = checkpoint / CARD_FILE
-    if not card.is_file() or is_url(data) or str(data) == STDIN:
+    if not card.is_file() or str(data) == STDIN or (not isinstance(data, MemoryRows) and is_url(data)):
         return
     lines = card.read_text(encoding="utf-8", errors="replace").splitlines()
     learned = [line for line in lines if line.startswith(f"| {LEARNED_FROM} |")]
-    if not learned or not any(file_sha256(_as_text(data)) in line for line in learned):
+    if not learned:
+        return
+    sha256 = data.sha256 if isinstance(data, MemoryRows) else file_sha256(str(data))
+    if not any(sha256 in line for line in learned):
         return
     is_held_out = not any(line.startswith(f"| {SCORED_ON} |") for line in lines)
     besides = ", all but the rows that its run held out" if is_held_out else ""
     what = f"the model learned from these data{besides}: the scores do not tell how it does on others"
-    warnings.warn(DataWarning(f"{place_of(data)}: {what}. Give data that it has not seen"), stacklevel=2)
+    warnings.warn(DataWarning(f"{data}: {what}. Give data that it has not seen"), stacklevel=2)
 
 
 def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
@@ -143,7 +148,7 @@ def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
 
 
 def _warn_of_untrained_classes(
-    task: AnyTask, train: Sequence[Any], dev: Sequence[Any], where: PathOrUrl
+    task: AnyTask, train: Sequence[Any], dev: Sequence[Any], where: Source
 ) -> None:
     """Warn of classes that the dev examples have and no training example has."""
     trained = count_classes(task, train)
@@ -151,27 +156,35 @@ def _warn_of_untrained_classes(
     if counts:
         names = ", ".join(f"{name!r} ({format_count(count, 'example')})" for name, count in counts.items())
         what = f"no training example has {names} of the data to score on, which cannot be learned"
-        warnings.warn(DataWarning(f"{place_of(where)}: {what}. Label more, or leave them out"), stacklevel=2)
+        warnings.warn(DataWarning(f"{where}: {what}. Label more, or leave them out"), stacklevel=2)
 
 
 def load_data(
-    task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer, progress: Progress
+    task: AnyTask,
+    config: FinetuneConfig,
+    tokenizer: Tokenizer,
+    progress: Progress,
+    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> tuple[AnyTask, LabeledData]:
     """Read and check every example; return the task fitted to the training data, and the data.
 
     Raises:
         InputError: a line is wrong, or there are no training or dev examples.
     """
-    dev_file = None if config.dev is None else to_path_or_url(config.dev)
+    train_source, dev_source = (
+        None if name is None else in_memory.get(name, to_path_or_url(name))
+        for name in (config.train, config.dev)
+    )
+    assert train_source is not None
     task, train, dev = read_examples(
         task,
-        to_path_or_url(config.train),
-        dev_file,
+        train_source,
+        dev_source,
         dev_fraction=config.dev_fraction,
         stratify=config.stratify,
     )
     if config.train_examples is not None:
-        train = sample_examples(train, config.train_examples, where=config.train)
+        train = sample_examples(train, config.train_examples, where=train_source)
     if counts := count_classes(task, train):
         progress.note(describe_classes(counts))
         if len(dev) < MIN_DEV_EXAMPLES:
@@ -213,8 +226,8 @@ def _read_unlabeled(task: AnyTask, path: str | None) -> list[Any]:
 
 def read_examples(
     task: AnyTask,
-    train_file: PathOrUrl,
-    dev_file: PathOrUrl | None,
+    train_file: Source,
+    dev_file: Source | None,
     *,
     dev_fraction: float = DEV_FRACTION,
     stratify: bool = True,

@@ -15,16 +15,14 @@ from cloze.callbacks import Callback
 from cloze.config import read_toml, to_dict
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
-from cloze.memory_file import MemoryFile
 from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, load_finetuning, to_toml
-from cloze.tasks.data import count_classes, find_files
+from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory, count_classes, find_files
 from cloze.tasks.hyperparameter_search import expand_grid, run_trials, scores_of_report
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.run import (
     build_model,
-    files_in_memory,
     load_initial_encoder,
     precompute_features,
     prepare_data,
@@ -110,8 +108,11 @@ def finetune_with_report(
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     progress: Progress = SILENT,
+    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> dict[str, Any]:
     """Fine-tune as `finetune` does, and return the content of `scores.json`, or of `trials.json` of several runs.
+
+    Data of the config may be in memory.
 
     Raises:
         InputError: as for `finetune`.
@@ -130,14 +131,16 @@ def finetune_with_report(
         if is_restart:
             task, config = load_finetuning(run_settings_file(run, verb="finetune"))
         else:
-            files = [file for file in (config.train, config.dev) if not isinstance(file, MemoryFile)]
+            files = [file for file in (config.train, config.dev) if file not in in_memory]
             distillation = config.distillation
             inputs = [config.model, *files, distillation.teacher, distillation.unlabeled]
             hint = ", continue with --resume"
             context.run_on_rank_zero(
                 lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
             )
-        return _make_runs(task, config, run, context, placement, progress, callbacks, resume=is_restart)
+        return _make_runs(
+            task, config, run, context, placement, progress, callbacks, in_memory, resume=is_restart
+        )
 
 
 def resume_finetuning(
@@ -210,10 +213,11 @@ def _make_runs(
     placement: WorkerPlacement,
     progress: Progress,
     callbacks: Sequence[Callback],
+    in_memory: InMemory = NOTHING_IN_MEMORY,
     *,
     resume: bool,
 ) -> dict[str, Any]:
-    prepared = replace(prepare_data(task, config, context, progress), callbacks=tuple(callbacks))
+    prepared = replace(prepare_data(task, config, context, progress, in_memory), callbacks=tuple(callbacks))
     if not config.has_trials:
         prepared = precompute_features(prepared, progress)
         return train_and_score(prepared, prepared.config, run, progress, resume=resume)
@@ -222,8 +226,7 @@ def _make_runs(
         if prepared.teacher is not None:
             prepared.teacher.load_model()
         settings = to_toml(prepared.task, prepared.config)
-        data = files_in_memory(prepared.config)
-        context.run_on_rank_zero(lambda: create_run_directory(run, settings, data))
+        context.run_on_rank_zero(lambda: create_run_directory(run, settings, in_memory))
     return run_trials(prepared, run, placement, progress)
 
 
@@ -253,13 +256,20 @@ def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
     return is_same_run(run, lambda: change_finetuning(run, task.name, settings, {}))
 
 
-def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> dict[str, Any]:
+def validate(
+    task: AnyTask,
+    config: FinetuneConfig,
+    *,
+    progress: Progress = SILENT,
+    in_memory: InMemory = NOTHING_IN_MEMORY,
+) -> dict[str, Any]:
     """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings.
 
     Raises:
         InputError: a setting or a line of the data is wrong; the message names the first.
     """
-    prepared = prepare_data(task, config, DistributedContext(resolve_device(config.device)), progress)
+    context = DistributedContext(resolve_device(config.device))
+    prepared = prepare_data(task, config, context, progress, in_memory)
     features = prepared.data.flat_train_features
     unlabeled = {"unlabeled_examples": len(prepared.data.unlabeled)} if prepared.data.unlabeled else {}
     return {
@@ -273,7 +283,13 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
     }
 
 
-def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> RunPlan:
+def plan_finetuning(
+    task: AnyTask,
+    config: FinetuneConfig,
+    *,
+    progress: Progress = SILENT,
+    in_memory: InMemory = NOTHING_IN_MEMORY,
+) -> RunPlan:
     """Measure memory and time of a run in a few micro-batches; nothing is written.
 
     For several runs the first one is timed; their epochs may differ.
@@ -284,7 +300,7 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     if task.frozen_states is not None:
         raise InputError("the encoder is not trained: there is little to plan", where=task.name)
     context = DistributedContext(resolve_device(config.device))
-    prepared = precompute_features(prepare_data(task, config, context, progress), progress)
+    prepared = precompute_features(prepare_data(task, config, context, progress, in_memory), progress)
     config = prepared.config
     trials = [trial for runs in expand_grid(config).values() for trial in runs]
     epochs = fmean(trial.epochs for trial in trials)

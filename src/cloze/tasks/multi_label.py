@@ -14,12 +14,11 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from cloze.data.annotations import unwrap_labels
-from cloze.data.bad_rows import MissingLabelError
+from cloze.data.bad_rows import MissingLabelError, source_of
 from cloze.data.columns import Column
 from cloze.data.json_rows import as_text, parse_list
 from cloze.data.tables import Row
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import source_of
 from cloze.metrics.classification import is_constant
 from cloze.results import Result
 from cloze.tasks.distillation import sigmoid_divergence

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from cloze.choices import LongTexts
 from cloze.data.bad_rows import MissingLabelError
+from cloze.data.memory import Source
 from cloze.data.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.classification import is_majority_better
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMultipleChoice
-from cloze.remote_files import PathOrUrl
 from cloze.results import Result
 from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import TextFeature, encode_choices, pack
@@ -182,11 +182,11 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
             raise TypeError(f"choice {choice!r} is not a number")
         return ChoicePrediction(choice, values.get("probability", math.nan), values.get("probabilities", []))
 
-    def read_predictions(self, path: PathOrUrl, examples: Sequence[ChoiceQuestion]) -> list[ChoicePrediction]:
+    def read_predictions(self, source: Source, examples: Sequence[ChoiceQuestion]) -> list[ChoicePrediction]:
         """Read predictions for examples; each must be one of its example's choices."""
-        predictions = super().read_predictions(path, examples)
+        predictions = super().read_predictions(source, examples)
         for example, prediction in zip(examples, predictions, strict=True):
             if not 0 <= prediction.choice < len(example.choices):
                 count = f"{example.where} has {len(example.choices)}, counted from 0"
-                raise InputError(f"choice {prediction.choice}: {count}", where=path)
+                raise InputError(f"choice {prediction.choice}: {count}", where=source)
         return predictions

@@ -13,9 +13,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from cloze.choices import LongTexts
+from cloze.data.bad_rows import source_of
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.memory_file import source_of
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.tasks.distillation import sigmoid_divergence

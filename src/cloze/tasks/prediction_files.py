@@ -16,6 +16,7 @@ from typing import IO, Any
 from cloze.data.compression import COMPRESSED
 from cloze.data.files import STDIN, read_lines
 from cloze.data.json_rows import json_lines
+from cloze.data.memory import MemoryRows, Source
 from cloze.data.table_files import is_table
 from cloze.data.tables import read_rows
 from cloze.errors import InputError
@@ -85,12 +86,12 @@ def write_json_lines(rows: Rows, stream: IO[str]) -> int:
     return count
 
 
-def is_json_lines(path: PathOrUrl) -> bool:
+def is_json_lines(path: Source) -> bool:
     """Return whether a file has the name of JSON lines."""
     return _suffix(path, compressed=True) in _JSON_LINES
 
 
-def read_prediction_rows(path: PathOrUrl, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
+def read_prediction_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the keys and values of each prediction in a file, and "file:line".
 
     Args:
@@ -101,6 +102,9 @@ def read_prediction_rows(path: PathOrUrl, keys: Sequence[str]) -> Iterator[tuple
         InputError: the file has another format, or a line is invalid.
     """
     columns = tuple(dict.fromkeys((*keys, *IDENTITY, "row")))
+    if isinstance(path, MemoryRows):
+        yield from path
+        return
     if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not keys:
         yield from json_lines(read_lines(path))
         return
@@ -122,7 +126,7 @@ def _parse(text: str, name: str, where: str) -> Any:
         raise InputError(f"the cell {name!r} is not JSON: {error}", where=where) from error
 
 
-def _suffix(path: PathOrUrl, *, compressed: bool = False) -> str:
+def _suffix(path: Source, *, compressed: bool = False) -> str:
     name = Path(str(path).lower())
     return Path(name.stem).suffix if compressed and name.suffix in COMPRESSED else name.suffix
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
+from cloze.data.memory import Source
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import place_of
-from cloze.remote_files import PathOrUrl
 from cloze.tasks.prediction_files import IDENTITY
 
 Identity = Mapping[str, str]
@@ -23,7 +22,7 @@ def identity_of(values: Mapping[str, Any]) -> Identity:
 
 
 def match_rows(
-    rows: Sequence[Identity], examples: Sequence[Identity], predictions: Sequence[Any], where: PathOrUrl
+    rows: Sequence[Identity], examples: Sequence[Identity], predictions: Sequence[Any], where: Source
 ) -> Sequence[int]:
     """Return the index of the row for each example: of equal id and texts, else in order.
 
@@ -61,7 +60,7 @@ def match_rows(
         if has_others:
             other = rows[min({*range(len(rows))} - {*order})]
             what = f"{len(rows) - len(order):,} of {len(rows):,} predictions have no gold example"
-            text = f"{place_of(where)}: {what}, such as {_show(other, shared)}. The others are scored"
+            text = f"{where}: {what}, such as {_show(other, shared)}. The others are scored"
             warnings.warn(DataWarning(text), stacklevel=2)
         return order
     missing = matched.index(None)
@@ -71,7 +70,7 @@ def match_rows(
 
 
 def _check_equal(
-    keys: Sequence[tuple[str, ...]], order: Sequence[int], predictions: Sequence[Any], where: PathOrUrl
+    keys: Sequence[tuple[str, ...]], order: Sequence[int], predictions: Sequence[Any], where: Source
 ) -> None:
     """Refuse rows in another order, or more rows, whose key occurs twice with unequal predictions."""
     first: dict[tuple[str, ...], int] = {}

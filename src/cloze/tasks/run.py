@@ -13,7 +13,6 @@ from cloze.callbacks import Callback
 from cloze.choices import Precision
 from cloze.errors import DataWarning, InputError
 from cloze.markdown import code_span
-from cloze.memory_file import MemoryFile
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
@@ -23,7 +22,7 @@ from cloze.models.torch_internals import cpu_instructions
 from cloze.progress import Progress
 from cloze.run_files import write_run_json
 from cloze.tasks.config import FinetuneConfig, load_task, to_toml
-from cloze.tasks.data import LabeledData, load_data, resolve_files
+from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory, LabeledData, load_data, resolve_files
 from cloze.tasks.initial_head import load_trained_head
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.predict import precompute_states, predict
@@ -69,6 +68,7 @@ class PreparedData:
     teacher_outputs: TeacherOutputs | None = None
     """Those of the training data, once they are computed."""
     callbacks: tuple[Callback, ...] = ()
+    in_memory: InMemory = field(default_factory=dict)
 
     @property
     def precision(self) -> Precision:
@@ -90,7 +90,11 @@ def check_trainable(task: AnyTask) -> None:
 
 
 def prepare_data(
-    task: AnyTask, config: FinetuneConfig, context: DistributedContext, progress: Progress
+    task: AnyTask,
+    config: FinetuneConfig,
+    context: DistributedContext,
+    progress: Progress,
+    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> PreparedData:
     """Read, check and tokenize all data.
 
@@ -107,7 +111,7 @@ def prepare_data(
     if task.uses_in_batch_negatives and min(batch_sizes) == 1:
         what = "a batch of 1 holds nothing to compare an example with"
         raise InputError(what, where=task.name, remedy="Say --set batch_size=64")
-    config, file_hashes = resolve_files(task, config)
+    config, file_hashes = resolve_files(task, config, in_memory)
     start = resolve_checkpoint(config.model, commit=config.model_commit)
     config = replace(config, model_commit=commit_of(start))
     refuse_int8(start, "trained")
@@ -120,9 +124,11 @@ def prepare_data(
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
-    task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress)
+    task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress, in_memory)
     head = _load_initial_head(task, config, start, context, progress)
-    prepared = PreparedData(task, config, file_hashes, data, tokenizer, start, context, head)
+    prepared = PreparedData(
+        task, config, file_hashes, data, tokenizer, start, context, head, in_memory=in_memory
+    )
     if config.distillation.teacher is None:
         return prepared
     teacher = load_teacher(task, config, tokenizer)
@@ -307,14 +313,9 @@ def _training_run(
         card=_build_card_info(prepared, config),
         context=prepared.context,
         progress=progress,
-        data=files_in_memory(config),
+        in_memory=prepared.in_memory,
         callbacks=prepared.callbacks,
     )
-
-
-def files_in_memory(config: FinetuneConfig) -> tuple[MemoryFile, ...]:
-    """Return the data of a run that were given in memory."""
-    return tuple(file for file in (config.train, config.dev) if isinstance(file, MemoryFile))
 
 
 def immutable_settings(config: FinetuneConfig) -> dict[str, Any]:

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cloze.data.bad_rows import source_of
 from cloze.data.json_rows import as_text
+from cloze.data.memory import Source
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import place_of, source_of
 from cloze.metrics.classification import is_constant, is_majority_better
-from cloze.remote_files import PathOrUrl
 from cloze.results import Result
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
@@ -202,9 +202,9 @@ class SequenceClassification(TextLabels[ClassPrediction]):
             raise ValueError(f"unknown label {label!r}, not one of {', '.join(self.labels[:10])}")
         return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
 
-    def read_predictions(self, path: PathOrUrl, examples: Sequence[LabeledText]) -> list[ClassPrediction]:
+    def read_predictions(self, source: Source, examples: Sequence[LabeledText]) -> list[ClassPrediction]:
         """Read predictions for examples, and warn if their classes and those of the examples have other names."""
-        predictions = super().read_predictions(path, examples)
+        predictions = super().read_predictions(source, examples)
         labels, predicted = map(set, self.compare(examples, predictions))
         if min(len(labels), len(predicted)) > 1 and labels.isdisjoint(predicted):
             shown = (
@@ -213,5 +213,5 @@ class SequenceClassification(TextLabels[ClassPrediction]):
             )
             what = "the predictions have none of the labels of the data: {} and {}".format(*shown)
             remedy = "Are some of them the numbers of the others?"
-            warnings.warn(DataWarning(f"{place_of(path)}: {what}. {remedy}"), stacklevel=2)
+            warnings.warn(DataWarning(f"{source}: {what}. {remedy}"), stacklevel=2)
         return predictions

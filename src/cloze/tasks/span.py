@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cloze.config import check_positive
 from cloze.data.batch import collate
+from cloze.data.columns import Column
 from cloze.metrics.squad import exact_score
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForQuestionAnswering
@@ -101,6 +102,7 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
     contains; Google's code takes the first answer of the question, and trains other windows as without an answer.
     """
 
+    columns = (Column("question"), Column("context"), Column("answers", "label"))
     allows_no_answer: ClassVar[bool]
     """Whether a paragraph may have no answer."""
     defaults: ClassVar[tuple[str, ...]] = ("max_seq_length=384",)

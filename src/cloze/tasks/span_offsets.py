@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+from cloze.data.memory import Source
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import place_of
-from cloze.remote_files import PathOrUrl
 from cloze.tables import format_count
 from cloze.tokenization.unicode import is_chinese
 
@@ -155,13 +154,13 @@ class SpanReader:
                 marked = text[span.start : span.end][:_SHOWN]
                 self._first_cut = self._first_cut or f"{where}: {marked!r} in {around[: _SHOWN + 20]!r}"
 
-    def warn(self, path: PathOrUrl) -> None:
+    def warn(self, source: Source) -> None:
         """Warn once of spans that do not count characters, and of those that cut words.
 
         Raises:
             InputError: most cut words.
         """
-        place = place_of(path)
+        place = str(source)
         if self._num_converted and self.offsets is None:
             count = format_count(self._num_converted, "text")
             what = f"the spans of {count} count {self._possible[0]}, and are read so"

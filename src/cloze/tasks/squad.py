@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import ClassVar, Self
 
+from cloze.data.memory import MemoryRows, Source
 from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.squad import (
@@ -38,16 +39,16 @@ class Squad(SpanTask):
 
     data_format: ClassVar[str] = "SQuAD's JSON, or a table with the columns question, context and answers"
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[SpanQuestion]:
+    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[SpanQuestion]:
         """Read the questions of a file."""
-        if has_question_rows(path, labeled=labeled):
-            return read_question_rows(path, labeled=labeled, allows_no_answer=self.allows_no_answer)
-        return read_questions(path, labeled=labeled, allows_no_answer=self.allows_no_answer)
+        if isinstance(source, MemoryRows) or has_question_rows(source, labeled=labeled):
+            return read_question_rows(source, labeled=labeled, allows_no_answer=self.allows_no_answer)
+        return read_questions(source, labeled=labeled, allows_no_answer=self.allows_no_answer)
 
-    def read_predictions(self, path: PathOrUrl, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
+    def read_predictions(self, source: Source, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
         """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
-        answers = read_answers(path)
-        _check_complete(examples, answers, path)
+        answers = read_answers(source)
+        _check_complete(examples, answers, source)
         return [self.from_json(answers[example.id]) for example in examples]
 
     def breakdown(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> Breakdown:
@@ -152,7 +153,7 @@ def _predicted_texts(
     return {example.id: prediction.text for example, prediction in zip(examples, predictions, strict=True)}
 
 
-def _check_complete(examples: Sequence[SpanQuestion], by_id: Collection[str], path: PathOrUrl) -> None:
+def _check_complete(examples: Sequence[SpanQuestion], by_id: Collection[str], path: Source) -> None:
     if missing := [example.id for example in examples if example.id not in by_id]:
         what = f"{len(missing):,} of {len(examples):,} questions are missing, such as {missing[0]!r}"
         raise InputError(what, where=path, remedy='Give "" for no answer')

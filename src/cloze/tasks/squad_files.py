@@ -16,16 +16,18 @@ from typing import Any
 
 from cloze.data.files import check_file, open_text, read_text
 from cloze.data.json_rows import RawRow, as_text, json_lines
+from cloze.data.memory import MemoryRows, Source
 from cloze.data.table_files import is_json, is_table
 from cloze.data.tables import Row, read_rows
 from cloze.errors import InputError
-from cloze.memory_file import MemoryFile, place_of
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.paragraphs import Excerpt, Paragraph
 from cloze.tasks.prediction_files import is_json_lines, read_prediction_rows
 from cloze.tasks.span import SpanQuestion
 from cloze.tasks.texts import finite_number
 from cloze.tokenization.unicode import replace_lone_surrogates
+
+_OF_ANSWER = ("text", "answer_start")
 
 
 def read_questions(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) -> Iterator[SpanQuestion]:
@@ -37,7 +39,7 @@ def read_questions(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) ->
         InputError: the file does not have that form; the place in it is named.
     """
     known: dict[str, SpanQuestion] = {}
-    name = place_of(path)
+    name = str(path)
     try:
         table = json.loads(read_text(path))
     except json.JSONDecodeError as error:
@@ -93,7 +95,7 @@ def _answer(row: Any, context: str, where: str) -> Excerpt:
 
 def has_question_rows(path: PathOrUrl, *, labeled: bool) -> bool:
     """Return whether a file has a question a row, as data sets of the Hugging Face Hub have them."""
-    if not is_table(path) or isinstance(path, MemoryFile):
+    if not is_table(path):
         return not labeled and is_table(path) and not is_json(path)
     if not (is_json(path) or is_json_lines(path)):
         return True
@@ -103,7 +105,7 @@ def has_question_rows(path: PathOrUrl, *, labeled: bool) -> bool:
     return is_rows or (not labeled and is_json_lines(path))
 
 
-def read_question_rows(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) -> Iterator[SpanQuestion]:
+def read_question_rows(path: Source, *, labeled: bool, allows_no_answer: bool) -> Iterator[SpanQuestion]:
     """Yield the questions of a table with the columns question and context; consecutive ones share a paragraph.
 
     Labeled ones have a column of answers: a list of objects, or an object of lists, in TSV and CSV as JSON.
@@ -133,19 +135,19 @@ def _answers_of_row(row: Row, context: str) -> tuple[Excerpt, ...]:
             with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
                 answers = parse(answers)
                 break
-    if isinstance(answers, dict) and answers.keys() >= {"text", "answer_start"}:
-        texts, starts = answers["text"], answers["answer_start"]
-        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-            what = "the answers have not as many texts as starts"
+    if isinstance(answers, dict) and all(isinstance(answers.get(key), list) for key in _OF_ANSWER):
+        texts, starts = (answers[key] for key in _OF_ANSWER)
+        if len(texts) != len(starts):
+            what = f"{len(texts)} answers have {len(starts)} starts"
             raise InputError(what, where=row.where, remedy="Give one answer_start for each text")
-        answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+        answers = [dict(zip(_OF_ANSWER, answer, strict=True)) for answer in zip(texts, starts, strict=True)]
     if not isinstance(answers, list):
         remedy = 'Write {"text": ["Oslo"], "answer_start": [13]}'
         raise InputError("the answers are not texts with their starts", where=row.where, remedy=remedy)
     return tuple(_answer(answer, context, row.where) for answer in answers)
 
 
-def read_answers(path: PathOrUrl) -> dict[str, dict[str, Any]]:
+def read_answers(path: Source) -> dict[str, dict[str, Any]]:
     """Read predicted answers by question id: SQuAD's `{id: text}`, or what `cloze predict` wrote.
 
     Each is an object with `answer` and, if the file says it, `probability`.
@@ -171,8 +173,10 @@ def read_na_probs(path: PathOrUrl) -> dict[str, float]:
     return confidences
 
 
-def _by_id(path: PathOrUrl, key: str) -> dict[str, Mapping[str, Any]]:
+def _by_id(path: Source, key: str) -> dict[str, Mapping[str, Any]]:
     """Read one JSON object, with the values of `key` by id; or rows with "id" and `key`, of JSON lines or a table."""
+    if isinstance(path, MemoryRows):
+        return _unique(path, key)
     if is_table(path) and not is_json(path) and not is_json_lines(path):
         return _unique(read_prediction_rows(path, ("id", key, "probability", "null_odds")), key)
     text = read_text(path)

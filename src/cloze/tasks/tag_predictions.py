@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloze.data.files import STDIN, read_lines
+from cloze.data.memory import Source
 from cloze.data.table_files import is_arrow
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
@@ -72,7 +73,7 @@ def read_columns(path: PathOrUrl, word_column: int, examples: Sequence[TaggedTex
 
 
 def fit_to_words(
-    example: TaggedText, prediction: TagPrediction, scheme: Scheme | None, path: PathOrUrl
+    example: TaggedText, prediction: TagPrediction, scheme: Scheme | None, path: Source
 ) -> TagPrediction:
     """Return a prediction with a tag for each word of an example, whose words may be split otherwise.
 
@@ -108,7 +109,7 @@ def is_written_by_predict(path: PathOrUrl) -> bool:
     return is_json(first) or '"sentences"' in first
 
 
-def _check_lengths(example: TaggedText, prediction: TagPrediction, path: PathOrUrl) -> None:
+def _check_lengths(example: TaggedText, prediction: TagPrediction, path: Source) -> None:
     """Refuse a prediction with another number of sentences or tags."""
     if len(prediction.tags) != len(example.sentences):
         text = f"the text of {example.sentences[0].where(0)}" if example.sentences else "a text without words"

@@ -7,7 +7,9 @@ from itertools import chain, islice
 from typing import ClassVar, Literal, TypeAlias
 
 from cloze.choices import TaggingFormat
+from cloze.data.columns import Column
 from cloze.data.files import Line, read_lines
+from cloze.data.memory import MemoryRows, Source
 from cloze.data.table_files import is_arrow
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl
@@ -60,7 +62,7 @@ class TaggedFiles:
     skip_bad_rows: bool = False
     """Leave out and count the texts of JSON, Parquet and Arrow that cannot be read, instead of refusing the file."""
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[TaggedText]:
+    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[TaggedText]:
         """Read sentences or documents in columns, JSON, tables or Parquet, or plain text if there are no tags."""
         reader = JsonTagReader(
             self.name,
@@ -71,15 +73,18 @@ class TaggedFiles:
             self.skip_bad_rows,
             SpanReader(self.name, self.offsets),
         )
-        if is_arrow(path):
-            yield from self._check_tags(reader.read_arrow(path))
+        if isinstance(source, MemoryRows):
+            yield from self._check_tags(reader.read_memory(source))
             return
-        lines = read_lines(path)
+        if is_arrow(source):
+            yield from self._check_tags(reader.read_arrow(source))
+            return
+        lines = read_lines(source)
         sample = list(islice(lines, SAMPLE_LINES))
         lines = chain(sample, lines)
         shape = "text" if self.running_text and not labeled else self.format
         shape = shape or detect_format(
-            path,
+            source,
             [text for text, _ in sample],
             labeled=labeled,
             labels=self.labels,
@@ -87,16 +92,18 @@ class TaggedFiles:
         )
         if self.skip_bad_rows and shape not in ("json", "table"):
             what = "rows are left out of JSON, tables, Parquet and Arrow only"
-            raise InputError(what, where=path, remedy="Leave out --skip-bad-rows")
+            raise InputError(what, where=source, remedy="Leave out --skip-bad-rows")
         if shape == "json":
-            yield from self._check_tags(reader.read_lines(path, lines))
+            yield from self._check_tags(reader.read_lines(source, lines))
         elif shape == "table":
-            yield from _SentenceEnds().watch(self._check_tags(reader.read_table(path, lines)))
+            yield from _SentenceEnds().watch(self._check_tags(reader.read_table(source, lines)))
         elif shape == "text":
             if labeled:
-                raise InputError("plain text has no tags", where=path, remedy="Give words with tags, or JSON")
+                raise InputError(
+                    "plain text has no tags", where=source, remedy="Give words with tags, or JSON"
+                )
             if not sample:
-                raise InputError("contains no text", where=path)
+                raise InputError("contains no text", where=source)
             yield from (self.split(line) for line, _ in lines)
         else:
             columns = ConllColumns(
@@ -105,7 +112,7 @@ class TaggedFiles:
                 self.name,
                 is_conllu=shape == "conllu",
             )
-            yield from _SentenceEnds().watch(self._check_tags(self._read_columns(path, columns, lines)))
+            yield from _SentenceEnds().watch(self._check_tags(self._read_columns(source, columns, lines)))
 
     def _read_columns(
         self, path: PathOrUrl, columns: ConllColumns, lines: Iterable[Line]
@@ -127,6 +134,10 @@ class TaggedFiles:
                 schemes.add(sentence.tags or (), sentence.where)
             yield text
         schemes.scheme()
+
+    def named_columns(self) -> tuple[Column, ...]:
+        """Return the columns of tuples: a text or its words, and their tags."""
+        return Column("text"), Column("tags", "label", (self.tags_field or "tags",))
 
     def scheme_detector(self) -> SchemeDetector:
         """Return a detector that accepts the tags that the settings allow."""

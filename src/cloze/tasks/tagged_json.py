@@ -22,10 +22,10 @@ from cloze.data.class_names import find_class_names
 from cloze.data.columns import Column
 from cloze.data.files import Line, check_file
 from cloze.data.json_rows import read_json
+from cloze.data.memory import MemoryRows, Source
 from cloze.data.table_files import open_delimited
 from cloze.data.tables import TableConfig, parse_rows
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import place_of
 from cloze.metrics.conll import Entity
 from cloze.remote_files import PathOrUrl
 from cloze.tables import format_count
@@ -76,6 +76,10 @@ class JsonTagReader:
     def read_lines(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
         """Yield the texts of JSON lines, or of a file that is one list of objects."""
         return self._read(path, read_json(path, iter(lines)))
+
+    def read_memory(self, rows: MemoryRows) -> Iterator[TaggedText]:
+        """Yield the texts of rows in memory."""
+        return self._read(rows, iter(rows))
 
     def read_arrow(self, path: PathOrUrl) -> Iterator[TaggedText]:
         """Yield the texts of a Parquet or Arrow file, which may name its tags as data sets of the Hub do."""
@@ -128,7 +132,7 @@ class JsonTagReader:
     def _may_be_tags(self, name: str) -> bool:
         return name == self.tags_field if self.tags_field else _TAGS_NAME.fullmatch(name) is not None
 
-    def _read(self, path: PathOrUrl, rows: Iterator[tuple[Any, str]]) -> Iterator[TaggedText]:
+    def _read(self, path: Source, rows: Iterator[tuple[Any, str]]) -> Iterator[TaggedText]:
         """Yield the texts of rows. After the first bad one the others are only checked."""
         first = list(islice(rows, 1))
         rows = chain(first, rows)
@@ -157,14 +161,14 @@ class JsonTagReader:
         self.spans.warn(path)
         if self.labeled and num_rejected_spans:
             what = f"{format_count(num_rejected_spans, 'rejected span')} left out"
-            warnings.warn(DataWarning(f"{place_of(path)}: {what}"), stacklevel=2)
+            warnings.warn(DataWarning(f"{path}: {what}"), stacklevel=2)
 
     def _parse(self, row: Mapping[str, Any], where: str) -> TaggedText:
         if self.labeled:
             check_annotated(row)
         text, tokens = (
             row.get("text", row.get("data")),
-            next((row[name] for name in _TOKENS if name in row), None),
+            next((row[name] for name in _TOKENS if name in row), row.get("text")),
         )
         if isinstance(text, str) and (not isinstance(tokens, list) or any(name in row for name in _SPANS)):
             return self._tag_text(text, row, where)

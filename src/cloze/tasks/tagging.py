@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.config import check_positive
+from cloze.data.memory import MemoryRows, Source
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown, class_breakdown, class_scores
@@ -23,7 +24,6 @@ from cloze.metrics.conll import Entity, entities, entity_scores
 from cloze.models.config_file import CONFIG_FILE
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForTokenClassification
-from cloze.remote_files import PathOrUrl
 from cloze.tasks.conll import TaggedText
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.losses import cross_entropy, softmax
@@ -346,14 +346,14 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         """Read the tags; probabilities are optional."""
         return parse_prediction(values)
 
-    def read_predictions(self, path: PathOrUrl, examples: Sequence[TaggedText]) -> list[TagPrediction]:
+    def read_predictions(self, source: Source, examples: Sequence[TaggedText]) -> list[TagPrediction]:
         """Read predictions as `cloze predict` prints them, or in columns whose last is the predicted tag."""
-        if is_written_by_predict(path):
-            read = super().read_predictions(path, examples)
+        if isinstance(source, MemoryRows) or is_written_by_predict(source):
+            read = super().read_predictions(source, examples)
             pairs = zip(examples, read, strict=True)
-            predictions = [fit_to_words(example, answer, self.scheme, path) for example, answer in pairs]
+            predictions = [fit_to_words(example, answer, self.scheme, source) for example, answer in pairs]
         else:
-            predictions = read_columns(path, self.word_column, examples)
+            predictions = read_columns(source, self.word_column, examples)
         tags = {tag for prediction in predictions for sentence in prediction.tags for tag in sentence}
         usual = {} if self.scheme == "plain" else usual_tags(tags)
         return [

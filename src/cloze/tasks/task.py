@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cloze.data.bad_rows import MissingLabelError
 from cloze.data.columns import Column, NoColumnError
+from cloze.data.memory import Source
 from cloze.data.tables import Row, TableConfig, parse_rows
 from cloze.errors import DataWarning, InputError
 from cloze.file_io import read_json
@@ -23,7 +24,6 @@ from cloze.metrics.classification import METRICS
 from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import Encoder
-from cloze.remote_files import PathOrUrl
 from cloze.tasks.labels import is_no_text, stands_for_none
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, match_rows
@@ -116,15 +116,15 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         raise NotImplementedError(f"{self.name} has no rows")
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ExampleT]:
+    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[ExampleT]:
         """Read the examples of a file; unless `labeled`, labels are ignored and may be missing.
 
         Raises:
             InputError: a row is invalid.
         """
-        return self.read_rows(path, self.named_columns(), labeled=labeled)
+        return self.read_rows(source, self.named_columns(), labeled=labeled)
 
-    def read_rows(self, path: PathOrUrl, columns: tuple[Column, ...], *, labeled: bool) -> Iterator[ExampleT]:
+    def read_rows(self, source: Source, columns: tuple[Column, ...], *, labeled: bool) -> Iterator[ExampleT]:
         """Read the examples of a table with these columns; those with one text and no label also of plain text.
 
         Labeled examples without a text are warned of, if the user named its column.
@@ -150,7 +150,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             return example
 
         try:
-            examples = parse_rows(path, config, parse)
+            examples = parse_rows(source, config, parse)
             yield from self.with_plain_labels(examples) if labeled else examples
         except NoColumnError as error:
             setting = error.column.setting
@@ -163,13 +163,13 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             warning = f"{without_text[0]}: {what} (the first of {len(without_text):,})"
             warnings.warn(DataWarning(warning), stacklevel=2)
 
-    def gold_examples(self, path: PathOrUrl) -> Iterator[ExampleT]:
+    def gold_examples(self, source: Source) -> Iterator[ExampleT]:
         """Read labeled examples to score predictions of a file; their texts may be missing.
 
         Raises:
             InputError: a row is invalid.
         """
-        return self.examples(path)
+        return self.examples(source)
 
     @property
     def errors_left_out(self) -> tuple[type[InputError], ...] | None:
@@ -432,7 +432,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             KeyError, TypeError, ValueError: the object is no such output.
         """
 
-    def read_predictions(self, path: PathOrUrl, examples: Sequence[ExampleT]) -> list[PredictionT]:
+    def read_predictions(self, source: Source, examples: Sequence[ExampleT]) -> list[PredictionT]:
         """Read the predictions for examples that `cloze predict` printed or wrote, as JSON lines or a table.
 
         They are matched by id and texts, or by their order where either file has neither.
@@ -441,7 +441,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             InputError: a line is invalid, the number of lines is wrong, or they have other ids or texts.
         """
         predictions, identities = [], []
-        for values, where in read_prediction_rows(path, self.answer_keys):
+        for values, where in read_prediction_rows(source, self.answer_keys):
             identities.append(identity_of(values))
             try:
                 predictions.append(self.from_json(values))
@@ -449,7 +449,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
                 what = f"no prediction for {self.name}: {type(error).__name__} {error}"
                 raise InputError(what, where=where) from error
         gold = [identity_of(self.input_values(example)) for example in examples]
-        return [predictions[i] for i in match_rows(identities, gold, predictions, path)]
+        return [predictions[i] for i in match_rows(identities, gold, predictions, source)]
 
 
 AnyTask: TypeAlias = Task[Any, Any, Any]

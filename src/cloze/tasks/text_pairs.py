@@ -16,12 +16,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cloze.data.bad_rows import source_of
 from cloze.data.columns import Column
 from cloze.data.json_rows import as_text
+from cloze.data.memory import Source
 from cloze.data.tables import Row
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import source_of
-from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
 from cloze.tasks.losses import cross_entropy
@@ -81,6 +81,7 @@ class TextPairs(VectorTask[PairVectors]):
         Column("text", names=("text", "anchor"), setting="text_column"),
         Column("pair", names=("pair", "positive"), setting="pair_column"),
         Column("negative", "label", setting="negative_column"),
+        Column("negatives", "texts", ("negative",), is_required=False),
         _LABEL,
     )
 
@@ -99,14 +100,15 @@ class TextPairs(VectorTask[PairVectors]):
         return (InputError,) if self.skip_bad_rows else ()
 
     def reads_also(self, name: str) -> bool:
-        """Return whether a column has hard negatives."""
+        """Return whether a column has further hard negatives."""
         is_asked = any(name in column.names for column in self.named_columns())
         return self.negative_column is None and _NEGATIVE.fullmatch(name) is not None and not is_asked
 
     def example(self, row: Row) -> TextTriplet:
         """Return the texts of a row; in labeled data no text is empty."""
         text, pair = map(row.required if row.labeled else row.text, ("text", "pair"))
-        columns = [key for key in row.cells if key == "negative" or self.reads_also(key)]
+        first = "negatives" if self.negative_column is None else "negative"
+        columns = [key for key in row.cells if key == first or self.reads_also(key)]
         negatives = tuple(negative for key in columns for negative in _negatives(row, key))
         if pair in negatives:
             what = f"{pair!r} is in the column {self.pair_column!r} and among the negatives"
@@ -224,12 +226,12 @@ class TextPairs(VectorTask[PairVectors]):
             raise ValueError("its vectors are not two lists of as many numbers")
         return PairVectors(first, second)
 
-    def read_predictions(self, path: PathOrUrl, examples: Sequence[LabeledText]) -> list[PairVectors]:
+    def read_predictions(self, source: Source, examples: Sequence[LabeledText]) -> list[PairVectors]:
         """Read predictions for examples; all vectors must have the same length."""
-        predictions = super().read_predictions(path, examples)
+        predictions = super().read_predictions(source, examples)
         if len(lengths := sorted({len(prediction.first) for prediction in predictions})) > 1:
             what = f"vectors of {lengths[0]} numbers and of {lengths[-1]}"
-            raise InputError(what, where=path, remedy="Give the predictions of one model")
+            raise InputError(what, where=source, remedy="Give the predictions of one model")
         return predictions
 
 

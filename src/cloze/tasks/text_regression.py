@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from torch import Tensor, nn
 
+from cloze.data.bad_rows import source_of
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.memory_file import source_of
 from cloze.metrics.regression import METRICS
 from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config

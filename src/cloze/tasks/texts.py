@@ -16,15 +16,14 @@ from torch import Tensor, nn
 
 from cloze.choices import LongTexts, MissingLabels
 from cloze.data.annotations import unwrap_labels
-from cloze.data.bad_rows import BadRows, MissingLabelError
+from cloze.data.bad_rows import BadRows, MissingLabelError, source_of
 from cloze.data.columns import Column
 from cloze.data.json_rows import as_text
+from cloze.data.memory import Source
 from cloze.data.tables import Row
 from cloze.errors import InputError
-from cloze.memory_file import source_of
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
-from cloze.remote_files import PathOrUrl
 from cloze.tasks.features import Target, TextFeature, encode_text, pack
 from cloze.tasks.labels import DASHES, PLACEHOLDERS, find_class, find_labels_for_none, warn_of_minus_one
 from cloze.tasks.task import Task
@@ -237,11 +236,11 @@ class CustomTexts(LabeledTexts):
     """Column of the second text, for tasks on pairs."""
     label_column: str = "label"
 
-    def gold_examples(self, path: PathOrUrl) -> Iterator[LabeledText]:
+    def gold_examples(self, source: Source) -> Iterator[LabeledText]:
         """Read the labels of a table; columns of texts that it does not have are empty texts."""
         assert isinstance(self, Task)
         columns = (replace(column, is_required=column.is_label) for column in self.named_columns())
-        examples: Iterator[LabeledText] = self.read_rows(path, tuple(columns), labeled=True)
+        examples: Iterator[LabeledText] = self.read_rows(source, tuple(columns), labeled=True)
         return examples
 
 

@@ -3,8 +3,8 @@
 import math
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -15,8 +15,8 @@ from torch import nn
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.callbacks import Callback
+from cloze.data.memory import MemoryRows
 from cloze.errors import InputError, RunError
-from cloze.memory_file import MemoryFile
 from cloze.progress import Progress
 from cloze.run_files import METRICS, verify_run_files, write_run_files
 from cloze.training.budget import Budget
@@ -75,8 +75,8 @@ class TrainingRun:
     evaluate_first: bool = False
     """Also evaluate before the first step."""
     callbacks: tuple[Callback, ...] = ()
-    data: tuple[MemoryFile, ...] = ()
-    """Data that were given in memory; the run keeps them in files, so that it can be resumed."""
+    in_memory: Mapping[str, MemoryRows] = field(default_factory=dict)
+    """Data in memory by the path of the file in which the run keeps them, so that it can be resumed."""
 
     def start(self, model: nn.Module, build: BuildObjective) -> dict[str, float]:
         """Create the directory, in the place of an older run, and train; return the last evaluation.
@@ -90,7 +90,7 @@ class TrainingRun:
                 budget; then nothing was written.
         """
         state = self._initial_state(model, build)
-        self.context.run_on_rank_zero(lambda: create_run_directory(self.path, self.settings, self.data))
+        self.context.run_on_rank_zero(lambda: create_run_directory(self.path, self.settings, self.in_memory))
         with run_lock(self.path, self.context):
             return self._train(model, build, state)
 
@@ -214,7 +214,7 @@ class TrainingRun:
         return trainer.train(resume_from=checkpoint)
 
 
-def create_run_directory(run: Path, settings: str, data: Iterable[MemoryFile] = ()) -> None:
+def create_run_directory(run: Path, settings: str, in_memory: Mapping[str, MemoryRows]) -> None:
     """Create a run's directory, with its settings alone, and those data in memory whose files it has.
 
     Raises:
@@ -224,8 +224,8 @@ def create_run_directory(run: Path, settings: str, data: Iterable[MemoryFile] = 
     check_not_locked(run)
     artifacts.clear_directory(run)
     files = {
-        Path(file).relative_to(run).as_posix(): file.content
-        for file in data
+        Path(file).relative_to(run).as_posix(): rows.content
+        for file, rows in in_memory.items()
         if Path(file).is_relative_to(run)
     }
     try:
