@@ -20,7 +20,7 @@ from cloze.data.memory import MemoryRows, Source
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown, class_breakdown, class_scores
-from cloze.metrics.conll import Entity, entities, entity_scores
+from cloze.metrics.conll import entities, entity_scores
 from cloze.models.config_file import CONFIG_FILE
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForTokenClassification
@@ -244,57 +244,49 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         A plain tag counts as an entity of one word, so that F1 of all is the accuracy; with a tag O, words of one tag
         are one entity.
         """
-        scores = entity_scores(*self._comparable_tags(examples, predictions)[:2])
-        total = scores.all_types
-        return {
-            "f1": 100 * total.f1,
-            "precision": 100 * total.precision,
-            "recall": 100 * total.recall,
-            "tag_accuracy": scores.accuracy,
-            **{f"f1_{name}": 100 * counts.f1 for name, counts in scores.by_type.items() if counts.gold},
-        }
+        scores = entity_scores(*self._comparable_tags(examples, predictions))
+        total = class_scores(scores.all_types, scale=100).scores
+        of_types = {f"f1_{name}": 100 * counts.f1 for name, counts in scores.by_type.items() if counts.gold}
+        return {**{name: total.get(name, scores.accuracy) for name in self.metrics}, **of_types}
 
     def breakdown(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> Breakdown:
         """Return conlleval's scores of each entity type or plain tag, in percent, and the confusion of words.
 
         The words of an entity count under its type, all others under O.
         """
-        gold, predicted, is_plain = self._comparable_tags(examples, predictions)
+        sides = self._comparable_tags(examples, predictions)
         types = [
             ["O" if tag == "O" else tag.partition("-")[2] for tag in chain.from_iterable(tags)]
-            for tags in (gold, predicted)
+            for tags in sides
         ]
-        by_word = class_breakdown(types[0], types[1])
-        parts = {
-            name: class_scores(counts, scale=100)
-            for name, counts in entity_scores(gold, predicted).by_type.items()
-        }
-        return Breakdown("tag" if is_plain else "entity_type", parts, by_word.confusion)
+        by_type = entity_scores(*sides).by_type
+        parts = {name: class_scores(counts, scale=100) for name, counts in by_type.items()}
+        part = "tag" if self._is_plain(examples) else "entity_type"
+        return Breakdown(part, parts, class_breakdown(*types).confusion)
+
+    def _is_plain(self, examples: Sequence[TaggedText]) -> bool:
+        """Return whether the gold tags mark no entities."""
+        if self.scheme is not None:
+            return self.scheme == "plain"
+        return not all(is_tag(tag) for example in examples for s in example.sentences for tag in s.tags or ())
 
     def _comparable_tags(
         self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]
-    ) -> tuple[Sequence[Sequence[str]], Sequence[Sequence[str]], bool]:
-        """Return gold and predicted tags of each sentence in one scheme of entities, and whether they were plain."""
-        gold: Sequence[Sequence[str]]
-        predicted: Sequence[Sequence[str]]
+    ) -> list[list[tuple[str, ...]]]:
+        """Return the gold and the predicted tags of each sentence as tags of entities."""
         gold = [sentence.tags or () for example in examples for sentence in example.sentences]
         predicted = [tags for prediction in predictions for tags in prediction.tags]
-        if self.scheme == "plain" or (
-            self.scheme is None and not all(map(is_tag, chain.from_iterable(gold)))
-        ):
+        if self._is_plain(examples):
             known_tags = self.labels or set(chain.from_iterable(gold))
-            gold, predicted = ([mark_words(t, known_tags) for t in tags] for tags in (gold, predicted))
-            return gold, predicted, True
-        if self.scheme is not None:
-            gold = [convert_tags(tags, self.scheme) for tags in gold]
-        return gold, predicted, False
+            return [[mark_words(tags, known_tags) for tags in side] for side in (gold, predicted)]
+        return [[convert_tags(tags, self.scheme or "plain") for tags in gold], predicted]
 
     def pairs(self, example: TaggedText, prediction: TagPrediction) -> Iterator[GoldAnswer]:
         """Yield both tags of each word."""
         for number, (sentence, tags) in enumerate(zip(example.sentences, prediction.tags, strict=True)):
-            gold, answers, _ = self._comparable_tags([TaggedText((sentence,))], [TagPrediction((tags,))])
+            [gold], [answers] = self._comparable_tags([TaggedText((sentence,))], [TagPrediction((tags,))])
             known = prediction.probabilities[number] if prediction.probabilities else ()
-            columns = (sentence.words, gold[0], answers[0], known or repeat(None), sentence.tags or (), tags)
+            columns = (sentence.words, gold, answers, known or repeat(None), sentence.tags or (), tags)
             for word, true, answer, probability, gold_tag, tag in zip(*columns, strict=False):
                 yield GoldAnswer(true, answer, probability, gold_tag, tag, {"word": word})
 
@@ -302,17 +294,13 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         """Return the text."""
         return {"text": example.text_and_offsets()[0]}
 
-    def _entities(self, tags: Sequence[str] | None) -> list[Entity]:
-        """Return the entities that tags mark; plain tags mark every word but those with O."""
-        return entities(mark_words(tags or (), self.labels) if self.scheme == "plain" else tags or ())
-
     def collapse(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> str | None:
         """Detect predictions without any entity, or without a right one, unless the examples have none."""
-        if not any(self._entities(s.tags) for example in examples for s in example.sentences):
+        counts = entity_scores(*self._comparable_tags(examples, predictions)).all_types
+        if not counts.gold:
             return None
-        if not any(self._entities(tags) for prediction in predictions for tags in prediction.tags):
-            return "no entity predicted"
-        return "no entity right" if self.score(examples, predictions)["f1"] == 0 else None
+        wrong = None if counts.correct else "no entity right"
+        return wrong if counts.predicted else "no entity predicted"
 
     def entities(self, example: TaggedText, prediction: TagPrediction) -> list[PredictedEntity]:
         """Return the entities that the tags mark, with their characters."""
@@ -321,7 +309,8 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         for spans, tags, probabilities in zip(
             offsets, prediction.tags, prediction.probabilities, strict=True
         ):
-            for entity in self._entities(tags):
+            marks = mark_words(tags, self.labels) if self.scheme == "plain" else tags
+            for entity in entities(marks):
                 start, end = spans[entity.start][0], spans[entity.end - 1][1]
                 probability = math.prod(probabilities[entity.start : entity.end])
                 predicted.append(PredictedEntity(entity.type, text[start:end], start, end, probability))
