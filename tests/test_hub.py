@@ -301,13 +301,23 @@ def test_a_connection_that_breaks_again_and_again_is_one_line(hub, commit, capsy
     assert main(["fill", "-m", URL, TEXT]) == 0
 
 
+def interrupt(*args: object, **kwargs: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.protected
-def test_a_file_with_another_hash_is_not_kept(hub, commit, written, capsys):
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_file_with_another_hash_is_not_kept(hub, commit, written, capsys, monkeypatch, is_interrupted):
     (sha256,) = (
         key for key, data in hub.blobs.items() if data == (written / "model.safetensors").read_bytes()
     )
     right = hub.blobs[sha256]
     hub.blobs[sha256] = bytes(len(right))
+    if is_interrupted:
+        with monkeypatch.context() as patch:
+            patch.setattr("huggingface_hub.HfApi.verify_repo_checksums", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                resolve_checkpoint(URL)
     line = error_of(capsys, "fill", "-m", URL, TEXT, code=1)
     what = "model.safetensors is damaged: the contents differ from the hash that the Hub has for it"
     assert line == f"{URL}: {what}. Run it again: the file is downloaded from its start."

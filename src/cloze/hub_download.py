@@ -90,10 +90,10 @@ def download(name: HubName, files: HubFiles) -> Path:
             is_new = fetch((*MODEL_FILES, *(() if WEIGHTS in sizes else (WEIGHTS_INDEX,))))
             weights = [WEIGHTS] if WEIGHTS in sizes else weight_names(snapshot) or [PICKLE]
             is_new |= fetch((*weights, *module_files(snapshot), *checkpoint_files(snapshot)), shown=True)
-            if MODULES not in sizes:
-                file_io.write_text(directory / ".no_exist" / commit / MODULES, "", sync=False)
-        if is_new:
+        if is_new or cached != snapshot:  # a run that was killed before its check has left no ref
             _check_hashes(api, name, commit)
+        if files != "tokenizer" and MODULES not in sizes:
+            file_io.write_text(directory / ".no_exist" / commit / MODULES, "", sync=False)
         if name.commit is None:
             ref = file_io.safe_join(directory / "refs", name.revision or "main", where=directory)
             file_io.write_text(ref, commit, sync=False)
