@@ -38,11 +38,6 @@ def read(name: str, path: Path, **settings: Any) -> tuple[AnyTask, list[Any]]:
     return task, train
 
 
-def scores(name: str, path: Path, **settings: Any) -> dict[str, dict[str, float]]:
-    task, examples = read(name, path, **settings)
-    return {result.baseline: result.scores for result in score_baselines(task, examples, examples)}
-
-
 @pytest.mark.parametrize("name", LEARNABLE)
 def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name, write):
     case = CASES[name]
@@ -59,67 +54,11 @@ def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name,
         assert baseline(task, examples, examples) == predictions
 
 
-def test_classification(write):
-    result = scores("classification", write("a.tsv", LABELED))
-    assert result["majority"]["accuracy"] == pytest.approx(2 / 3)
-    assert result["tfidf_logistic"]["accuracy"] == 1
+def json_lines(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def test_multi_label(write):
-    content = "text\tlabels\n" + f"{GOOD}\tup, fine\n{BAD}\tdown\n{GOOD} .\tup, fine\n" * 10
-    result = scores("multi-label", write("a.tsv", content))
-    assert result["tfidf_logistic"]["micro_f1"] == 1
-    assert 0 < result["majority"]["micro_f1"] < 1
-
-
-def test_regression_of_pairs(write):
-    rows = [(GOOD, GOOD, 5), (GOOD, "an awful film", 2), (GOOD, BAD, 1), (BAD, "x y z", 0)] * 5
-    content = "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{score}\n" for a, b, score in rows)
-    result = scores("stsb", write("a.tsv", content))
-    assert math.isnan(result["mean"]["pearson"])
-    assert result["tfidf_cosine"]["spearman"] == pytest.approx(1)
-    assert result["tfidf_ridge"]["pearson"] > 0.9
-
-
-def test_regression_of_single_texts_has_no_cosine(write):
-    result = scores("regression", write("a.tsv", f"text\tlabel\n{GOOD}\t3\n{BAD}\t1\n"))
-    assert set(result) == {"mean", "tfidf_ridge"}
-
-
-def test_multiple_choice(write):
-    rows = [
-        {"prompt": "the cat sat", "choices": ["a dog ran", "the cat slept"], "label": 1},
-        {"prompt": "we ate bread", "choices": ["more bread", "rain fell", "sun"], "label": 0},
-        {"prompt": "rain fell", "choices": ["sun", "rain stopped"], "label": 1},
-    ]
-    result = scores("multiple-choice", write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
-    assert result["tfidf_overlap"]["accuracy"] == 1
-    assert result["majority"]["accuracy"] == pytest.approx(2 / 3)
-
-
-def test_tagging(write):
-    content = "Ann\tI-PER\nmet\tO\nNew\tI-LOC\nYork\tI-LOC\n\nAnn\tI-PER\nBob\tB-PER\n.\tO\n"
-    path = write("a.conll", content)
-    result = scores("tagging", path)
-    assert result["all_o"]["f1"] == 0
-    assert result["majority"]["f1"] == 100
-    task, examples = read("tagging", path)
-    tags = baselines_of(task, examples)["majority"](task, examples[:1], examples)
-    assert tags[1].tags == (("I-PER", "O", "O"),), "an unseen word is O, and the scheme is that of the data"
-
-
-def test_plain_tags(write):
-    path = write("a.conll", "Ann\tNOUN\nran\tVERB\n\nAnn\tNOUN\nBob\tNOUN\n")
-    result = scores("tagging", path)
-    assert set(result) == {"majority"}
-    assert result["majority"]["tag_accuracy"] == 100
-    task, examples = read("tagging", path)
-    assert baselines_of(task, examples)["majority"](task, examples[:1], examples)[1].tags == (
-        ("NOUN", "NOUN"),
-    )
-
-
-def squad(allows_no_answer: bool) -> str:
+def squad(*, allows_no_answer: bool) -> str:
     context = "The house is old. In the garden of the house lived Marie Curie. It was sold to a baker."
     answers = [{"text": "Marie Curie", "answer_start": context.index("Marie")}]
     questions = [{"id": "1", "question": "Who lived in the garden?", "answers": answers}]
@@ -131,22 +70,73 @@ def squad(allows_no_answer: bool) -> str:
     return json.dumps({"version": "x", "data": [{"title": "t", "paragraphs": paragraphs}]})
 
 
+PAIRS = [(GOOD, GOOD, 5), (GOOD, "an awful film", 2), (GOOD, BAD, 1), (BAD, "x y z", 0)] * 5
+CHOICES = json_lines(
+    {"prompt": "the cat sat", "choices": ["a dog ran", "the cat slept"], "label": 1},
+    {"prompt": "we ate bread", "choices": ["more bread", "rain fell", "sun"], "label": 0},
+    {"prompt": "rain fell", "choices": ["sun", "rain stopped"], "label": 1},
+)
+ENTITIES = "Ann\tI-PER\nmet\tO\nNew\tI-LOC\nYork\tI-LOC\n\nAnn\tI-PER\nBob\tB-PER\n.\tO\n"
+PLAIN = "Ann\tNOUN\nran\tVERB\n\nAnn\tNOUN\nBob\tNOUN\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content", "metric", "expected"),
+    [
+        ("classification", "a.tsv", LABELED, "accuracy", {"majority": 2 / 3, "tfidf_logistic": 1}),
+        (
+            "multi-label",
+            "a.tsv",
+            "text\tlabels\n" + f"{GOOD}\tup, fine\n{BAD}\tdown\n{GOOD} .\tup, fine\n" * 10,
+            "micro_f1",
+            {"majority": 8 / 11, "tfidf_logistic": 1},
+        ),
+        (
+            "stsb",
+            "a.tsv",
+            "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{score}\n" for a, b, score in PAIRS),
+            "spearman",
+            {"mean": math.nan, "tfidf_ridge": 1, "tfidf_cosine": 1},
+        ),
+        (
+            "regression",
+            "a.tsv",
+            f"text\tlabel\n{GOOD}\t3\n{BAD}\t1\n",
+            "rmse",
+            {"mean": 1, "tfidf_ridge": pytest.approx(0.515, abs=1e-3)},
+        ),
+        ("multiple-choice", "a.jsonl", CHOICES, "accuracy", {"majority": 2 / 3, "tfidf_overlap": 1}),
+        ("tagging", "a.conll", ENTITIES, "f1", {"all_o": 0, "majority": 100}),
+        ("tagging", "a.conll", PLAIN, "tag_accuracy", {"majority": 100}),
+        (
+            "squad_v2",
+            "a.json",
+            squad(allows_no_answer=True),
+            "exact",
+            {"no_answer": 100 / 22, "idf_sentence": 0, "idf_span": 100 / 22},
+        ),
+    ],
+)
+def test_scores(write, name, file, content, metric, expected):
+    task, examples = read(name, write(file, content))
+    results = {result.baseline: result.scores[metric] for result in score_baselines(task, examples, examples)}
+    assert results == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(("content", "tags"), [(ENTITIES, ("I-PER", "O", "O")), (PLAIN, ("NOUN", "NOUN"))])
+def test_an_unseen_word_has_the_most_frequent_tag_in_the_scheme_of_the_data(write, content, tags):
+    task, examples = read("tagging", write("a.conll", content))
+    predictions = baselines_of(task, examples)["majority"](task, examples[:1], examples)
+    assert predictions[1].tags == (tags,)
+
+
 def test_span_overlap(write):
-    path = write("a.json", squad(allows_no_answer=False))
-    task, examples = read("squad_v1", path)
+    task, examples = read("squad_v1", write("a.json", squad(allows_no_answer=False)))
     known = baselines_of(task, examples)
     assert set(known) == {"idf_sentence", "idf_span"}
-    (sentence,) = known["idf_sentence"](task, examples, examples[:1])
+    [sentence], [span] = (baseline(task, examples, examples[:1]) for baseline in known.values())
     assert sentence.text == "In the garden of the house lived Marie Curie."
-    (span,) = known["idf_span"](task, examples, examples[:1])
-    assert span.text == "Marie Curie"
-    assert examples[0].paragraph.text[span.start : span.end] == span.text
-
-
-def test_no_answer_baseline(write):
-    result = scores("squad_v2", write("a.json", squad(allows_no_answer=True)))
-    assert result["no_answer"]["f1"] == pytest.approx(100 / 22)
-    assert set(result) == {"no_answer", "idf_sentence", "idf_span"}
+    assert span.text == "Marie Curie" == examples[0].paragraph.text[span.start : span.end]
 
 
 def test_samples_are_nested_and_deterministic():

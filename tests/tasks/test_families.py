@@ -85,52 +85,60 @@ def test_balanced_weights_are_inverse_frequencies():
     assert task.fit_labels(_texts("a", "b", "c")) == task
 
 
-def test_rare_class_is_learned_by_matthews_not_by_accuracy():
-    true = _texts(*["rare"] * 5, *["common"] * 95)
-    predictions = _predictions(*["rare"] * 15, *["common"] * 85)
-    task = Classification(labels=("common", "rare"))
-    scores = task.score(true, predictions)
-    assert scores["accuracy"] < scores["majority_accuracy"]
-    assert task.collapse(true, predictions) == "no better than the majority"  # by the accuracy
-    predictions = _predictions(*["0"] * 15, *["1"] * 85)
-    assert CoLA().collapse(_texts(*["0"] * 5, *["1"] * 95), predictions) is None  # by Matthews
-    assert CoLA().collapse(_texts("0", "1", "1"), _predictions("1", "1", "1")) == "one class only"
+def _choices(*labels: int) -> list[ChoiceQuestion]:
+    return [ChoiceQuestion("a", ("b", "c", "d"), label, f"x:{line}") for line, label in enumerate(labels, 1)]
 
 
-CONSTANT = {
-    "classification": (Classification(labels=("a", "b")), ("a", "a"), ClassPrediction("a", 1.0, {})),
-    "multi-label": (MultiLabel(labels=("a", "b")), ("b,a", "a,b"), LabelSetPrediction(("a", "b"), {})),
-    "regression": (Regression(minimum=0.0, maximum=5.0), ("4", "4"), 4.0),
-    "scored-pairs": (ScoredPairs(minimum=0.0, maximum=5.0), ("4", "4"), 0.8),
-}
+def _chosen(*indices: int) -> list[ChoicePrediction]:
+    return [ChoicePrediction(index, 1.0, []) for index in indices]
 
 
-@pytest.mark.parametrize("name", CONSTANT)
-def test_constant_prediction_is_no_collapse_if_all_examples_agree(name):
-    task, labels, prediction = CONSTANT[name]
-    assert task.collapse(_texts(*labels), [prediction] * 2) is None
+def _words(tags: str) -> list[TaggedText]:
+    return [TaggedText((Sentence(("a", "b"), tuple(tags.split())),))]
 
 
-def test_constant_choices_and_tags_are_no_collapse_if_all_examples_agree():
-    questions = [ChoiceQuestion("a", ("b", "c"), 1, f"x:{line}") for line in (1, 2)]
-    assert CustomMultipleChoice().collapse(questions, [ChoicePrediction(1, 1.0, [])] * 2) is None
-    words = TaggedText((Sentence(("a", "b"), ("O", "O")),))
-    assert CustomTagging(labels=("O", "B-X", "I-X")).collapse([words], [TagPrediction((("O", "O"),))]) is None
+def _tags(tags: str) -> list[TagPrediction]:
+    return [TagPrediction((tuple(tags.split()),))]
 
 
-def test_constant_wrong_label_is_a_collapse():
-    task = Classification(labels=("a", "b"))
-    assert task.collapse(_texts("a", "a"), _predictions("b", "b")) == "one class only"
+RARE = CoLA(), _texts(*["0"] * 5, *["1"] * 95)
+FREQUENT = MRPC(), _texts(*["1"] * 70, *["0"] * 30)
+BETTER = _predictions(*["1"] * 50, *["0"] * 20, *["1"] * 5, *["0"] * 25)
+"""For FREQUENT: a lower F1 than the constant 1, a higher accuracy."""
+SETS = MultiLabel(labels=("a", "b", "c"))
+SCALE = Regression(minimum=0.0, maximum=5.0)
+CHOICE = CustomMultipleChoice()
+ENTITIES = CustomTagging(labels=("O", "B-X", "I-X"))
+MAJORITY = "no better than the majority"
 
 
-def test_better_accuracy_than_the_majority_is_no_collapse():
-    true = _texts(*["1"] * 70, *["0"] * 30)
-    predictions = _predictions(*["1"] * 50, *["0"] * 20, *["1"] * 5, *["0"] * 25)
-    scores = MRPC().score(true, predictions)
-    assert scores["f1"] < 2 * 70 / (70 + 100)  # F1 of the constant 1
-    assert scores["accuracy"] > scores["majority_accuracy"]
-    assert MRPC().collapse(true, predictions) is None
-    assert MRPC().collapse(true, predictions[20:] + predictions[:20]) == "no better than the majority"
+@pytest.mark.parametrize(
+    ("task_and_examples", "predictions", "collapse"),
+    [
+        (RARE, _predictions(*["0"] * 15, *["1"] * 85), None),  # by Matthews
+        ((TASK, _texts(*["no"] * 5, *["yes"] * 95)), _predictions(*["no"] * 15, *["yes"] * 85), MAJORITY),
+        (FREQUENT, BETTER, None),  # by the accuracy
+        (FREQUENT, BETTER[20:] + BETTER[:20], MAJORITY),
+        ((CoLA(), _texts("0", "1", "1")), _predictions("1", "1", "1"), "one class only"),
+        ((TASK, _texts("no", "no")), _predictions("yes", "yes"), "one class only"),
+        ((TASK, _texts("no", "no")), _predictions("no", "no"), None),
+        ((SETS, _texts("b", "c")), [LabelSetPrediction(("b",), {})] * 2, "one set of labels only"),
+        ((SETS, _texts("b,a", "a,b")), [LabelSetPrediction(("a", "b"), {})] * 2, None),
+        ((SCALE, _texts("1", "4", "2")), [2.0, 2.01, 2.0], "one score only"),
+        ((SCALE, _texts("1", "4", "2")), [2.0, 4.0, 2.0], None),
+        ((SCALE, _texts("4", "4")), [4.0, 4.0], None),
+        ((ScoredPairs(minimum=0.0, maximum=5.0), _texts("4", "4")), [0.8, 0.8], None),
+        ((CHOICE, _choices(2, 0, 1)), _chosen(0, 0, 0), MAJORITY),
+        ((CHOICE, _choices(1, 1)), _chosen(1, 1), None),
+        ((ENTITIES, _words("O O")), _tags("O O"), None),
+        ((ENTITIES, _words("B-X O")), _tags("O O"), "no entity predicted"),
+        ((ENTITIES, _words("B-X O")), _tags("O B-X"), "no entity right"),
+        ((ENTITIES, _words("B-X O")), _tags("B-X B-X"), None),
+    ],
+)
+def test_collapse_is_named_unless_all_examples_agree(task_and_examples, predictions, collapse):
+    task, examples = task_and_examples
+    assert task.collapse(examples, predictions) == collapse
 
 
 @pytest.mark.parametrize("pair", [None, "b"])
@@ -181,7 +189,6 @@ def test_label_set_is_split_by_the_separator():
     assert task.targets([[1, 2], [], None]).tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
     scores = task.score(_texts("b", "b|c"), [LabelSetPrediction(("b",), {}), LabelSetPrediction(("b",), {})])
     assert scores == pytest.approx({"micro_f1": 0.8, "macro_f1": 0.5, "exact_match": 0.5})
-    assert task.collapse(_texts("b", "c"), [LabelSetPrediction(("b",), {})] * 2) == "one set of labels only"
 
 
 def test_scale_is_that_of_the_training_data_by_default():
@@ -191,8 +198,6 @@ def test_scale_is_that_of_the_training_data_by_default():
     assert [task.target(example) for example in examples] == [0.0, 1.0, 0.5]
     assert task.decode(examples[0], [], [np.array([1.2], np.float32)]) == pytest.approx(9.0)
     assert Regression(maximum=17.0).fit_labels(examples).target(examples[1]) == 0.5
-    assert task.collapse(examples, [2.0, 2.01, 2.0]) == "one score only"
-    assert task.collapse(examples, [2.0, 4.0, 2.0]) is None
 
 
 def test_questions_with_different_numbers_of_choices_share_a_batch(build_encoder, tokenizer):
@@ -221,7 +226,6 @@ def test_questions_with_different_numbers_of_choices_share_a_batch(build_encoder
     assert measures["accuracy"][0].item() == correct
     with pytest.raises(TypeError, match="is not a number"):
         task.from_json({"choice": "b"})
-    assert task.collapse(questions, [ChoicePrediction(0, 1.0, [])] * 3) == "no better than the majority"
 
 
 @pytest.mark.parametrize("choice", [2, -1])

@@ -232,13 +232,6 @@ def test_predictions_of_other_words_are_refused(tmp_path, text, message):
     assert message.replace("GOLD", str(gold)) in str(caught.value)
 
 
-def test_collapse_is_named():
-    examples = [TaggedText((Sentence(("a", "b"), ("B-X", "O")),))]
-    assert TASK.collapse(examples, [TagPrediction((("O", "O"),))]) == "no entity predicted"
-    assert TASK.collapse(examples, [TagPrediction((("O", "B-X"),))]) == "no entity right"
-    assert TASK.collapse(examples, [TagPrediction((("B-X", "B-X"),))]) is None
-
-
 def test_plain_text_has_an_example_per_line(tmp_path):
     path = tmp_path / "letters.txt"
     path.write_text("Ann left. Bob stayed.\n\nYes.\n")
