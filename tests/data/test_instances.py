@@ -182,6 +182,18 @@ def test_take_from_an_empty_source_is_refused(draw, make_documents):
         take(nothing, DataPosition(), 1)
 
 
+def test_plans_are_kept_until_they_are_used(draw):
+    plans = {}
+    first, second = (draw(phase=phase, plans=plans) for phase in (0, 1))
+    length = first.num_instances(0)
+    parts, _ = take(first, DataPosition(index=length - 2), 4)
+    assert [key for key, _ in parts] == [0, 1]
+    assert sorted(plans) == [(0, 0), (0, 1)]
+    for source, epoch, kept in ((first, 0, [(0, 0), (0, 1)]), (first, 1, [(0, 1)]), (second, 0, [(1, 0)])):
+        source.batch(epoch, np.arange(2))
+        assert sorted(plans) == kept
+
+
 @pytest.mark.parametrize(("targets", "side"), [("next", 1), ("previous", -1)])
 def test_causal_targets_are_adjacent_tokens(draw, tokenizer, targets, side):
     hidden, plain = draw(), draw(targets=targets)

@@ -7,7 +7,7 @@ Shapes: T tokens in the packed batch, B sequences, P masked positions, S segment
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from cloze.data.masking import MaskingConfig, Targets, adjacent_targets, mask_to
 from cloze.data.pairs import EpochPlan, PairsConfig, plan_epoch
 from cloze.errors import InputError
 from cloze.tokenization.tokenizer import Tokenizer
+
+EpochPlans: TypeAlias = dict[tuple[int, int], EpochPlan]
+"""Plans by phase and epoch. The sources of all phases of a run share one table, since only one of them is in use."""
 
 _FRONT_OF_A, _FRONT_OF_B, _MASKS = 11, 12, 13  # keys of the random numbers of an instance
 
@@ -83,18 +86,16 @@ class DynamicInstances:
     seed: int
     phase: int
     targets: Targets = "masked"
+    plans: EpochPlans = field(default_factory=dict)
     _is_continuation: npt.NDArray[np.bool_] = field(init=False)
-    _plans: dict[int, EpochPlan] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._is_continuation = self.tokenizer.is_continuation
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Return the plan of an epoch. Two are kept: a step may end one epoch and begin the next."""
-        if epoch not in self._plans:
-            if len(self._plans) == 2:
-                del self._plans[next(iter(self._plans))]
-            self._plans[epoch] = plan_epoch(
+        """Return the plan of an epoch, which is kept until a batch of a later epoch or phase is drawn."""
+        if (self.phase, epoch) not in self.plans:
+            self.plans[self.phase, epoch] = plan_epoch(
                 self.documents.first_sentence,
                 self.documents.end_sentence,
                 self.documents.sentence_offsets,
@@ -104,7 +105,7 @@ class DynamicInstances:
                 phase=self.phase,
                 epoch=epoch,
             )
-        return self._plans[epoch]
+        return self.plans[self.phase, epoch]
 
     def num_instances(self, epoch: int) -> int:
         """Return the number of instances of an epoch."""
@@ -129,6 +130,8 @@ class DynamicInstances:
         the front is drawn at once, uniformly from none to all.
         """
         plan = self.plan(epoch)
+        for earlier in [key for key in self.plans if key < (self.phase, epoch)]:
+            del self.plans[earlier]
         kept_a, kept_b = self._kept_lengths(plan, positions)
         order = np.argsort(-(kept_a + kept_b), kind="stable")
         positions, kept_a, kept_b = positions[order], kept_a[order], kept_b[order]

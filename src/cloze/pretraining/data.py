@@ -16,7 +16,7 @@ from cloze import artifacts, file_io
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.dataset import INFO_FILE, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.google_instances import GoogleInstances, GoogleSettings, materialize
-from cloze.data.instances import DynamicInstances, InstanceSource, micro_batches, take
+from cloze.data.instances import DynamicInstances, EpochPlans, InstanceSource, micro_batches, take
 from cloze.data.masking import Targets, describe_whole_words
 from cloze.errors import InputError
 from cloze.models.attention import AttendsTo
@@ -179,9 +179,10 @@ def build_batches(
         InputError: Google's instances were built with other settings.
     """
     if config.google_instances is None:
+        plans: EpochPlans = {}
         sources: list[InstanceSource] = [
             build_dynamic_instances(
-                config, phase, data.train, data.tokenizer, seed=config.seed, number=number
+                config, phase, data.train, data.tokenizer, seed=config.seed, number=number, plans=plans
             )
             for number, phase in enumerate(config.phases)
         ]
@@ -233,6 +234,7 @@ def build_dynamic_instances(
     *,
     seed: int,
     number: int,
+    plans: EpochPlans | None = None,
 ) -> DynamicInstances:
     """Return the instances of a phase, drawn when they are read."""
     return DynamicInstances(
@@ -245,6 +247,7 @@ def build_dynamic_instances(
         seed=seed,
         phase=number,
         targets=TARGETS_BY_ATTENTION[config.model.attends_to],
+        plans={} if plans is None else plans,
     )
 
 
