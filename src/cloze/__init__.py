@@ -15,15 +15,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cloze.api.data import InspectedVocabulary as InspectedVocabulary
-    from cloze.api.data import audit as audit
-    from cloze.api.data import build_dataset as build_dataset
-    from cloze.api.data import check_inputs as check_inputs
-    from cloze.api.data import extend_vocabulary as extend_vocabulary
-    from cloze.api.data import inspect_vocabulary as inspect_vocabulary
-    from cloze.api.data import merge_datasets as merge_datasets
-    from cloze.api.data import preview_inputs as preview_inputs
-    from cloze.api.data import train_vocabulary as train_vocabulary
+    from cloze.api.datasets import audit as audit
+    from cloze.api.datasets import build_dataset as build_dataset
+    from cloze.api.datasets import check_inputs as check_inputs
+    from cloze.api.datasets import merge_datasets as merge_datasets
+    from cloze.api.datasets import preview_inputs as preview_inputs
     from cloze.api.finetuning import FinetuneResult as FinetuneResult
     from cloze.api.finetuning import finetune as finetune
     from cloze.api.finetuning import finetuning_settings as finetuning_settings
@@ -52,6 +48,10 @@ if TYPE_CHECKING:
     from cloze.api.tools import serve as serve
     from cloze.api.vectors import embed_file as embed_file
     from cloze.api.vectors import neighbors as neighbors
+    from cloze.api.vocabularies import InspectedVocabulary as InspectedVocabulary
+    from cloze.api.vocabularies import extend_vocabulary as extend_vocabulary
+    from cloze.api.vocabularies import inspect_vocabulary as inspect_vocabulary
+    from cloze.api.vocabularies import train_vocabulary as train_vocabulary
     from cloze.callbacks import Callback as Callback
     from cloze.data.audit import Audit as Audit
     from cloze.data.parts import BuildSummary as BuildSummary
@@ -114,8 +114,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
-    "cloze.api.data": "InspectedVocabulary audit build_dataset check_inputs extend_vocabulary inspect_vocabulary "
-    "merge_datasets preview_inputs train_vocabulary",
+    "cloze.api.datasets": "audit build_dataset check_inputs merge_datasets preview_inputs",
     "cloze.api.finetuning": "FinetuneResult finetune finetuning_settings plan_finetuning validate_data",
     "cloze.api.labeled": "BaselineResult EvaluationResult baseline describe_tasks evaluate glue_submission score",
     "cloze.api.models": "attention explain export_model fill import_model next_sentence",
@@ -123,6 +122,7 @@ _NAMES = {
     "cloze.api.pretraining": "plan_pretraining pretrain pretraining_settings",
     "cloze.api.tools": "info push report serve",
     "cloze.api.vectors": "embed_file neighbors",
+    "cloze.api.vocabularies": "InspectedVocabulary extend_vocabulary inspect_vocabulary train_vocabulary",
     "cloze.callbacks": "Callback",
     "cloze.data.audit": "Audit",
     "cloze.data.parts": "BuildSummary",

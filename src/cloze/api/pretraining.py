@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloze import artifacts
-from cloze.api.data import build_dataset
+from cloze.api.datasets import build_dataset
 from cloze.api.signatures import takes_arguments_of
 from cloze.callbacks import Callback, load_writers
 from cloze.choices import Precision

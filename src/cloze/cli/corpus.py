@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.data import build_dataset
+from cloze.api.datasets import build_dataset
 from cloze.cli.parser import verb
 from cloze.cli.previews import PREVIEWS
 

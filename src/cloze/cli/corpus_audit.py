@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.data import audit
+from cloze.api.datasets import audit
 from cloze.cli.parser import verb
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.data import merge_datasets
+from cloze.api.datasets import merge_datasets
 from cloze.cli import corpus
 from cloze.cli.parser import verb
 

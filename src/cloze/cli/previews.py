@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.data import check_inputs, preview_inputs
+from cloze.api.datasets import check_inputs, preview_inputs
 from cloze.cli.parser import Verb
 from cloze.tables import format_count
 

@@ -1,6 +1,6 @@
 """`cloze vocab`: train a WordPiece vocabulary on text."""
 
-from cloze.api.data import train_vocabulary
+from cloze.api.vocabularies import train_vocabulary
 from cloze.cli.parser import verb
 from cloze.cli.previews import PREVIEWS
 

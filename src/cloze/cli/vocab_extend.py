@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.data import extend_vocabulary
+from cloze.api.vocabularies import extend_vocabulary
 from cloze.cli.parser import verb
 
 if TYPE_CHECKING:

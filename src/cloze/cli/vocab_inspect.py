@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cloze.api.data import InspectedVocabulary, inspect_vocabulary
+from cloze.api.vocabularies import InspectedVocabulary, inspect_vocabulary
 from cloze.cli.parser import verb
 from cloze.tables import text_table
 

@@ -1,0 +1,272 @@
+"""Data sets, built of text, and what is in them."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloze import artifacts
+from cloze.api.texts import Inputs, open_text
+from cloze.arguments import check_path
+from cloze.data.cleaning import Step
+from cloze.data.input_shards import plan_input_shards
+from cloze.errors import DataWarning, InputError
+from cloze.parallel_map import AnyWorkers
+from cloze.progress import Progress, resolve_progress
+from cloze.ray_cluster import resolve_workers
+from cloze.remote_files import is_url, write_directory_to
+
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.data.audit import Audit
+    from cloze.data.parts import BuildSummary
+    from cloze.data.survey import InputPreview
+
+
+def build_dataset(
+    inputs: Inputs = (),
+    *,
+    vocabulary: str | Path | None = None,
+    output: str | Path,
+    texts: Any = None,
+    format: str = "auto",
+    text_field: str = "text",
+    limit: int | None = None,
+    without: Sequence[Step] = (),
+    language: str = "en",
+    splitter: str | None = None,
+    segmenter: str | None = None,
+    validation_fraction: float | None = None,
+    append: bool = False,
+    task: str | None = None,
+    workers: AnyWorkers = "auto",
+    overwrite: bool = False,
+    progress: bool | Progress = False,
+) -> "BuildSummary | None":
+    """Tokenize text into a data set on disk.
+
+    The same text gives the same bytes with any number of workers. An interrupted build resumes when it is run again.
+
+    Args:
+        inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
+        vocabulary: directory of a vocabulary or of a model with a tokenizer, cloze-mini or hf://org/name; needed unless
+            documents are appended.
+        output: directory or URL, as in s3://bucket/data, of the data set.
+        texts: instead of inputs, texts in memory, each a document: any collection or iterator, or a table with the
+            column text.
+        format: format of text files; auto detects it.
+        text_field: field of JSON lines or column of tables with the text.
+        limit: maximum number of documents to read (default: all).
+        without: cleaning steps to skip.
+        language: ISO code of the language, for splitting paragraphs into sentences.
+        splitter: "package.module:function" that splits paragraphs into sentences, instead of the rules of the language.
+        segmenter: "package.module:function" that splits sentences into words for whole-word masking, in scripts without
+            spaces.
+        validation_fraction: share of held-out documents (default: 0.005, and up to 0.1 of a small data set; that of the
+            data set that is appended to).
+        append: add documents to an existing data set.
+        task: the task of a job array, as in 3/8 for the third of eight; cloze corpus merge joins their parts.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
+        overwrite: replace existing output, also of an unfinished job array with other settings.
+        progress: True shows progress.
+
+    Returns:
+        Counts of what the inputs became; None for a task of a job array.
+
+    Raises:
+        InputError: the text, the vocabulary or a setting is wrong, or there is no data set to append to.
+        RunError: the disk is full, or a worker died.
+    """
+    from cloze.data import build
+    from cloze.data.job_arrays import ArrayTask
+    from cloze.data.parts import BuildConfig
+
+    check_path(output, "output")
+    if vocabulary is not None:
+        check_path(vocabulary, "vocabulary")
+    if is_url(output) and (append or task is not None):
+        raise InputError("append and task need a local or shared directory", where=output)
+    if task is not None and (overwrite or texts is not None):
+        where, remedy = (
+            ("overwrite", "Give it to cloze corpus merge instead") if overwrite else ("texts", None)
+        )
+        raise InputError("cannot be combined with `task`", where=where, remedy=remedy)
+    with open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
+        config = BuildConfig(
+            reading=reading,
+            language=language,
+            splitter=splitter,
+            segmenter=segmenter,
+            validation_fraction=validation_fraction,
+        )
+
+        def write(directory: Path) -> "BuildSummary | None":
+            summary = build.build_dataset(
+                files,
+                vocabulary,
+                directory,
+                config,
+                append=append,
+                task=None if task is None else ArrayTask.parse(task),
+                workers=resolve_workers(workers),
+                overwrite=overwrite,
+                progress=resolve_progress(progress),
+            )
+            if summary is not None:
+                _warn_of_dataset(directory)
+            return summary
+
+        return write_directory_to(output, write, overwrite=overwrite)
+
+
+def merge_datasets(
+    output: str | Path, *, overwrite: bool = False, progress: bool | Progress = False
+) -> "BuildSummary":
+    """Merge the parts that the tasks of a job array wrote into a data set.
+
+    Args:
+        output: the output of the tasks.
+        overwrite: replace existing output.
+        progress: True shows progress.
+
+    Raises:
+        InputError: parts are missing or damaged, or the output exists.
+        RunError: the disk is full.
+    """
+    from cloze.data.build import merge_array_tasks
+
+    directory = check_path(output, "output")
+    summary = merge_array_tasks(directory, overwrite=overwrite, progress=resolve_progress(progress))
+    _warn_of_dataset(directory)
+    return summary
+
+
+def audit(
+    dataset: str | Path,
+    *,
+    output: str | Path | None = None,
+    split: Literal["train", "validation"] = "train",
+    seq_lengths: Sequence[int] = (128, 512),
+    whole_word: bool = False,
+    sample: int = 100_000,
+    overwrite: bool = False,
+    progress: bool | Progress = False,
+) -> "Audit":
+    """Measure a data set and the training instances drawn from it.
+
+    Args:
+        dataset: directory of the data set.
+        output: HTML file with the same figures and plots.
+        split: training documents or held-out documents.
+        seq_lengths: maximum number of tokens of an instance, one value per phase.
+        whole_word: mask whole words.
+        sample: maximum number of instances measured per length.
+        overwrite: replace existing output.
+        progress: True shows progress.
+
+    Raises:
+        InputError: the data set is damaged, or the output exists.
+    """
+    from cloze.data.audit import AuditConfig, audit_dataset
+    from cloze.data.dataset import Dataset
+    from cloze.data.masking import MaskingConfig
+    from cloze.reports.audit_page import write_audit_page
+
+    page = None if output is None else check_path(output, "output")
+    if page is not None:
+        artifacts.check_output_path(page, overwrite=overwrite, directory=False)
+    config = AuditConfig(
+        split=split,
+        seq_lengths=tuple(seq_lengths),
+        masking=MaskingConfig(whole_word=whole_word),
+        sample=sample,
+    )
+    opened = Dataset.open(check_path(dataset, "dataset"))
+    measured = audit_dataset(opened, config, progress=resolve_progress(progress))
+    if page is not None:
+        write_audit_page(measured, page, overwrite=overwrite)
+    return measured
+
+
+def preview_inputs(
+    inputs: Inputs,
+    *,
+    format: str = "auto",
+    text_field: str = "text",
+    limit: int | None = None,
+    without: Sequence[Step] = (),
+) -> "InputPreview":
+    """Show what would be read, and write nothing.
+
+    Args:
+        inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
+        format: format of text files; auto detects it.
+        text_field: field of JSON lines or column of tables with the text.
+        limit: maximum number of documents to read (default: all).
+        without: cleaning steps to skip.
+
+    Raises:
+        InputError: the beginning of the text cannot be read.
+    """
+    from cloze.data import survey
+
+    with open_text(inputs, None, format, text_field, limit, without) as (files, reading):
+        return survey.preview_inputs(plan_input_shards(files, reading))
+
+
+def check_inputs(
+    inputs: Inputs,
+    *,
+    format: str = "auto",
+    text_field: str = "text",
+    limit: int | None = None,
+    without: Sequence[Step] = (),
+    workers: AnyWorkers = "auto",
+    progress: bool | Progress = False,
+) -> "InputPreview":
+    """Read all input, report the first error, and write nothing.
+
+    Args:
+        inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
+        format: format of text files; auto detects it.
+        text_field: field of JSON lines or column of tables with the text.
+        limit: maximum number of documents to read (default: all).
+        without: cleaning steps to skip.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
+        progress: True shows progress.
+
+    Raises:
+        InputError: the text cannot be read; the message has the place.
+    """
+    from cloze.data import survey
+
+    with open_text(inputs, None, format, text_field, limit, without) as (files, reading):
+        shards = plan_input_shards(files, reading)
+        shown = resolve_progress(progress)
+        summary = survey.check_inputs(
+            shards, reading.cleaning, workers=resolve_workers(workers), progress=shown
+        )
+        return replace(survey.describe_inputs(shards), summary=summary)
+
+
+def _warn_of_dataset(directory: Path) -> None:
+    """Warn of a data set that training would refuse or learn little from."""
+    from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE, MIN_DOCUMENTS_FOR_PAIRS, Dataset
+
+    dataset = Dataset.open(directory, verify=False)
+    remarks = []
+    if not len(dataset.split("validation")):
+        remarks.append(
+            f"no held-out documents: {len(dataset.documents):,} in total, two different ones are needed. "
+            "The format lines makes a document of each line"
+        )
+    elif not dataset.supports_pairs:
+        remarks.append(
+            f"fewer than {MIN_DOCUMENTS_FOR_PAIRS} documents have two sentences, as next-sentence pairs need: train "
+            "with pairs.next_sentence=false. The format paragraphs makes a document of the paragraphs between blank "
+            "lines"
+        )
+    if (share := dataset.documents.largest_share) > DOMINANT_DOCUMENT_SHARE:
+        remarks.append(f"one document holds {share:.0%} of the tokens")
+    for remark in remarks:
+        warnings.warn(DataWarning(remark), stacklevel=3)

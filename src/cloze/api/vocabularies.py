@@ -1,0 +1,231 @@
+"""Vocabularies, learned, extended and inspected."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloze.api.texts import Inputs, open_text
+from cloze.arguments import check_path, check_paths, check_texts
+from cloze.data.cleaning import Step
+from cloze.parallel_map import AnyWorkers
+from cloze.progress import Progress, resolve_progress
+from cloze.ray_cluster import resolve_workers
+from cloze.remote_files import write_directory_to
+
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.data.vocabulary_extension import Extension
+    from cloze.tokenization.statistics import TextStatistics, VocabularyStatistics
+    from cloze.tokenization.tokenizer import Tokenizer
+
+
+def train_vocabulary(
+    inputs: Inputs = (),
+    *,
+    output: str | Path,
+    texts: Any = None,
+    size: int = 30_522,
+    cased: bool = False,
+    keep_accents: bool = False,
+    max_word_chars: int = 100,
+    format: str = "auto",
+    text_field: str = "text",
+    limit: int | None = None,
+    without: Sequence[Step] = (),
+    workers: AnyWorkers = "auto",
+    overwrite: bool = False,
+    progress: bool | Progress = False,
+) -> "Tokenizer":
+    """Train a WordPiece vocabulary on text.
+
+    The same text gives the same bytes with any number of workers.
+
+    >>> import cloze, tempfile
+    >>> texts = ["the moor at night", "the hound on the moor"] * 50
+    >>> tokenizer = cloze.train_vocabulary(texts=texts, output=f"{tempfile.mkdtemp()}/vocab", size=25)
+    >>> tokenizer.vocab_size, "the" in tokenizer.tokens
+    (25, True)
+
+    Args:
+        inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
+        output: directory or URL, as in s3://bucket/vocab, of vocab.txt and the tokenizer.
+        texts: instead of inputs, texts in memory, each a document: any collection or iterator, or a table with the
+            column text.
+        size: number of tokens, with the special ones.
+        cased: keep upper case and accents.
+        keep_accents: lower-case without removing accents and the marks of scripts such as Devanagari, Thai or Korean.
+        max_word_chars: words of more characters are [UNK]. Runs of Thai, Lao or Khmer are often longer than 100.
+        format: format of text files; auto detects it.
+        text_field: field of JSON lines or column of tables with the text.
+        limit: maximum number of documents to read (default: all).
+        without: cleaning steps to skip.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
+        overwrite: replace existing output.
+        progress: True shows progress.
+
+    Raises:
+        InputError: the text is wrong, or too little for this size. Nothing is written.
+        RunError: the disk is full.
+    """
+    from cloze.data import vocabulary
+
+    check_path(output, "output")
+    with open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
+
+        def write(directory: Path) -> "Tokenizer":
+            return vocabulary.train_vocabulary(
+                files,
+                directory,
+                reading=reading,
+                size=size,
+                lowercase=not cased,
+                keep_accents=keep_accents,
+                max_word_chars=max_word_chars,
+                workers=resolve_workers(workers),
+                overwrite=overwrite,
+                progress=resolve_progress(progress),
+            )
+
+        return write_directory_to(output, write, overwrite=overwrite)
+
+
+def extend_vocabulary(
+    vocabulary: str | Path,
+    inputs: Inputs = (),
+    *,
+    output: str | Path,
+    words: str | Path | Sequence[str] | None = None,
+    number: int | None = None,
+    texts: Any = None,
+    format: str = "auto",
+    text_field: str = "text",
+    limit: int | None = None,
+    without: Sequence[Step] = (),
+    workers: AnyWorkers = "auto",
+    overwrite: bool = False,
+    progress: bool | Progress = False,
+) -> "Extension":
+    """Add words to a vocabulary: first in its [unused] tokens, then at its end.
+
+    All other tokens keep their ids.
+
+    Args:
+        vocabulary: directory of a vocabulary or of a model with a tokenizer, cloze-mini or hf://org/name.
+        inputs: text to take words from, or to count words in: files, folders, globs or URLs; - is stdin.
+        output: directory of the extended vocabulary.
+        words: file of words to add, one per line. In Python also a list of words.
+        number: instead of words, number of words to add: the most frequent ones of the text that are not tokens yet.
+        texts: instead of inputs, texts in memory.
+        format: format of text files; auto detects it.
+        text_field: field of JSON lines or column of tables with the text.
+        limit: maximum number of documents to read (default: all).
+        without: cleaning steps to skip.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
+        overwrite: replace existing output.
+        progress: True shows progress.
+
+    Raises:
+        InputError: neither or both of words and number, a line that is not one word, or nothing to add.
+        RunError: the disk is full.
+    """
+    from cloze.data import vocabulary_extension
+
+    with (
+        tempfile.TemporaryDirectory(prefix="cloze-") as directory,
+        open_text(inputs, texts, format, text_field, limit, without) as (files, reading),
+    ):
+        if words is not None and not isinstance(words, (str, Path)):
+            file = Path(directory) / "words.txt"
+            file.write_text("".join(f"{word}\n" for word in words), "utf-8")
+            words = file
+        return vocabulary_extension.extend_vocabulary(
+            check_path(vocabulary, "vocabulary"),
+            check_path(output, "output"),
+            words=None if words is None else Path(words),
+            inputs=files,
+            number=number,
+            reading=reading,
+            workers=resolve_workers(workers),
+            overwrite=overwrite,
+            progress=resolve_progress(progress),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedVocabulary:
+    """The tokens of a vocabulary, and how it splits text."""
+
+    directory: str
+    vocabulary: "VocabularyStatistics"
+    text: "TextStatistics | None"
+    """Of the inputs, if there are any."""
+    tokens: tuple[tuple[str, ...], ...]
+    """Of each text that was given to show its tokens."""
+
+
+def inspect_vocabulary(
+    vocabulary: str | Path,
+    inputs: Inputs = (),
+    *,
+    text: Sequence[str] = (),
+    beside: Sequence[str | Path] = (),
+    texts: Any = None,
+    format: str = "auto",
+    text_field: str = "text",
+    limit: int | None = None,
+    without: Sequence[Step] = (),
+    workers: AnyWorkers = "auto",
+    progress: bool | Progress = False,
+) -> list[InspectedVocabulary]:
+    """Show what is in a vocabulary and how it splits text.
+
+    As in BERT, each punctuation mark and each Chinese character is a word.
+
+    >>> import cloze
+    >>> [inspected] = cloze.inspect_vocabulary("cloze-mini", text=["unreadable"], texts=["The ferret sat down there."])
+    >>> inspected.tokens, inspected.text.words, inspected.text.tokens
+    ((('unrea', '##da', '##ble'),), 6, 7)
+
+    Args:
+        vocabulary: directory of a vocabulary or of a model with a tokenizer, cloze-mini or hf://org/name.
+        inputs: text to count words in: files, folders, globs or URLs; - is stdin.
+        text: text to show the tokens of; several are possible.
+        beside: other vocabularies to compare with.
+        texts: instead of inputs, texts in memory.
+        format: format of text files; auto detects it.
+        text_field: field of JSON lines or column of tables with the text.
+        limit: maximum number of documents to read (default: all).
+        without: cleaning steps to skip.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
+        progress: True shows progress.
+
+    Returns:
+        One for the vocabulary, then those beside it.
+
+    Raises:
+        InputError: a vocabulary is damaged, or the text is wrong or empty.
+    """
+    from cloze.data.word_counts import count_input_words
+    from cloze.tokenization.loading import load_wordpiece
+    from cloze.tokenization.statistics import describe_text, describe_vocabulary
+
+    directories = [vocabulary, *check_paths(beside, "beside")]
+    tokenizers = [load_wordpiece(check_path(path, "vocabulary")) for path in directories]
+    examples = check_texts(text, "text")
+    counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
+    with open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
+        if files:
+            shown = resolve_progress(progress)
+            counts = count_input_words(
+                files, tokenizers, reading=reading, workers=resolve_workers(workers), progress=shown
+            )
+    return [
+        InspectedVocabulary(
+            str(directory),
+            describe_vocabulary(tokenizer),
+            describe_text(tokenizer, word_counts) if word_counts else None,
+            tuple(tuple(tokenizer.encode(example).tokens[1:-1]) for example in examples),
+        )
+        for directory, tokenizer, word_counts in zip(directories, tokenizers, counts, strict=True)
+    ]
