@@ -126,7 +126,7 @@ class Embed(_VectorBenchmark):
         )
         limit = Limit(
             f"if the machine's rate of {self.dtype} products, {rate / 1e12:.3g} TFLOP/s at {size} x {size}, were all",
-            len(texts) * rate / encoder_flops(embedder.model.config, lengths.tolist()),
+            len(texts) * rate / encoder_flops(embedder.engine.config, lengths.tolist()),
         )
         exact = Embedder.load(model, device=self.device)(texts)
         cosines = {name: cosines_by_length(exact, rounded, lengths) for name, rounded in vectors.items()}

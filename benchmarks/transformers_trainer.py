@@ -19,6 +19,7 @@ from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig
+from cloze.models.engine import TorchEngine
 from cloze.models.weight_mapping import HUGGING_FACE
 from cloze.tasks.batches import shuffled_indices
 from cloze.tasks.config import FinetuneConfig
@@ -45,6 +46,10 @@ class PaddedModel(nn.Module):
             return torch.stack([output.start_logits, output.end_logits], dim=-1)[is_real]
         logits: Tensor = output.logits
         return logits[is_real] if logits.ndim == 3 else logits
+
+    def named_outputs(self, packed: PackedBatch) -> dict[str, Tensor]:
+        """Return the logits by their name."""
+        return {"logits": self(packed)}
 
 
 def build_padded_model(ours: nn.Module, task: AnyTask) -> PaddedModel:
@@ -175,10 +180,10 @@ def _score(padded: PaddedModel, prepared: PreparedData, config: FinetuneConfig) 
     """Return the dev scores, with a threshold tuned on them where the task has one, as after an epoch of cloze."""
     task, data = prepared.task, prepared.data
     max_tokens = config.micro_batch_tokens
-    predictions = predict(task, padded, data.dev, data.dev_features, max_tokens=max_tokens)
+    predictions = predict(task, TorchEngine(padded), data.dev, data.dev_features, max_tokens=max_tokens)
     tuned = task.with_tuned_threshold(data.dev, predictions)
     if tuned != task:
-        predictions = predict(tuned, padded, data.dev, data.dev_features, max_tokens=max_tokens)
+        predictions = predict(tuned, TorchEngine(padded), data.dev, data.dev_features, max_tokens=max_tokens)
     return tuned.score(data.dev, predictions)
 
 

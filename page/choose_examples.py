@@ -182,7 +182,7 @@ def main(path: Path, articles: Path) -> None:
     """Write the examples."""
     rows = read(path)
     fill_mask = cloze.FillMask.load(MODEL)
-    encoder, head, tokenizer = fill_mask.model.bert, fill_mask.model.masked_lm, fill_mask.tokenizer
+    encoder, head, tokenizer = fill_mask.module.bert, fill_mask.module.masked_lm, fill_mask.tokenizer
     table = encoder.embeddings.word_embeddings.weight
     sentences = []
     num_right = 0

@@ -49,6 +49,32 @@ def check_texts(texts: object, name: str = "texts", *, paired_with: list[str] | 
     return checked
 
 
+def check_one_or_many(texts: object, name: str = "texts") -> tuple[list[str], bool]:
+    """Return texts as a list, and whether there is one text instead of a list."""
+    is_one = isinstance(texts, str)
+    return check_texts([texts] if is_one else texts, name), is_one
+
+
+def check_text_lists(
+    texts: object, lists: object, names: tuple[str, str]
+) -> tuple[list[str], list[list[str]], bool]:
+    """Return texts, the list of texts that belongs to each, and whether there is one text instead of a list.
+
+    Raises:
+        InputError: a text is of another kind, or the lengths differ.
+    """
+    checked, is_one = check_one_or_many(texts, names[0])
+    if is_one:
+        return checked, [check_texts(lists, names[1])], True
+    of_text = [
+        check_texts(item, f"{names[1]}[{number}]")
+        for number, item in enumerate(iterate(lists, names[1], "list"))
+    ]
+    if len(of_text) != len(checked):
+        raise InputError(f"{len(of_text)} lists, expected {len(checked)}", where=names[1])
+    return checked, of_text, False
+
+
 def iterate_texts(texts: object, name: str = "texts") -> Iterator[str]:
     """Yield what `check_texts` returns, one at a time."""
     for number, text in enumerate(iterate(texts, name, "text")):

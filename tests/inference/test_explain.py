@@ -8,12 +8,13 @@ import torch
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.inference.ensemble import EnsembleModel
+from cloze.inference.ensemble import EnsembleEngine
 from cloze.inference.explain import EmbeddingPath, check_explainable, explain, integrated_gradients
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
+from cloze.models.engine import TorchEngine
 from cloze.models.heads import BertForSequenceClassification
 from cloze.tasks.custom import Classification, Regression
 from cloze.tasks.multi_label import MultiLabel
@@ -32,7 +33,9 @@ def predictor_of(task: AnyTask, num_labels: int = 3, *, max_seq_length: int = 16
     generator = torch.Generator().manual_seed(7)
     bert = BertModel(config, generator=generator)
     model = BertForSequenceClassification(bert, num_labels=num_labels, generator=generator).eval()
-    return Predictor(model, WordPieceTokenizer.from_tokens(PIECES), task=task, max_seq_length=max_seq_length)
+    return Predictor(
+        TorchEngine(model), WordPieceTokenizer.from_tokens(PIECES), task=task, max_seq_length=max_seq_length
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +49,12 @@ def test_attributions_are_captums_on_transformers_model(
     predictor: Predictor, tmp_path: Path, baseline_id: int
 ) -> None:
     attr, transformers = pytest.importorskip("captum.attr"), pytest.importorskip("transformers")
-    save_model(tmp_path, predictor.model, predictor.tokenizer, labels=predictor.task.class_names)
+    save_model(tmp_path, predictor.module, predictor.tokenizer, labels=predictor.task.class_names)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     input_ids = predictor.tokenizer.encode("not the goodness film!").input_ids
     baseline_ids = [input_ids[0], *[baseline_id] * (len(input_ids) - 2), input_ids[-1]]
     segments = [0] * len(input_ids)
-    path = EmbeddingPath(predictor.model, input_ids, segments, baseline_ids, lambda logits: logits[:, 1])
+    path = EmbeddingPath(predictor.module, input_ids, segments, baseline_ids, lambda logits: logits[:, 1])
     ours = integrated_gradients(path, steps=50)
     method = attr.LayerIntegratedGradients(
         lambda ids: theirs(ids).logits, theirs.bert.embeddings.word_embeddings
@@ -80,7 +83,7 @@ def test_attributions_and_gap_sum_to_the_change_of_the_logit(predictor: Predicto
     encoding = predictor.tokenizer.encode(example.text, example.pair)
     packed = to_device(collate([encoding.input_ids], [encoding.token_type_ids]))
     with torch.no_grad():
-        logits = predictor.model(packed)[0].tolist()
+        logits = predictor.module(packed)[0].tolist()
     assert found.output == pytest.approx(max(logits), abs=1e-5)
 
 
@@ -139,6 +142,6 @@ def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predic
 def test_unexplainable_predictors_are_refused(predictor: Predictor) -> None:
     check_explainable(predictor)
     with pytest.raises(InputError, match="an ensemble cannot be explained"):
-        check_explainable(replace(predictor, model=EnsembleModel([predictor.model, predictor.model])))
+        check_explainable(replace(predictor, engine=EnsembleEngine([predictor.engine, predictor.engine])))
     with pytest.raises(InputError, match="predictions of squad_v1 are not labels"):
         check_explainable(replace(predictor, task=SquadV1()))

@@ -9,6 +9,7 @@ from cloze.errors import InputError
 from cloze.inference.fill_evaluation import evaluate_fill
 from cloze.inference.fill_mask import FillMask
 from cloze.models.bert import BertModel
+from cloze.models.engine import TorchEngine
 from cloze.models.heads import BertForMaskedLM
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config
@@ -25,7 +26,7 @@ def fill_mask() -> FillMask:
     model = BertForMaskedLM(BertModel(config, generator=generator), generator=generator).eval()
     with torch.no_grad():
         model.masked_lm.bias.copy_(4.0 * torch.arange(len(PIECES)))
-    return FillMask(model, WordPieceTokenizer.from_tokens(PIECES))
+    return FillMask(TorchEngine(model), WordPieceTokenizer.from_tokens(PIECES))
 
 
 def table(tmp_path: Path, *rows: str) -> Path:
@@ -55,8 +56,8 @@ def test_ranks_become_scores(fill_mask: FillMask, tmp_path: Path) -> None:
 
 def test_a_uniform_model_scores_zero(fill_mask: FillMask, tmp_path: Path) -> None:
     with torch.no_grad():
-        fill_mask.model.masked_lm.bias.zero_()
-        fill_mask.model.bert.embeddings.word_embeddings.weight.zero_()
+        fill_mask.module.masked_lm.bias.zero_()
+        fill_mask.module.bert.embeddings.word_embeddings.weight.zero_()
     scores, _ = evaluate_fill(fill_mask, table(tmp_path, "a [MASK]\tf", "a [MASK]\tF"))
     assert (scores["accuracy"], scores["majority_accuracy"]) == (0, 1)
 

@@ -11,6 +11,7 @@ from cloze.inference.fill_mask import FillMask
 from cloze.inference.layer_trace import LayerSteps, trace_masked_lm, trace_token
 from cloze.models.bert import BertLayer, BertModel
 from cloze.models.encoder import Encoder
+from cloze.models.engine import TorchEngine
 from cloze.models.heads import BertForMaskedLM
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
@@ -71,7 +72,7 @@ def test_the_last_layer_predicts_as_fill_mask_does(model: BertForMaskedLM, token
     trace = trace_token(model.bert, tokenizer, TEXT, token=MASKED)
     embeddings = model.bert.embeddings.word_embeddings.weight
     predicted = trace_masked_lm(model.masked_lm, embeddings, tokenizer, trace.hidden_states, top_k=4)
-    (expected,) = FillMask(model, tokenizer)(TEXT, top_k=4)
+    (expected,) = FillMask(TorchEngine(model), tokenizer)(TEXT, top_k=4)
     assert [each.token for each in predicted.candidates[-1]] == [each.token for each in expected]
     assert [each.probability for each in predicted.candidates[-1]] == pytest.approx(
         [each.probability for each in expected]

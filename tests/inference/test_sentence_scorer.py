@@ -29,7 +29,7 @@ def score_plainly(scorer: SentenceScorer, text: str, masking: WordMasking) -> li
             end += 1
         copy.input_ids[position:end] = [scorer.tokenizer.mask_id] * (end - position)
         with torch.inference_mode():
-            logits = scorer.model(batch_of(scorer.model, copy), torch.tensor([position]))
+            logits = scorer.module(batch_of(scorer.module, copy), torch.tensor([position]))
         values.append(float(logits[0].log_softmax(-1)[encoding.input_ids[position]]))
     return values
 

@@ -105,7 +105,7 @@ def test_not_a_number_is_not_hidden():
 @pytest.mark.slow
 def test_int8_vectors_are_near_those_of_float32(minilm: Path):
     int8 = Embedder.load(minilm, device="cpu", precision="int8")
-    assert is_quantized(int8.model)
+    assert is_quantized(int8.module)
     vectors, exact = int8(TEXTS), Embedder.load(minilm, device="cpu")(TEXTS)
     assert 0.98 < (vectors * exact).sum(1).min() < 0.99999
     alone = np.stack([int8(text) for text in TEXTS])

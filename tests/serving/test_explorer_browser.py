@@ -465,7 +465,7 @@ def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
             page.get_by_label("Text", exact=True).input_value(),
             page.get_by_label("Second text").input_value(),
         ]
-        attention = attention_map(fill_mask.model.bert, fill_mask.tokenizer, *pair)
+        attention = attention_map(fill_mask.encoder, fill_mask.tokenizer, *pair)
         page.get_by_role("button", name="layer 4, head 2").click()
         page.locator(".piece").nth(5).click()
         shown = [float(weight) for weight in page.locator(".piece small").all_text_contents()]

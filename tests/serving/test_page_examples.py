@@ -58,10 +58,10 @@ def test_fill_is_right(example: dict[str, str], fill_mask: cloze.FillMask) -> No
 
 @named("layers")
 def test_the_last_layer_is_right(example: dict[str, str], fill_mask: cloze.FillMask) -> None:
-    encoder, tokenizer = fill_mask.model.bert, fill_mask.tokenizer
+    encoder, tokenizer = fill_mask.encoder, fill_mask.tokenizer
     trace = trace_token(encoder, tokenizer, example["text"])
     table = encoder.embeddings.word_embeddings.weight
-    read = trace_masked_lm(fill_mask.model.masked_lm, table, tokenizer, trace.hidden_states, top_k=1)
+    read = trace_masked_lm(fill_mask.module.masked_lm, table, tokenizer, trace.hidden_states, top_k=1)
     first = [candidate.token for (candidate,) in read.candidates]
     assert first[-1] == example["answer"]
     if example["name"] == "At the last layer":
@@ -79,7 +79,7 @@ def test_the_meanings_of_bank_separate(fill_mask: cloze.FillMask) -> None:
     sentences = [sentence for sense in BANK.values() for sentence in sense]
     assert all(f'"{sentence}"' in source for sentence in sentences)
     with torch.inference_mode():
-        word = word_in_context(fill_mask.model.bert, fill_mask.tokenizer, "bank", sentences)
+        word = word_in_context(fill_mask.encoder, fill_mask.tokenizer, "bank", sentences)
     cosines = word.cosines()[-1]
     same = np.kron(np.eye(2), np.ones((3, 3))).astype(bool) & ~np.eye(6, dtype=bool)
     other = ~same & ~np.eye(6, dtype=bool)

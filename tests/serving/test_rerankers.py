@@ -171,7 +171,7 @@ def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path: Path)
         write_finetuned(tmp_path / "regression", task, PIECES, max_seq_length=30), device="cpu"
     )
     (tmp_path / "saved").mkdir()
-    save_finetuned(tmp_path / "saved", predictor.model, predictor.tokenizer, task, max_seq_length=30)
+    save_finetuned(tmp_path / "saved", predictor.module, predictor.tokenizer, task, max_seq_length=30)
     scores, _ = predictor.predict([LabeledText(QUERY, text) for text in TEXTS])
     theirs = cross_encoder(tmp_path / "saved").predict([(QUERY, text) for text in TEXTS])
     np.testing.assert_allclose(theirs, scores, atol=1e-5)

@@ -189,7 +189,7 @@ def test_heads_share_one_encoder(models: Mapping[str, ServedModel]) -> None:
     bert = models["bert"]
     assert bert.fill_mask is not None
     assert bert.next_sentence is not None
-    assert bert.fill_mask.model.bert is bert.next_sentence.model.bert is bert.encoder
+    assert bert.fill_mask.encoder is bert.next_sentence.encoder is bert.encoder
 
 
 def test_info_lists_the_abilities_of_each_model(client: TestClient) -> None:

@@ -13,6 +13,7 @@ from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
+from cloze.models.engine import TorchEngine
 from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Regression, ScoredPairs
 from cloze.tasks.data import read_examples
@@ -219,7 +220,7 @@ def test_questions_with_different_numbers_of_choices_share_a_batch(build_encoder
         functional.cross_entropy(row, torch.tensor(q.label)) for row, q in zip(rows, questions, strict=True)
     ]
     assert loss.item() == pytest.approx(sum(expected).item(), abs=1e-5)
-    predictions = predict(task, model, questions, features, max_tokens=10)
+    predictions = predict(task, TorchEngine(model), questions, features, max_tokens=10)
     assert [p.choice for p in predictions] == [row.argmax().item() for row in rows]
     assert [len(p.probabilities) for p in predictions] == [3, 2, 5]
     correct = sum(p.choice == q.label for p, q in zip(predictions, questions, strict=True))
@@ -287,7 +288,7 @@ def test_empty_texts_have_predictions(name, build_encoder, tokenizer):
     model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2))
     features = task.features(EMPTY[name], tokenizer, max_seq_length=16)
     assert [feature.is_truncated for feature in features] == [False]
-    (prediction,) = predict(task, model, [EMPTY[name]], [features], max_tokens=64)
+    (prediction,) = predict(task, TorchEngine(model), [EMPTY[name]], [features], max_tokens=64)
     assert task.to_json(EMPTY[name], prediction)
 
 

@@ -13,6 +13,7 @@ from cloze.inference.text_predictors import EntityTagger
 from cloze.model_paths import follow_pointer
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
+from cloze.models.engine import TorchEngine
 from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, FrozenLayers, frozen_states
 from cloze.tasks.feature_tagging import FeatureTagging
 from cloze.tasks.features import featurize
@@ -66,8 +67,8 @@ def test_precomputed_states_equal_those_of_the_encoder(layers, data, build_encod
     )
     torch.testing.assert_close(model(batch), model(kept_batch), atol=1e-6, rtol=1e-5)
     assert len(model(batch)) == batch.num_targets
-    predictions = predict(task, model, examples, features, max_tokens=64)
-    assert predict(task, model, examples, kept, max_tokens=64)[0].tags == predictions[0].tags
+    predictions = predict(task, TorchEngine(model), examples, features, max_tokens=64)
+    assert predict(task, TorchEngine(model), examples, kept, max_tokens=64)[0].tags == predictions[0].tags
 
 
 def test_layers_of_table_7(data, build_encoder, tokenizer):

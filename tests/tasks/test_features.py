@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloze.models.batch import to_device
+from cloze.models.engine import TorchEngine
 from cloze.tasks.custom import Classification, CustomMultipleChoice, Regression
 from cloze.tasks.features import (
     encode_text,
@@ -90,7 +91,7 @@ def test_outputs_of_windows_are_averaged(build_encoder, tokenizer):
     example = LabeledText(LONG, label="yes")
     (features,) = featurize(task, [example], tokenizer, max_seq_length=6)
     assert [feature.target for feature in features] == [1, 1, 1, 1]
-    (prediction,) = predict(task, model, [example], [features], max_tokens=100)
+    (prediction,) = predict(task, TorchEngine(model), [example], [features], max_tokens=100)
     with torch.no_grad():
         expected = model(to_device(task.batch(features))).mean(0).softmax(-1)
     assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)

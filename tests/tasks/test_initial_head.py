@@ -16,6 +16,7 @@ from cloze.config import read_dict
 from cloze.errors import DataWarning, InputError
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model
+from cloze.models.engine import TorchEngine
 from cloze.models.heads import (
     BertForPreTraining,
     BertForSequenceClassification,
@@ -96,7 +97,7 @@ def test_head_gives_the_same_answers_in_a_new_run(name, changed, save, tmp_path,
         model = one.head(build_encoder(), generator=_generator(3 if one is task else 4)).eval()
         model.load_state_dict(head, strict=False)
         features = featurize(one, examples, tokenizer, max_seq_length=40)
-        predictions = predict(one, model, examples, features, max_tokens=1000)
+        predictions = predict(one, TorchEngine(model), examples, features, max_tokens=1000)
         answers.append([_rounded(one.to_json(e, p)) for e, p in zip(examples, predictions, strict=True)])
     assert answers[0] == answers[1]
 

@@ -15,6 +15,7 @@ from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
+from cloze.models.engine import TorchEngine
 from cloze.progress import SILENT
 from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import load_data
@@ -245,7 +246,7 @@ def test_loss_is_the_mean_of_start_and_end_over_each_sequence():
     expected = -(first[4, 0] + first[4, 1]) / 2 - (second[3, 0] + second[4, 1]) / 2
     torch.testing.assert_close(loss, expected)
     assert measures["loss"][1] == 2
-    assert [len(output) for output in task.outputs(logits, batch)] == [7, 6]
+    assert [len(output) for output in task.outputs(logits.numpy(), batch)] == [7, 6]
 
 
 @pytest.mark.parametrize("name", ["doc_stride", "max_query_length", "max_answer_length", "n_best_size"])
@@ -281,7 +282,7 @@ def test_model_learns_answers_in_windows(build_encoder, tokenizer, original):
         optimizer.zero_grad()
         task.loss(model(batch), batch)[0].backward()
         optimizer.step()
-    predictions = predict(task, model, examples, features, max_tokens=100)
+    predictions = predict(task, TorchEngine(model), examples, features, max_tokens=100)
     assert [prediction.text for prediction in predictions] == ["very good", "awful", "fine", ""]
     assert task.score(examples, predictions)["f1"] == 100
     starts = [prediction.start for prediction in predictions]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from families import tokens_of
 
 from cloze.errors import InputError
 from cloze.models.batch import to_device
+from cloze.models.engine import TorchEngine
 from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.conll2003 import CoNLL2003
 from cloze.tasks.custom import CustomTagging
@@ -109,7 +109,7 @@ def test_empty_text_has_no_tags(letters, build_encoder):
     example = TASK.split(" \n ")
     assert TASK.features(example, letters, max_seq_length=8) == []
     model = TASK.head(build_encoder())
-    (prediction,) = predict(TASK, model, [example], [[]], max_tokens=64)
+    (prediction,) = predict(TASK, TorchEngine(model), [example], [[]], max_tokens=64)
     assert TASK.to_json(example, prediction) == {"text": " \n ", "entities": [], "sentences": []}
 
 
@@ -284,5 +284,5 @@ def test_batch_has_positions_and_targets_of_all_features(letters):
     assert tokens_of(letters, batch) == "[CLS] a b ##c [SEP] [CLS] d [SEP]"
     assert batch.positions.tolist() == [1, 2, 6]
     assert batch.targets.tolist() == [1, 0, 3]
-    logits = torch.arange(8)[:, None].expand(8, 5)
+    logits = np.arange(8)[:, None].repeat(5, 1)
     assert [output[:, 0].tolist() for output in TASK.outputs(logits, batch)] == [[1, 2], [6]]

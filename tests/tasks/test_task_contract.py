@@ -18,6 +18,7 @@ from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
+from cloze.models.engine import TorchEngine
 from cloze.tasks.answer_rows import prediction_row, wrong_answer_rows
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.custom import Classification
@@ -125,7 +126,7 @@ def test_steps_lower_the_loss_until_the_examples_are_learned(task_and_examples, 
         loss.backward()
         optimizer.step()
     assert losses[5] < 0.9 * losses[0]
-    predictions = predict(task, model, examples, features, max_tokens=1000)
+    predictions = predict(task, TorchEngine(model), examples, features, max_tokens=1000)
     assert task.score(examples, predictions)[task.metrics[0]] > 0.99 * CASES[task.name].perfect
     assert task.collapse(examples, predictions) is None
 
@@ -157,26 +158,26 @@ def test_saved_and_loaded_model_predicts_the_same(task_and_examples, model, toke
     with artifacts.write_directory(tmp_path / "model", kind="checkpoint") as directory:
         save_model(directory, model, tokenizer, labels=task.class_names)
     loaded = load_model(tmp_path / "model", task.head)
-    before = predict(task, model, examples, features, max_tokens=64)
-    assert predict(task, loaded, examples, features, max_tokens=64) == before
+    before = predict(task, TorchEngine(model), examples, features, max_tokens=64)
+    assert predict(task, TorchEngine(loaded), examples, features, max_tokens=64) == before
 
 
 @of_each_family
 def test_outputs_do_not_depend_on_the_batch(task_and_examples, model, tokenizer):
     task, examples = task_and_examples
-    assert predict(task, model, [], [], max_tokens=64) == []
+    assert predict(task, TorchEngine(model), [], [], max_tokens=64) == []
     features = [
         f for of_example in featurize(task, examples, tokenizer, max_seq_length=40) for f in of_example
     ]
     together, alone = (
-        to_device(task.batch(features)),
-        [to_device(task.batch([feature])) for feature in features],
+        task.batch(features),
+        [task.batch([feature]) for feature in features],
     )
     model.eval()
     with torch.no_grad():
-        outputs = task.outputs(model(together), together)
+        outputs = task.outputs(model(to_device(together)).numpy(), together)
         for number, batch in enumerate(alone):
-            (output,) = task.outputs(model(batch), batch)
+            (output,) = task.outputs(model(to_device(batch)).numpy(), batch)
             np.testing.assert_allclose(output, outputs[number], rtol=0, atol=1e-5)
 
 
@@ -190,7 +191,7 @@ def test_long_texts_are_truncated_or_read_in_windows(task_and_examples, model, t
         len(of_example) > len(of_whole) or any(feature.is_truncated for feature in of_example)
         for of_example, of_whole in zip(short, whole, strict=True)
     )
-    predictions = predict(task, model, examples, short, max_tokens=64)
+    predictions = predict(task, TorchEngine(model), examples, short, max_tokens=64)
     assert len(predictions) == 4
     assert np.isfinite(task.score(examples, predictions)[task.metrics[0]])
 

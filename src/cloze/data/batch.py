@@ -4,7 +4,7 @@ Shapes: T tokens in the batch, B sequences, P masked positions.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Self, TypeAlias
@@ -15,6 +15,8 @@ import numpy.typing as npt
 from cloze.errors import InputError
 
 Integers: TypeAlias = npt.NDArray[np.int64]
+Indices: TypeAlias = npt.NDArray[np.int64]
+"""Of inputs."""
 Array: TypeAlias = Any
 """A NumPy array; after `cloze.models.batch.to_device` a tensor."""
 
@@ -103,16 +105,26 @@ class PackedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class PretrainingBatch(PackedBatch):
+class MaskedBatch(PackedBatch):
+    """Sequences with masked tokens to predict.
+
+    Shapes:
+        masked_lm_positions [P], indices into the T tokens.
+    """
+
+    masked_lm_positions: Array
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingBatch(MaskedBatch):
     """Instances end to end, the longest first, so that equal lengths are adjacent.
 
     Shapes:
-        masked_lm_positions [P], indices into the T tokens; masked_lm_ids [P], the tokens that stood there (or, where
+        masked_lm_ids [P], the tokens that stood there (or, where
         the next or previous token is predicted, that one).
         next_sentence_labels [B], 0 = IsNext, 1 = NotNext.
     """
 
-    masked_lm_positions: Array
     masked_lm_ids: Array
     next_sentence_labels: Array
 
@@ -156,6 +168,19 @@ def collate(
         if not np.array_equal(type_lengths, lengths):
             raise InputError("differs in length from input_ids", where="token_type_ids")
     return PackedBatch.from_flat(ids, types, lengths)
+
+
+def batch_by_length(num_tokens: Sequence[int], max_tokens: int) -> Iterator[Indices]:
+    """Yield the indices of batches of at most `max_tokens` tokens, of similar lengths, the longest first."""
+    order = np.argsort(-np.asarray(num_tokens, np.int64), kind="stable")
+    start = tokens = 0
+    for i, index in enumerate(order.tolist()):
+        if i > start and tokens + num_tokens[index] > max_tokens:
+            yield order[start:i]
+            start, tokens = i, 0
+        tokens += num_tokens[index]
+    if start < len(order):
+        yield order[start:]
 
 
 def group_lengths(lengths: Iterable[int]) -> tuple[LengthGroup, ...]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from cloze.choices import GraphPrecision
 from cloze.export.modern_bert_graph import encode_modern_bert, write_pooler
-from cloze.export.padded_outputs import SentenceEncoder, padded_outputs
+from cloze.export.padded_outputs import padded_outputs
 from cloze.models.bert import BertConfig, BertEmbeddings, BertLayer, BertModel
 from cloze.models.distilbert import DistilBertModel
 from cloze.models.encoder import Encoder, get_encoder
@@ -33,6 +33,7 @@ from cloze.models.heads import (
 from cloze.models.modern_bert import ModernBertModel
 from cloze.models.pooling import Pooling
 from cloze.models.roberta import RobertaModel
+from cloze.models.sentence_encoder import SentenceEncoder
 
 """Of the weights; int8 applies to matrices and embeddings, whose products are summed in 32 bits."""
 

@@ -15,11 +15,12 @@ from cloze.choices import GraphPrecision
 from cloze.errors import InputError, RunError
 from cloze.export.card import export_card
 from cloze.export.graph import INPUTS, OPSET, build_graph
-from cloze.export.padded_outputs import SentenceEncoder, padded_outputs
+from cloze.export.padded_outputs import padded_outputs
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
 from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
+from cloze.models.sentence_encoder import SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.optional_dependencies import import_package
 

@@ -4,35 +4,11 @@ Shapes: B sequences, L columns, D hidden.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cloze.data.batch import PackedBatch
 from cloze.models.batch import pack_padded
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.heads import ModelWithHead
-from cloze.models.pooling import Pooling, pool
-
-
-class SentenceEncoder(ModelWithHead):
-    """An encoder that returns one vector for each text, as the files of sentence-transformers describe it."""
-
-    def __init__(
-        self, bert: Encoder, *, pooling: Pooling, normalize: bool, truncate_dim: int | None = None
-    ) -> None:
-        super().__init__(bert)
-        self.truncate_dim = truncate_dim
-        self.pooling = pooling
-        self.normalize = normalize
-
-    def forward(self, batch: PackedBatch) -> Tensor:
-        """Return vectors [B, D]."""
-        vectors_BD = pool(self.bert(batch).sequence_output, batch, self.pooling)
-        vectors_BD = nn.functional.normalize(vectors_BD, dim=-1) if self.normalize else vectors_BD
-        return vectors_BD[:, : self.truncate_dim]
-
-    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return the vectors."""
-        return {"sentence_embedding": self(batch)}
 
 
 @torch.inference_mode()

@@ -3,20 +3,20 @@
 Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a text, B sequences, D width of a vector.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
 from cloze.arguments import (
     check_choice,
     check_integer,
+    check_one_or_many,
     check_text,
     check_texts,
     iterate,
@@ -24,22 +24,21 @@ from cloze.arguments import (
     parse_layers,
 )
 from cloze.choices import InferencePrecision, LongTexts
-from cloze.data.batch import PackedBatch, collate
+from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.inference.long_texts import join_tokens
-from cloze.inference.word_vectors import Vectors, Word, WordVectors, pool_words
-from cloze.models.batch import to_device
-from cloze.models.checkpoint import save_model
-from cloze.models.encoder import Encoder, EncoderOutput
+from cloze.inference.word_vectors import Vectors, Word, WordVectors, means_of_parts, pool_words
+from cloze.models.engine import Engine, TorchEngine, run_by_length
 from cloze.models.heads import BertForFeatureExtraction
-from cloze.models.pooling import POOLINGS, Pooling, check_pooling, pool, pool_weighted
+from cloze.models.pooling import POOLINGS, Pooling, check_pooling
+from cloze.models.sentence_encoder import Combine, SentenceEncoder, TokenEncoder
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
     load_sentence_encoder_config,
     save_sentence_encoder_config,
 )
-from cloze.tasks.batches import batch_by_length, inference_batch_tokens
+from cloze.tasks.arrays import normalize, split_rows
 from cloze.tasks.features import half_overlapping
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
@@ -47,7 +46,6 @@ from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 Ids: TypeAlias = npt.NDArray[np.uint32]
 EmbeddingPooling: TypeAlias = Pooling | Literal["idf_mean"]
 """How token vectors become one; `idf_mean` weights each token by its inverse document frequency."""
-Combine: TypeAlias = Literal["sum", "concat"]
 
 _TEXTS_PER_COUNT = 4096
 
@@ -74,7 +72,6 @@ class Embedder(LoadedModel):
     (2, 384)
     """
 
-    model: Encoder
     _: KW_ONLY
     pooling: EmbeddingPooling
     layers: tuple[int, ...]
@@ -136,12 +133,14 @@ class Embedder(LoadedModel):
         path = checkpoint.directory
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
         # this head does not use the pooler, which many checkpoints lack
-        encoder: Encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
+        encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
         tokenizer, config = checkpoint.tokenizer, encoder.config
         if tokenizer.vocab_size > config.vocab_size:
             what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
             raise InputError(what, where=path, remedy="The files belong to different models")
-        check_pooling(pooling or stored.pooling, encoder)
+        pooling = pooling or stored.pooling
+        normalize = stored.normalize if normalize is None else normalize
+        check_pooling(pooling, encoder)
         positions = config.max_position_embeddings
         if (
             max_seq_length is not None
@@ -150,17 +149,28 @@ class Embedder(LoadedModel):
             what = f"{max_seq_length} is not in 3..{positions}, the positions of the model"
             raise InputError(what, where="max_seq_length")
         resolved = _resolve_layers(layers, config.num_hidden_layers)
+        truncate_dim = stored.truncate_dim if resolved == (config.num_hidden_layers,) else None
+        head = TokenEncoder(encoder, layers=resolved, combine=combine)
+        if pooling != "idf_mean":
+            head = SentenceEncoder(
+                encoder,
+                pooling=pooling,
+                normalize=normalize,
+                truncate_dim=truncate_dim,
+                layers=resolved,
+                combine=combine,
+            )
         return cls(
-            encoder,
+            TorchEngine(head),
             tokenizer,
-            pooling=pooling or stored.pooling,
+            pooling=pooling,
             layers=resolved,
             combine=combine,
-            normalize=stored.normalize if normalize is None else normalize,
+            normalize=normalize,
             max_seq_length=min(max_seq_length or stored.max_seq_length or positions, positions),
             prompt=stored.prompt(prompt if prompt is None else check_text(prompt, "prompt"), where=path),
             long_texts=long_texts,
-            truncate_dim=stored.truncate_dim if resolved == (config.num_hidden_layers,) else None,
+            truncate_dim=truncate_dim,
             stored=stored,
             directory=path,
         )
@@ -190,13 +200,8 @@ class Embedder(LoadedModel):
     @property
     def width(self) -> int:
         """Width of the vector of a text, D."""
-        width = self.model.config.hidden_size * (len(self.layers) if self.combine == "concat" else 1)
+        width = self.engine.config.hidden_size * (len(self.layers) if self.combine == "concat" else 1)
         return width if self.truncate_dim is None else min(self.truncate_dim, width)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the model."""
-        return next(self.model.parameters()).device
 
     def __call__(self, texts: str | Sequence[str]) -> Vectors:
         """Return a vector for each text, [N, D], or for one text, [D]; `long_texts` says what is done with long ones.
@@ -206,12 +211,11 @@ class Embedder(LoadedModel):
         >>> embedder("A man plays the guitar.").shape, embedder(["A man plays.", "Snow fell."]).shape
         ((256,), (2, 256))
         """
-        if isinstance(texts, str):
-            vector: Vectors = self([texts])[0]
-            return vector
-        result = self.embed(texts)
+        checked, is_one = check_one_or_many(texts)
+        result = self.embed(checked)
         result.unknown.warn("texts")
-        return result.vectors
+        vectors: Vectors = result.vectors[0] if is_one else result.vectors
+        return vectors
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
         """Return a vector for each text, and what was lost of the texts.
@@ -225,7 +229,6 @@ class Embedder(LoadedModel):
             self.embed_token_ids(token_ids), unknown=count_unknown(self.tokenizer, texts, token_ids)
         )
 
-    @torch.inference_mode()
     def embed_token_ids(self, token_ids: Sequence[npt.ArrayLike]) -> EmbeddingResult:
         """Return a vector for each text, given its token ids without [CLS] and [SEP]; raises as `embed`."""
         ids_of_text = self._check_ids(token_ids)
@@ -233,19 +236,33 @@ class Embedder(LoadedModel):
         if self.long_texts == "truncate" or not num_long:
             return EmbeddingResult(self._embed_windows(ids_of_text), num_long)
         of_text = list(map(self._cut, ids_of_text))
-        vectors = torch.from_numpy(self._embed_windows(list(chain.from_iterable(of_text))))
-        groups = torch.split(vectors, list(map(len, of_text)))
+        vectors = self._embed_windows(list(chain.from_iterable(of_text)))
+        groups = split_rows(vectors, list(map(len, of_text)))
         means = [group[0] if len(group) == 1 else self._normalize(group.mean(0)) for group in groups]
-        return EmbeddingResult(torch.stack(means).numpy(), 0)
+        return EmbeddingResult(np.stack(means), 0)
 
     def _embed_windows(self, token_ids: Sequence[Ids]) -> Vectors:
         """Return a vector for each window, which is truncated if it is too long."""
-        pooled = [(indices, self._pool(batch)) for indices, batch in self._batches(token_ids)]
+        if self.pooling == "idf_mean" and self.idf is None:
+            remedy = "Call embedder.with_idf(texts) first"
+            raise InputError("the token weights are not computed", where="idf_mean", remedy=remedy)
         vectors = np.empty((len(token_ids), self.width), np.float32)
-        # copy at the end, so that the device does not wait after each batch
-        for indices, vectors_BD in pooled:
-            vectors[indices] = vectors_BD[:, : self.width].cpu().numpy()
+        runs: Iterable[Any] = self._run(self.engine, token_ids)
+        if self.pooling != "idf_mean":
+            runs = list(
+                runs
+            )  # vectors are read at the end, so that the device does not wait after each batch
+        for indices, batch, outputs in runs:
+            vectors[indices] = self._text_vectors(batch, outputs)
         return vectors
+
+    def _text_vectors(self, batch: PackedBatch, outputs: Mapping[str, Vectors]) -> Vectors:
+        """Return the vectors of a batch's sequences, [B, D]."""
+        if self.idf is None or self.pooling != "idf_mean":
+            return outputs["sentence_embedding"]
+        weights_T = self.idf[batch.input_ids]
+        means_BD = means_of_parts(outputs["token_embeddings"], batch.cu_seqlens[:-1], weights_T)
+        return self._normalize(means_BD)[:, : self.width]
 
     def _cut(self, ids: Ids) -> list[Ids]:
         """Return the windows of a text, each after the prompt."""
@@ -268,9 +285,8 @@ class Embedder(LoadedModel):
 
     def embed_tokens_of_ids(self, token_ids: Sequence[npt.ArrayLike]) -> list[Vectors]:
         """Return the same, given the token ids of each text without [CLS] and [SEP]."""
-        return [hidden_LD.numpy() for hidden_LD in self._hidden_states(self._check_ids(token_ids))]
+        return self._hidden_states(self._check_ids(token_ids))
 
-    @torch.inference_mode()
     def words(self, texts: Sequence[str]) -> list[WordVectors]:
         """Return the words of each text with their vectors: the mean over the tokens of a word.
 
@@ -292,7 +308,7 @@ class Embedder(LoadedModel):
             )
             words = tuple(Word(text[start:end], start, end) for start, end in places)
             is_truncated = self.long_texts == "truncate" and self._is_long(own_ids)
-            results.append(WordVectors(words, self._normalize(means_WD).numpy(), is_truncated))
+            results.append(WordVectors(words, self._normalize(means_WD), is_truncated))
         return results
 
     def token_ids(self, texts: Sequence[str]) -> list[Ids]:
@@ -326,12 +342,13 @@ class Embedder(LoadedModel):
         return [f"width {self.width}"]
 
     def _write(self, directory: Path) -> None:
-        is_last_layer = self.layers == (self.model.config.num_hidden_layers,)
-        if not is_last_layer or self.pooling == "idf_mean" or self.model.autocast_dtype:
+        config = self.engine.config
+        is_last_layer = self.layers == (config.num_hidden_layers,)
+        if not is_last_layer or self.pooling == "idf_mean" or self.encoder.autocast_dtype:
             what = "only the last layer, other poolings than idf_mean, and float32 can be saved"
             raise InputError(what, where="embedder", remedy="Save one that was loaded with these settings")
-        save_model(directory, BertForFeatureExtraction(self.model), self.tokenizer)
-        config = SentenceEncoderConfig(
+        super()._write(directory)
+        stored = SentenceEncoderConfig(
             pooling=self.pooling,
             normalize=self.normalize,
             max_seq_length=self.max_seq_length,
@@ -340,23 +357,23 @@ class Embedder(LoadedModel):
             truncate_dim=self.truncate_dim,
             other={} if self.stored is None else self.stored.other,
         )
-        save_sentence_encoder_config(directory, config, hidden_size=self.model.config.hidden_size)
+        save_sentence_encoder_config(directory, stored, hidden_size=config.hidden_size)
 
     def _is_long(self, ids: Ids) -> bool:
         return len(ids) > self.max_seq_length - 2
 
-    def _batches(self, token_ids: Sequence[Ids]) -> Iterator[tuple[npt.NDArray[np.int64], PackedBatch]]:
-        """Yield [CLS] ids [SEP] of each text, truncated, in batches of like lengths, after the numbers of the texts."""
+    def _run(
+        self, engine: Engine, token_ids: Sequence[Ids]
+    ) -> Iterator[tuple[Indices, PackedBatch, Mapping[str, Vectors]]]:
+        """Run [CLS] ids [SEP] of each text, truncated, in batches of similar lengths."""
         keep = self.max_seq_length - 2
         cls, sep = [self.tokenizer.cls_id], [self.tokenizer.sep_id]
         sequences = [np.concatenate([cls, ids[:keep], sep]).astype(np.uint32) for ids in token_ids]
-        max_tokens = inference_batch_tokens(self.device)
-        for indices in batch_by_length(list(map(len, sequences)), max_tokens):
-            yield indices, to_device(collate([sequences[i] for i in indices]), self.device)
+        lengths = list(map(len, sequences))
+        return run_by_length(engine, lengths, lambda indices: collate([sequences[i] for i in indices]))
 
-    @torch.inference_mode()
-    def _hidden_states(self, token_ids: Sequence[Ids]) -> list[Tensor]:
-        """Return the vectors of all tokens of each text, [L, D] in float32 on the CPU."""
+    def _hidden_states(self, token_ids: Sequence[Ids]) -> list[Vectors]:
+        """Return the vectors of all tokens of each text, [L, D]."""
         if self.long_texts == "truncate" or not any(map(self._is_long, token_ids)):
             return self._hidden_states_of_windows(token_ids)
         windows_of_text = [half_overlapping(len(ids), self.max_seq_length - 2) for ids in token_ids]
@@ -366,42 +383,21 @@ class Embedder(LoadedModel):
         remaining = iter(self._hidden_states_of_windows(flat))
         return [join_tokens(list(islice(remaining, len(windows))), windows) for windows in windows_of_text]
 
-    def _hidden_states_of_windows(self, token_ids: Sequence[Ids]) -> list[Tensor]:
+    def _hidden_states_of_windows(self, token_ids: Sequence[Ids]) -> list[Vectors]:
         """Return the same for windows, which are truncated if they are too long."""
-        hidden_of_window: dict[int, Tensor] = {}
-        for indices, batch in self._batches(token_ids):
-            hidden = torch.split(self._encode(batch).cpu(), batch.cu_seqlens.diff().tolist())
+        hidden_of_window: dict[int, Vectors] = {}
+        for indices, batch, outputs in self._run(self._token_engine, token_ids):
+            hidden = split_rows(outputs["token_embeddings"], np.diff(batch.cu_seqlens))
             hidden_of_window.update(zip(indices.tolist(), hidden, strict=True))
         return [hidden_of_window[number] for number in range(len(token_ids))]
 
-    def _pool(self, batch: PackedBatch) -> Tensor:
-        """Return the vectors of a batch's sequences, [B, D]."""
-        hidden_TD = self._encode(batch)
-        if self.pooling != "idf_mean":
-            return self._normalize(pool(hidden_TD, batch, self.pooling))
-        if self.idf is None:
-            remedy = "Call embedder.with_idf(texts) first"
-            raise InputError("the token weights are not computed", where="idf_mean", remedy=remedy)
-        idf_V = torch.from_numpy(self.idf).to(self.device)
-        return self._normalize(pool_weighted(hidden_TD, idf_V[batch.input_ids], batch))
+    @cached_property
+    def _token_engine(self) -> Engine:
+        """The same encoder with a vector for each token."""
+        return TorchEngine(TokenEncoder(self.encoder, layers=self.layers, combine=self.combine))
 
-    def _encode(self, batch: PackedBatch) -> Tensor:
-        """Return the requested layers, combined, [T, D] in float32."""
-        if self.layers == (0,):
-            return self._look_up(batch)
-        all_layers = self.layers != (self.model.config.num_hidden_layers,)
-        output: EncoderOutput = self.model(batch, output_hidden_states=all_layers)
-        if not all_layers:
-            return output.sequence_output
-        hidden = [output.hidden_states[layer] if layer else self._look_up(batch) for layer in self.layers]
-        return torch.cat(hidden, -1) if self.combine == "concat" else torch.stack(hidden).sum(0)
-
-    def _look_up(self, batch: PackedBatch) -> Tensor:
-        rows_TD: Tensor = self.model.embeddings.word_embeddings(batch.input_ids)
-        return rows_TD.float()
-
-    def _normalize(self, vectors: Tensor) -> Tensor:
-        return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
+    def _normalize(self, vectors: Vectors) -> Vectors:
+        return normalize(vectors) if self.normalize else vectors
 
 
 def _resolve_layers(layers: str | Sequence[int], num_layers: int) -> tuple[int, ...]:

@@ -3,14 +3,13 @@
 Source: Devlin et al. 2019, table 2 ("BERT-Large (Ensemble)"), which does not give the method.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
 from cloze.arguments import check_paths
 from cloze.choices import InferencePrecision
@@ -18,6 +17,8 @@ from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.inference.predictor import EXAMPLES_PER_PART, Predictor
 from cloze.model_paths import resolve_checkpoint
+from cloze.models.bert import BertConfig
+from cloze.models.engine import Engine, FloatArray
 from cloze.parallel_map import WorkerPlacement
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
@@ -31,16 +32,31 @@ Name = TypeVar("Name", bound=Path | str)
 """The path or the name of a model."""
 
 
-class EnsembleModel(nn.Module):
-    """Returns the mean of the logits of several models."""
+@dataclass(frozen=True, eq=False)
+class EnsembleEngine:
+    """The mean of the outputs of several models."""
 
-    def __init__(self, models: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.models = nn.ModuleList(models)
+    engines: Sequence[Engine]
 
-    def forward(self, batch: PackedBatch) -> Tensor:
-        """Return logits of the shape of each model's, in float32."""
-        return torch.stack([model(batch).float() for model in self.models]).mean(0)
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the first model's encoder."""
+        return self.engines[0].config
+
+    @property
+    def device_type(self) -> str:
+        """The kind of device that computes."""
+        return self.engines[0].device_type
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of parameters of all models."""
+        return sum(engine.num_parameters for engine in self.engines)
+
+    def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
+        """Return the means for a batch, in float32."""
+        outputs = [engine.run(batch) for engine in self.engines]
+        return {name: np.mean([values[name] for values in outputs], axis=0) for name in outputs[0]}
 
 
 def load_ensemble(
@@ -73,8 +89,8 @@ def load_ensemble(
         raise InputError(what, where=directories[1], remedy="Give one model")
     for directory, other in zip(directories[1:], others, strict=True):
         _check_compatible(first, other, directory, directories[0])
-    models = EnsembleModel([first.model, *(other.model for other in others)])
-    return replace(first, model=models, task=first.task.for_ensemble([other.task for other in others]))
+    engine = EnsembleEngine([first.engine, *(other.engine for other in others)])
+    return replace(first, engine=engine, task=first.task.for_ensemble([other.task for other in others]))
 
 
 def as_predictor(
@@ -97,10 +113,9 @@ def as_predictor(
     """
     if not isinstance(model, Predictor):
         return load_ensemble(check_models(model), task, device=device, precision=precision)
-    own_device = next(model.model.parameters()).device
     is_other = {
         "task": task not in (None, model.task.name),
-        "device": device != "auto" and resolve_device(device).type != own_device.type,
+        "device": device != "auto" and resolve_device(device).type != model.engine.device_type,
         "precision": precision is not None,
     }
     for name, is_refused in is_other.items():

@@ -15,7 +15,8 @@ from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
-from cloze.models.encoder import find_encoder, get_encoder
+from cloze.models.encoder import get_encoder
+from cloze.models.engine import TorchEngine
 from cloze.models.quantization import is_quantized
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.sequence_classification import SequenceClassification
@@ -196,9 +197,9 @@ def check_explainable(predictor: Predictor) -> None:
     if not isinstance(predictor.task, SequenceClassification | MultiLabel | TextRegression):
         what = f"predictions of {predictor.task.name} are not labels or scores of whole texts"
         raise InputError(what, where="explain", remedy="Leave it out")
-    if find_encoder(predictor.model) is None:
+    if not isinstance(predictor.engine, TorchEngine):
         raise InputError("an ensemble cannot be explained", where="explain", remedy="Give one `model`")
-    if is_quantized(predictor.model):
+    if is_quantized(predictor.module):
         what = "an int8 model has no gradients, from which explanations are computed"
         raise InputError(what, where="explain", remedy="Say float32 for `precision`")
 
@@ -249,7 +250,7 @@ class PendingExplanation:
             explained = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
             logit = task.class_names.index(explained)
         path = EmbeddingPath(
-            predictor.model,
+            predictor.module,
             encoding.input_ids,
             encoding.token_type_ids,
             baseline_ids,

@@ -9,18 +9,16 @@ from itertools import chain, islice
 from typing import Any, Literal, overload
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from cloze.arguments import check_integer, check_text, iterate_texts
-from cloze.data.batch import collate
+from cloze.arguments import check_integer, check_one_or_many, check_text
+from cloze.data.batch import Indices, MaskedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, check_length
-from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder
+from cloze.models.engine import FloatArray, fastest_batch_tokens, run_by_length
 from cloze.models.heads import BertForMaskedLM
 from cloze.results import Result
-from cloze.tasks.batches import Indices, batch_by_length, inference_batch_tokens
+from cloze.tasks.arrays import log_of_sum, softmax, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tokenization.unknown import count_unknown
 
@@ -43,6 +41,26 @@ class FilledText(Result):
     masks: list[list[Candidate]]
 
 
+def top_candidates(
+    logits: FloatArray, text_of: Callable[[int], str], top_k: int
+) -> Iterator[list[Candidate]]:
+    """Yield the most probable tokens of each row, the best first.
+
+    Args:
+        logits: of masked tokens, [P, V].
+        text_of: returns the text of a token.
+        top_k: number of candidates, if the vocabulary has so many.
+    """
+    top_k = min(top_k, logits.shape[1])
+    best_PK = np.argpartition(logits, -top_k)[:, -top_k:]
+    logits_PK = np.take_along_axis(logits, best_PK, 1)
+    probabilities_PK = np.exp(logits_PK - log_of_sum(logits)[:, None])
+    for best_K, probabilities_K, order_K in zip(
+        best_PK, probabilities_PK.tolist(), np.lexsort((best_PK, -logits_PK)), strict=True
+    ):
+        yield [Candidate(text_of(int(best_K[i])), probabilities_K[i]) for i in order_K]
+
+
 @dataclass(frozen=True, slots=True)
 class MaskedSequence:
     """The token ids of a text, and the places of the masked tokens to predict."""
@@ -60,8 +78,6 @@ class MaskedSequence:
 class MaskedLanguageModel(LoadedModel):
     """A model with the masked-word head of pre-training."""
 
-    model: BertForMaskedLM
-
     @classmethod
     def _find_head(cls, checkpoint: Checkpoint) -> Callable[[Encoder], BertForMaskedLM]:
         def head(encoder: Encoder) -> BertForMaskedLM:
@@ -72,19 +88,19 @@ class MaskedLanguageModel(LoadedModel):
 
         return head
 
-    @torch.inference_mode()
-    def logits(self, sequences: Sequence[MaskedSequence]) -> Iterator[tuple[Indices, Tensor]]:
+    def logits(self, sequences: Sequence[MaskedSequence]) -> Iterator[tuple[Indices, FloatArray]]:
         """Yield batches of sequences of similar lengths: their numbers, and the logits of the masked tokens, [P, V]."""
-        device = self.encoder.embeddings.word_embeddings.weight.device
-        max_tokens = min(_MAX_TOKENS, inference_batch_tokens(device))
-        for indices in batch_by_length([sequence.num_tokens for sequence in sequences], max_tokens):
+
+        def make_batch(indices: Indices) -> MaskedBatch:
             batch = collate([sequences[i].ids for i in indices])
-            starts = batch.cu_seqlens.tolist()
-            places = [
-                start + p for start, i in zip(starts, indices, strict=False) for p in sequences[i].positions
-            ]
-            logits_PV: Tensor = self.model(to_device(batch, device), torch.tensor(places, device=device))
-            yield indices, logits_PV[:, : self.tokenizer.vocab_size].float()
+            starts = zip(batch.cu_seqlens.tolist(), indices, strict=False)
+            places = [start + place for start, i in starts for place in sequences[i].positions]
+            return MaskedBatch.extend(batch, masked_lm_positions=np.array(places, np.int64))
+
+        lengths = [sequence.num_tokens for sequence in sequences]
+        max_tokens = min(_MAX_TOKENS, fastest_batch_tokens(self.engine.device_type))
+        for indices, _, outputs in run_by_length(self.engine, lengths, make_batch, max_tokens=max_tokens):
+            yield indices, outputs["logits"][:, : self.tokenizer.vocab_size]
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,10 +135,8 @@ class FillMask(MaskedLanguageModel):
         Raises:
             InputError: a text has no [MASK] or more tokens than the model takes, or `top_k` is less than 1.
         """
-        is_one = isinstance(texts, str)
-        read = [(texts, "text")]
-        if not is_one:
-            read = [(text, f"texts[{number}]") for number, text in enumerate(iterate_texts(texts))]
+        checked, is_one = check_one_or_many(texts)
+        read = [(text, "text" if is_one else f"texts[{number}]") for number, text in enumerate(checked)]
         filled = self.fill_texts(read, top_k=top_k, long_texts=long_texts)
         return filled[0].masks if is_one else [answer.masks for answer in filled]
 
@@ -149,17 +163,13 @@ class FillMask(MaskedLanguageModel):
         sequences = list(chain.from_iterable(masked))
         candidates: dict[int, list[list[Candidate]]] = {}
         for indices, logits_PV in self.logits(sequences):
-            top = logits_PV.softmax(-1).topk(min(top_k, self.tokenizer.vocab_size))
-            rows = (
-                [Candidate(self.tokenizer.text_of(i), p) for i, p in zip(ids, probabilities, strict=True)]
-                for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
-            )
+            rows = top_candidates(logits_PV, self.tokenizer.text_of, top_k)
             for index in indices.tolist():
                 candidates[index] = list(islice(rows, len(sequences[index].positions)))
         numbers = iter(range(len(sequences)))
         return [[mask for _ in windows for mask in candidates[next(numbers)]] for windows in masked]
 
-    def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> Tensor:
+    def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> FloatArray:
         """Return the probability of each token of the vocabulary at each [MASK] of a text.
 
         Shapes: [masks, V].
@@ -167,11 +177,12 @@ class FillMask(MaskedLanguageModel):
         Args, raises: as for a call.
         """
         windows = self.mask(check_text(text), long_texts=long_texts)
-        of_window: dict[int, Tensor] = {}
+        of_window: dict[int, FloatArray] = {}
         for indices, logits_PV in self.logits(windows):
-            groups = torch.split(logits_PV.softmax(-1), [len(windows[i].positions) for i in indices])
+            groups = split_rows(logits_PV, [len(windows[i].positions) for i in indices])
             of_window.update(zip(indices.tolist(), groups, strict=True))
-        return torch.cat([of_window[number] for number in range(len(windows))])
+        logits_MV = np.concatenate([of_window[number] for number in range(len(windows))])
+        return softmax(logits_MV).astype(np.float32)
 
     def mask(
         self, text: str, *, long_texts: Literal["windows"] | None = None, where: str = "text"
@@ -189,8 +200,8 @@ class FillMask(MaskedLanguageModel):
             raise InputError(f"no {mask} in {text!r}", where=place, remedy=f"Write {mask} in place of a word")
         if long_texts is None:
             remedy = "Give a shorter text, or set long_texts to windows (--long-texts windows)"
-            check_length(ids, self.model.config.max_position_embeddings, where=where, remedy=remedy)
-        windows = half_overlapping(len(ids) - 2, self.model.config.max_position_embeddings - 2)
+            check_length(ids, self.max_positions, where=where, remedy=remedy)
+        windows = half_overlapping(len(ids) - 2, self.max_positions - 2)
         best = max_context_windows(windows)
         window_of_mask = np.array([best[place - 1] for place in positions])
         return [

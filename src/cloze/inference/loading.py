@@ -20,6 +20,7 @@ from cloze.models.batch import to_device
 from cloze.models.checkpoint import KIND, load_model, save_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
+from cloze.models.engine import Engine, TorchEngine
 from cloze.models.quantization import is_quantized, stored_precision
 from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
@@ -103,12 +104,16 @@ class Checkpoint:
         prepare_for_inference(model, self.precision)
         return model
 
+    def load_engine(self, head: Callable[[Encoder], nn.Module], *, device: str) -> TorchEngine:
+        """Return the engine of the same model."""
+        return TorchEngine(self.load_model(head, device=device))
+
 
 @dataclass(frozen=True, repr=False)
 class LoadedModel:
     """Base of the classes that answer with a model."""
 
-    model: nn.Module
+    engine: Engine
     tokenizer: Tokenizer
     _: KW_ONLY
     directory: Path | None = None
@@ -134,8 +139,8 @@ class LoadedModel:
             InputError: there is no such model, it is damaged, or its head is another one.
         """
         checkpoint = Checkpoint.open(model, precision=precision)
-        loaded = checkpoint.load_model(cls._find_head(checkpoint), device=device)
-        return cls(loaded, checkpoint.tokenizer, directory=checkpoint.directory)
+        engine = checkpoint.load_engine(cls._find_head(checkpoint), device=device)
+        return cls(engine, checkpoint.tokenizer, directory=checkpoint.directory)
 
     @classmethod
     def _find_head(cls, checkpoint: Checkpoint) -> Callable[[Encoder], nn.Module]:
@@ -143,13 +148,29 @@ class LoadedModel:
         raise NotImplementedError
 
     @property
+    def module(self) -> nn.Module:
+        """The model as a module of PyTorch.
+
+        Raises:
+            InputError: it is several models, or not one of PyTorch.
+        """
+        if not isinstance(self.engine, TorchEngine):
+            raise InputError("an ensemble is several models", remedy="Take each of them")
+        return self.engine.module
+
+    @property
     def encoder(self) -> Encoder:
         """The encoder below the head, a module for tensors."""
-        return get_encoder(self.model)
+        return get_encoder(self.module)
+
+    @property
+    def max_positions(self) -> int:
+        """The number of tokens that the model takes."""
+        return self.engine.config.max_position_embeddings
 
     def __repr__(self) -> str:
         """Return class, name, main facts and the number of parameters."""
-        count = sum(parameter.numel() for parameter in self.model.parameters())
+        count = self.engine.num_parameters
         size, unit = next((pair for pair in _UNITS if count >= pair[0]), (1, ""))
         facts = [*self._facts(), f"{count / size:.1f}{unit} parameters" if unit else f"{count} parameters"]
         name = [] if self.directory is None else [repr(_model_name(self.directory))]
@@ -166,7 +187,7 @@ class LoadedModel:
             InputError: `path` exists, or a checkpoint cannot hold such a model.
             RunError: the disk is full or cannot be written.
         """
-        if is_quantized(self.model):
+        if is_quantized(self.module):
             remedy = "Write one with cloze export --to int8"
             raise InputError("an int8 model cannot be saved", where="save", remedy=remedy)
         path = check_path(path, "path")
@@ -180,7 +201,7 @@ class LoadedModel:
         return []
 
     def _write(self, directory: Path) -> None:
-        save_model(directory, self.model, self.tokenizer)
+        save_model(directory, self.module, self.tokenizer)
 
 
 def _model_name(checkpoint: Path) -> str:

@@ -5,13 +5,13 @@ Shapes: L tokens, W windows, D hidden.
 
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from cloze.tasks.features import max_context_windows
+from cloze.tasks.task_batch import Array
 
 
-def join_tokens(hidden_of_window: Sequence[Tensor], windows: Sequence[slice]) -> Tensor:
+def join_tokens(hidden_of_window: Sequence[Array], windows: Sequence[slice]) -> Array:
     """Return the vector of each token from the window with the most context around it, [L, D].
 
     Args:
@@ -22,4 +22,4 @@ def join_tokens(hidden_of_window: Sequence[Tensor], windows: Sequence[slice]) ->
     inner = [
         hidden_of_window[number][1 + place - windows[number].start] for place, number in enumerate(best_L)
     ]
-    return torch.stack([hidden_of_window[0][0], *inner, hidden_of_window[-1][-1]])
+    return np.stack([hidden_of_window[0][0], *inner, hidden_of_window[-1][-1]])

@@ -187,7 +187,7 @@ def neighbors_in_table(
     excluded = {token for text in (query, *plus, *minus) for token in tokenizer.encode(text).tokens}
     excluded |= {tokenizer.tokens[i] for i in tokenizer.special_ids}
     excluded |= {token for token in tokenizer.tokens if UNUSED.fullmatch(token)}
-    table_VD = embedder.model.embeddings.word_embeddings.weight.detach().float().cpu().numpy()
+    table_VD = embedder.encoder.embeddings.word_embeddings.weight.detach().float().cpu().numpy()
     chunk = (tokenizer.tokens, table_VD[: tokenizer.vocab_size])
     return _nearest([chunk], target, top_k, excluded=excluded, where="the table of word embeddings")
 

@@ -4,18 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from torch import nn
 
 from cloze.arguments import check_pairs
-from cloze.data.batch import collate
+from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, check_length
-from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder
+from cloze.models.engine import run_by_length
 from cloze.models.heads import BertForNextSentencePrediction
 from cloze.results import Result
-from cloze.tasks.batches import batch_by_length, inference_batch_tokens
+from cloze.tasks.arrays import softmax
 from cloze.tokenization.unknown import count_unknown
 
 IS_NEXT = 0
@@ -33,8 +33,6 @@ class NextSentencePrediction(Result):
 @dataclass(frozen=True, repr=False)
 class NextSentence(LoadedModel):
     """Predicts whether sentence B follows sentence A."""
-
-    model: BertForNextSentencePrediction
 
     @classmethod
     def _find_head(cls, checkpoint: Checkpoint) -> Callable[[Encoder], nn.Module]:
@@ -78,22 +76,17 @@ class NextSentence(LoadedModel):
         count_unknown(self.tokenizer, [" ".join(pair) for pair in pairs]).warn("pairs")
         return predictions[0] if is_one else predictions
 
-    @torch.inference_mode()
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return the probability of each pair of texts, computed in batches of similar length."""
         encodings = [self.tokenizer.encode(*pair) for pair in pairs]
-        limit = self.model.config.max_position_embeddings
         for encoding in encodings:
-            check_length(encoding.input_ids, limit)
-        device = next(self.model.parameters()).device
-        probabilities = [0.0] * len(pairs)
-        for indices in batch_by_length(list(map(len, encodings)), inference_batch_tokens(device)):
-            batch = collate(
-                [encodings[i].input_ids for i in indices], [encodings[i].token_type_ids for i in indices]
-            )
-            logits_B2: Tensor = self.model(to_device(batch, device))
-            for index, probability in zip(
-                indices, logits_B2.float().softmax(-1)[:, IS_NEXT].tolist(), strict=True
-            ):
-                probabilities[index] = probability
-        return probabilities
+            check_length(encoding.input_ids, self.max_positions)
+
+        def make_batch(indices: Indices) -> PackedBatch:
+            chosen = [encodings[i] for i in indices]
+            return collate([e.input_ids for e in chosen], [e.token_type_ids for e in chosen])
+
+        probabilities = np.empty(len(pairs))
+        for indices, _, outputs in run_by_length(self.engine, list(map(len, encodings)), make_batch):
+            probabilities[indices] = softmax(outputs["logits"])[:, IS_NEXT]
+        return probabilities.tolist()

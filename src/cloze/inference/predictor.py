@@ -15,11 +15,9 @@ from cloze.file_io import read_json
 from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
-from cloze.models.encoder import find_encoder
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
-from cloze.tasks.batches import inference_batch_tokens
 from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import Losses, count_losses, featurize
 from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
@@ -95,10 +93,10 @@ class Predictor(LoadedModel):
             what = f"a model for the task {loaded_task.name!r}, which {cls.__name__} cannot use"
             remedy = f"Load it with cloze.load, or give a model for the task {cls.default_task}"
             raise InputError(what, where=checkpoint.directory, remedy=remedy)
-        loaded = checkpoint.load_model(loaded_task.head, device=device)
+        engine = checkpoint.load_engine(loaded_task.head, device=device)
         positions = load_config(checkpoint.directory).max_position_embeddings
         return cls(
-            loaded,
+            engine,
             checkpoint.tokenizer,
             task=loaded_task,
             max_seq_length=positions if max_seq_length is None else min(max_seq_length, positions),
@@ -110,13 +108,7 @@ class Predictor(LoadedModel):
         return [f"{len(self.labels)} classes"] if self.labels else []
 
     def _write(self, directory: Path) -> None:
-        if find_encoder(self.model) is None:
-            raise InputError("an ensemble is several models", where="save", remedy="Save each of them")
-        save_finetuned(directory, self.model, self.tokenizer, self.task, max_seq_length=self.max_seq_length)
-
-    @property
-    def _max_tokens(self) -> int:
-        return inference_batch_tokens(next(self.model.parameters()).device)
+        save_finetuned(directory, self.module, self.tokenizer, self.task, max_seq_length=self.max_seq_length)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -138,7 +130,7 @@ class Predictor(LoadedModel):
         """Return a prediction for each example, and what was lost of the examples."""
         examples = list(self._iterate(examples))
         features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
-        predictions = predict(self.task, self.model, examples, features, max_tokens=self._max_tokens)
+        predictions = predict(self.task, self.engine, examples, features)
         return predictions, count_losses(self.task, examples, features, self.tokenizer)
 
     def features(self, example: Any) -> list[Any]:
@@ -172,7 +164,7 @@ class Predictor(LoadedModel):
 
     def outputs(self, features: Sequence[Any]) -> list[Array]:
         """Return the model's output for each feature, which the task decodes."""
-        outputs = compute_outputs(self.task, self.model, features, max_tokens=self._max_tokens)
+        outputs = compute_outputs(self.task, self.engine, features)
         return [outputs[number] for number in range(len(features))]
 
     def stream(

@@ -19,12 +19,12 @@ from itertools import chain, islice
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
-import torch
 
-from cloze.arguments import check_choice, iterate_texts
+from cloze.arguments import check_choice, check_one_or_many, iterate_texts
 from cloze.inference.fill_mask import MaskedLanguageModel, MaskedSequence
 from cloze.inference.loading import check_length
 from cloze.results import Result
+from cloze.tasks.arrays import log_of_sum
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
 WordMasking: TypeAlias = Literal["later", "none"]
@@ -82,9 +82,9 @@ class SentenceScorer(MaskedLanguageModel):
         Raises:
             InputError: `texts` is no text or list of texts, or a text has more tokens than the model takes.
         """
-        if isinstance(texts, str):
-            return next(self.scores([texts], word_masking=word_masking))
-        return list(self.scores(texts, word_masking=word_masking))
+        checked, is_one = check_one_or_many(texts)
+        scores = list(self.scores(checked, word_masking=word_masking))
+        return scores[0] if is_one else scores
 
     def scores(
         self,
@@ -135,9 +135,8 @@ class SentenceScorer(MaskedLanguageModel):
             InputError: it has more tokens than the model takes.
         """
         ids = self.tokenizer.encode(text).input_ids
-        limit = self.model.config.max_position_embeddings
-        if len(ids) > limit:
-            check_length(ids, limit, where=where(), remedy="Give one sentence at a time")
+        if len(ids) > self.max_positions:
+            check_length(ids, self.max_positions, where=where(), remedy="Give one sentence at a time")
         ids_L = np.asarray(ids, np.int64)
         word_L = np.cumsum(~self.tokenizer.is_continuation[ids_L])
         is_masked_LL = np.eye(len(ids_L), dtype=np.bool_)
@@ -150,9 +149,8 @@ class SentenceScorer(MaskedLanguageModel):
         """Return the logarithm of the probability of each copy's token, computed in batches of similar length."""
         log_probabilities = np.empty(len(copies))
         for indices, logits_PV in self.logits(copies):
-            target_P1 = torch.tensor([[copies[i].target] for i in indices], device=logits_PV.device)
-            true_P = logits_PV.log_softmax(-1).gather(1, target_P1).squeeze(1)
-            log_probabilities[indices] = true_P.cpu().numpy()
+            true_P = logits_PV[np.arange(len(indices)), [copies[i].target for i in indices]]
+            log_probabilities[indices] = true_P - log_of_sum(logits_PV)
         return log_probabilities.tolist()
 
     def join(self, copies: Sequence[MaskedCopy], log_probabilities: Sequence[float]) -> SentenceScore:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
-from cloze.arguments import check_integer, check_pairs, check_text, check_texts, iterate
+from cloze.arguments import check_integer, check_one_or_many, check_pairs, check_text_lists
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
@@ -138,7 +138,7 @@ class TextRanker(Predictor):
         Raises:
             InputError: a query or passage is of another kind, the lengths differ, or `top_k` is not positive.
         """
-        texts, of_query, is_one = _check_lists(queries, passages, ("queries", "passages"))
+        texts, of_query, is_one = check_text_lists(queries, passages, ("queries", "passages"))
         count = None if top_k is None else check_integer(top_k, "top_k")
         examples = [
             LabeledText(text, passage) for text, its in zip(texts, of_query, strict=True) for passage in its
@@ -175,7 +175,7 @@ class ChoiceAnswerer(Predictor):
         Raises:
             InputError: a prompt or choice is of another kind, there are fewer than two choices, or the lengths differ.
         """
-        texts, of_prompt, is_one = _check_lists(prompts, choices, ("prompts", "choices"))
+        texts, of_prompt, is_one = check_text_lists(prompts, choices, ("prompts", "choices"))
         for number, its in enumerate(of_prompt):
             if len(its) < 2:
                 place = "choices" if is_one else f"choices[{number}]"
@@ -206,13 +206,13 @@ class EntityTagger(Predictor):
         Raises:
             InputError: a text is of another kind.
         """
-        if isinstance(texts, str):
-            return self([texts])[0]
+        checked, is_one = check_one_or_many(texts)
         task = self.task
         assert isinstance(task, Tagging)
-        examples = [task.split(text) for text in check_texts(texts)]
+        examples = list(map(task.split, checked))
         predictions, _ = self.predict(examples)
-        return list(map(task.entities, examples, predictions))
+        entities = list(map(task.entities, examples, predictions))
+        return entities[0] if is_one else entities
 
 
 class QuestionAnswerer(Predictor):
@@ -252,17 +252,3 @@ class QuestionAnswerer(Predictor):
         ]
         predictions = self._predict_all(examples, "inputs", top_k=top_k)
         return predictions[0] if is_one else predictions
-
-
-def _check_lists(texts: Any, lists: Any, names: tuple[str, str]) -> tuple[list[str], list[list[str]], bool]:
-    """Return texts, the list of texts that belongs to each, and whether there is one text instead of a list."""
-    if isinstance(texts, str):
-        return [check_text(texts, names[0])], [check_texts(lists, names[1])], True
-    checked = check_texts(texts, names[0])
-    of_text = [
-        check_texts(item, f"{names[1]}[{number}]")
-        for number, item in enumerate(iterate(lists, names[1], "list"))
-    ]
-    if len(of_text) != len(checked):
-        raise InputError(f"{len(of_text)} lists, expected {len(checked)}", where=names[1])
-    return checked, of_text, False

@@ -4,12 +4,10 @@ Shapes: L tokens of a text, W words, D width of a vector.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
@@ -37,8 +35,8 @@ class WordVectors:
 
 
 def pool_words(
-    hidden: Tensor, encoding: Encoding, tokenizer: Tokenizer, *, prompt_length: int
-) -> tuple[list[tuple[int, int]], Tensor]:
+    hidden: Vectors, encoding: Encoding, tokenizer: Tokenizer, *, prompt_length: int
+) -> tuple[list[tuple[int, int]], Vectors]:
     """Return the places of the words after the prompt, and the mean over the tokens of each, [W, D].
 
     Args:
@@ -54,8 +52,22 @@ def pool_words(
     offsets_L2 = np.array(encoding.offsets[1 : count + 1]).reshape(-1, 2) - prompt_length
     starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]
     in_text = np.flatnonzero(starts >= 0)
-    word_of_token_L = torch.from_numpy(starts_word_L.cumsum() - 1)
-    sums_WD = torch.zeros(len(first_W), hidden.shape[1]).index_add_(0, word_of_token_L, hidden)
-    means_WD = sums_WD / torch.bincount(word_of_token_L, minlength=len(first_W)).unsqueeze(1)
     places = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
-    return list(places), means_WD[in_text]
+    return list(places), means_of_parts(hidden, first_W, np.ones(count, np.float32))[in_text]
+
+
+def means_of_parts(hidden: Vectors, starts: npt.NDArray[Any], weights: Vectors) -> Vectors:
+    """Return the mean of each part of some token vectors, [W, D].
+
+    Args:
+        hidden: token vectors, [L, D].
+        starts: the first token of each part, [W], the first of them 0.
+        weights: of the tokens in the mean, at least 0, [L]; where all of a part are 0, they count as 1.
+    """
+    if not len(starts):
+        return np.empty((0, hidden.shape[1]), np.float32)
+    has_weight_L = np.repeat(np.add.reduceat(weights, starts) > 0, np.diff(starts, append=len(hidden)))
+    weights = np.where(has_weight_L, weights, np.float32(1))
+    sums_WD: Vectors = np.add.reduceat(hidden * weights[:, None], starts)
+    totals_W: Vectors = np.add.reduceat(weights, starts)
+    return sums_WD / totals_W[:, None]

@@ -176,7 +176,7 @@ class Encoder(nn.Module):
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the outputs by their names in transformers."""
-        output = self.encode(batch)
+        output = self(batch)
         pooled = {"pooler_output": output.pooled_output} if self.has_published_pooler() else {}
         return {"last_hidden_state": output.sequence_output, **pooled}
 

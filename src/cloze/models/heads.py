@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cloze.data.batch import PackedBatch, PretrainingBatch
+from cloze.data.batch import MaskedBatch, PackedBatch, PretrainingBatch
 from cloze.models.bert import ACTIVATIONS, BertConfig, initialize_weights
 from cloze.models.cross_entropy import linear_cross_entropy_sum
 from cloze.models.dropout import dropout
@@ -168,7 +168,9 @@ class BertForMaskedLM(ModelWithHead):
         return logits_PV
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return the logits at every token."""
+        """Return the logits at the masked tokens of a `MaskedBatch`, or at every token."""
+        if isinstance(batch, MaskedBatch):
+            return {"logits": self(batch, batch.masked_lm_positions)}
         return {"logits": self(batch, torch.arange(batch.num_tokens))}
 
 
@@ -304,7 +306,7 @@ class BertForFeatureExtraction(ModelWithHead):
 
     architecture = "BertModel"
     uses_pooler = False
-    token_outputs = ("last_hidden_state",)
+    token_outputs: ClassVar[tuple[str, ...]] = ("last_hidden_state",)
 
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return vectors [T, D]."""

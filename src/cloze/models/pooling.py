@@ -69,21 +69,3 @@ def check_pooling(pooling: str, encoder: Encoder) -> None:
     if pooling == "cls" and encoder.is_causal:
         what = "cls: in an encoder that attends to the left [CLS] sees nothing of the text"
         raise InputError(what, where="pooling", remedy="Take the mean")
-
-
-def pool_weighted(hidden_TD: Tensor, weights_T: Tensor, batch: PackedBatch) -> Tensor:
-    """Return the weighted mean of each sequence, [B, D]; the plain mean where all its weights are 0.
-
-    Args:
-        hidden_TD: token vectors.
-        weights_T: at least 0, such as inverse document frequencies.
-        batch: the sequences.
-    """
-    means = []
-    for group in batch.length_groups:
-        hidden_BLD = hidden_TD[group.start : group.end].view(group.count, group.length, -1)
-        weights_BL = weights_T[group.start : group.end].view(group.count, group.length)
-        weights_BL = torch.where(weights_BL.sum(1, keepdim=True) > 0, weights_BL, 1.0)
-        shares_B1L = (weights_BL / weights_BL.sum(1, keepdim=True)).unsqueeze(1)
-        means.append((shares_B1L @ hidden_BLD).squeeze(1))
-    return torch.cat(means)

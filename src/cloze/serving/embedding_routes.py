@@ -38,7 +38,7 @@ from cloze.serving.schema import (
 )
 from cloze.serving.served_model import EmbeddingInput, ServedModel
 from cloze.serving.windowed_inference import WindowedLogits, WindowedPredictions
-from cloze.tasks.losses import sigmoid, softmax
+from cloze.tasks.arrays import sigmoid, softmax
 
 
 class EmbedRequest(EmbeddingRequest):

@@ -212,8 +212,10 @@ def _describe_masked_lm(served: ServedModel, trace: TokenTrace) -> dict[str, Any
     if served.fill_mask is None:
         return None
     word_embeddings = served.encoder.embeddings.word_embeddings.weight
-    head = served.fill_mask.model.masked_lm
-    read = trace_masked_lm(head, word_embeddings, served.tokenizer, trace.hidden_states, top_k=_TOP_K)
+    model: Any = served.fill_mask.module
+    read = trace_masked_lm(
+        model.masked_lm, word_embeddings, served.tokenizer, trace.hidden_states, top_k=_TOP_K
+    )
     return {
         "transformed": _describe_vector(read.transformed),
         "logits": _rounded(torch.tensor(read.logits)),
@@ -225,7 +227,8 @@ def _describe_pooler(served: ServedModel, trace: TokenTrace) -> dict[str, Any] |
     """Return the pooler's output and the next-sentence logits, or None if the model has no such head."""
     if served.next_sentence is None:
         return None
-    layer = served.next_sentence.model.next_sentence
+    model: Any = served.next_sentence.module
+    layer = model.next_sentence
     with torch.inference_mode():
         logits = layer(trace.pooled.to(layer.weight.device, layer.weight.dtype)).float()
     return {

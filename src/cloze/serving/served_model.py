@@ -22,7 +22,7 @@ from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.inference.word_vectors import Vectors
 from cloze.models.bert import BertConfig
 from cloze.models.config_file import load_labels
-from cloze.models.encoder import Encoder, find_encoder
+from cloze.models.encoder import Encoder
 from cloze.models.quantization import is_quantized
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.tasks.config import load_task
@@ -93,15 +93,17 @@ class ServedModel:
             checkpoint, device=device, normalize=False
         )  # each request says whether to normalize
         fill_mask = next_sentence = None
-        is_bidirectional = embedder.model.config.attends_to == "all"  # else its head predicts the next token
+        is_bidirectional = (
+            embedder.encoder.config.attends_to == "all"
+        )  # else its head predicts the next token
         if is_bidirectional and checkpoint.has_weight("masked_lm.bias"):
             fill_mask = FillMask.load(checkpoint, device=device)
         if checkpoint.has_weight("next_sentence.bias"):
             next_sentence = NextSentence.load(checkpoint, device=device)
         predictor = _load_predictor(checkpoint, device=device)
         for head in (fill_mask, next_sentence, predictor):
-            if head is not None and find_encoder(head.model) is not None:
-                head.model.bert = embedder.model  # the same weights: keep one copy
+            if head is not None:
+                head.module.bert = embedder.encoder  # the same weights: keep one copy
         labels = () if predictor is None else load_labels(checkpoint.directory) or predictor.labels
         settings = load_sentence_encoder_config(checkpoint.directory)
         return cls(name, embedder, fill_mask, next_sentence, predictor, max_classes, labels, settings)
@@ -120,7 +122,7 @@ class ServedModel:
     @property
     def encoder(self) -> Encoder:
         """The encoder that all heads share."""
-        return self.embedder.model
+        return self.embedder.encoder
 
     @property
     def config(self) -> BertConfig:
@@ -214,7 +216,7 @@ class ServedModel:
     def sentence_scorer(self) -> SentenceScorer:
         """The masked-word head as a scorer of sentences."""
         assert self.fill_mask is not None
-        return SentenceScorer(self.fill_mask.model, self.fill_mask.tokenizer)
+        return SentenceScorer(self.fill_mask.engine, self.fill_mask.tokenizer)
 
     def next_sentence_probabilities(self, pairs: list[tuple[str, str]]) -> list[float]:
         """Return the probability that the second sentence of each pair follows the first."""

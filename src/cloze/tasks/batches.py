@@ -1,38 +1,15 @@
-"""Order and batches of features: epochs, held-out examples, samples."""
+"""Order and choice of examples: epochs, held-out ones, samples."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
+from cloze.data.batch import Indices
 from cloze.data.hashing import mix
 
-Indices = npt.NDArray[np.int64]
-
-_MAX_TOKENS_ON_CPU = 1024  # the widest activations of 1,024 tokens stay in the cache
-_MAX_TOKENS = 65_536  # other devices need more work at once
-
 _EPOCH_ORDER, _HELD_OUT, _SUBSET = 21, 22, 23  # purposes of random numbers
-
-
-def inference_batch_tokens(device: torch.device) -> int:
-    """Return the number of tokens that an encoder reads at once where it is fastest."""
-    return _MAX_TOKENS_ON_CPU if device.type == "cpu" else _MAX_TOKENS
-
-
-def batch_by_length(num_tokens: Sequence[int], max_tokens: int) -> Iterator[Indices]:
-    """Yield the indices of batches of at most `max_tokens` tokens, of similar lengths, the longest first."""
-    order = np.argsort(-np.asarray(num_tokens, np.int64), kind="stable")
-    start = tokens = 0
-    for i, index in enumerate(order.tolist()):
-        if i > start and tokens + num_tokens[index] > max_tokens:
-            yield order[start:i]
-            start, tokens = i, 0
-        tokens += num_tokens[index]
-    if start < len(order):
-        yield order[start:]
 
 
 def shuffled_indices(count: int, *, seed: int, epoch: int) -> Indices:

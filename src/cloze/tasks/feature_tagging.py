@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from cloze.config import check_positive
 from cloze.models.encoder import Encoder
 from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, FrozenLayers, frozen_states
+from cloze.tasks.arrays import split_rows
 from cloze.tasks.registry import register_task
 from cloze.tasks.tagged_files import Context
 from cloze.tasks.tagging import Tagging
-from cloze.tasks.task_batch import TaskBatch
+from cloze.tasks.task_batch import Array, TaskBatch
 
 
 @register_task("feature-tagging")
@@ -59,3 +60,7 @@ class FeatureTagging(Tagging):
     def word_logits(self, logits: Tensor, batch: TaskBatch) -> Tensor:
         """Return the logits, which this head computes for words only."""
         return logits
+
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
+        """Return the logits or the states of the words of each sequence."""
+        return split_rows(logits, batch.counts)

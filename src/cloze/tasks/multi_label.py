@@ -21,10 +21,10 @@ from cloze.data.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.classification import is_constant
 from cloze.results import Result
+from cloze.tasks.arrays import sigmoid
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, warn_of_similar_classes
-from cloze.tasks.losses import sigmoid
 from cloze.tasks.registry import register_task
 from cloze.tasks.task import unknown_label
 from cloze.tasks.task_batch import GoldAnswer, Outputs, TaskBatch

@@ -23,10 +23,11 @@ from cloze.metrics.classification import is_majority_better
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMultipleChoice
 from cloze.results import Result
+from cloze.tasks.arrays import softmax, split_rows
 from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import TextFeature, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
-from cloze.tasks.losses import cross_entropy, softmax
+from cloze.tasks.losses import cross_entropy
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.texts import LabeledRows
@@ -131,9 +132,9 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
         )
         return softmax_divergence(student_BC, teacher_BC, temperature)
 
-    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the scores of each feature's choices, [C]."""
-        return [scores_C.numpy() for scores_C in torch.split(logits.cpu(), list(batch.counts))]
+        return split_rows(logits, batch.counts)
 
     def decode(
         self, example: ChoiceQuestion, features: Sequence[TextFeature], outputs: Outputs

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cloze.data.batch import DataPosition
+from cloze.data.batch import DataPosition, Indices, batch_by_length
 from cloze.errors import InputError
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
-from cloze.tasks.batches import Indices, batch_by_length, shuffled_indices
+from cloze.tasks.batches import shuffled_indices
 from cloze.tasks.config import FinetuneConfig, save_finetuned
 from cloze.tasks.data import LabeledData
-from cloze.tasks.predict import decode, iterate_logits
+from cloze.tasks.predict import decode
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array, TaskBatch
 from cloze.tasks.teacher import TeacherOutputs
@@ -148,11 +148,14 @@ class FinetuningObjective(Objective):
         examples, features = self.data.dev, self.data.dev_features
         flat = list(chain.from_iterable(features))
         outputs: dict[int, Array] = {}
-        for indices, batch, logits in iterate_logits(
-            self.task, self.evaluation_step, flat, self.config.micro_batch_tokens, self.device
-        ):
-            outputs.update(zip(indices.tolist(), self.task.outputs(logits, batch), strict=True))
-            yield {"loss": self.task.loss(logits, batch)[1]["loss"]}
+        lengths = [feature.num_tokens for feature in flat]
+        for indices in batch_by_length(lengths, self.config.micro_batch_tokens):
+            batch = self.task.batch([flat[i] for i in indices])
+            on_device = to_device(batch, self.device)
+            logits = self.evaluation_step(on_device).float()
+            of_features = self.task.outputs(logits.cpu().numpy(), batch)
+            outputs.update(zip(indices.tolist(), of_features, strict=True))
+            yield {"loss": self.task.loss(logits, on_device)[1]["loss"]}
         predictions = decode(self.task, examples, features, outputs)
         tuned = self.task.with_tuned_threshold(examples, predictions)
         if tuned is not self.task:

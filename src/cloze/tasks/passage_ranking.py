@@ -18,9 +18,9 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.config_file import CONFIG_FILE, load_labels
+from cloze.tasks.arrays import sigmoid
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import TextFeature
-from cloze.tasks.losses import sigmoid
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.text_regression import NumberAnswers
 from cloze.tasks.texts import LabeledText, TextTask
@@ -108,9 +108,9 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         """Return the logit of relevance, [1, 1]."""
         return output[None]
 
-    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the logit of relevance of each sequence."""
-        return super().outputs(_margins(logits), batch)
+        return super().outputs(logits if logits.shape[1] == 1 else np.diff(logits), batch)
 
     def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
         """Return the highest probability of the windows."""

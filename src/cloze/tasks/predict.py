@@ -3,23 +3,22 @@
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from cloze.arguments import check_integer
+from cloze.data.batch import Indices, batch_by_length
 from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder
+from cloze.models.engine import Engine, run_by_length
 from cloze.progress import SILENT, Progress
-from cloze.tasks.batches import Indices, batch_by_length
 from cloze.tasks.span import SpanTask
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array, TaskBatch
@@ -28,59 +27,50 @@ from cloze.tasks.text_labels import TextLabels
 
 def predict(
     task: AnyTask,
-    model: nn.Module,
+    engine: Engine,
     examples: Sequence[Any],
     features: Sequence[Sequence[Any]],
     *,
-    max_tokens: int,
+    max_tokens: int | None = None,
     progress: Progress = SILENT,
 ) -> list[Any]:
     """Return a prediction for each example, in their order.
 
     Args:
         task: the task of the model.
-        model: a fine-tuned model, on its device.
+        engine: a fine-tuned model.
         examples: any number of them.
         features: the features of each example.
-        max_tokens: maximum number of tokens of a batch.
+        max_tokens: maximum number of tokens of a batch; None is where the device is fastest.
         progress: receives progress messages.
     """
     flat = [feature for group in features for feature in group]
-    outputs = compute_outputs(task, model, flat, max_tokens=max_tokens, progress=progress)
+    outputs = compute_outputs(task, engine, flat, max_tokens=max_tokens, progress=progress)
     return decode(task, examples, features, outputs)
 
 
-@torch.inference_mode()
 def compute_outputs(
     task: AnyTask,
-    model: nn.Module,
+    engine: Engine,
     features: Sequence[Any],
     *,
-    max_tokens: int,
+    max_tokens: int | None = None,
     progress: Progress = SILENT,
 ) -> dict[int, Array]:
     """Return the output of a model for each feature by its index, in float32."""
-    model.eval()
+
+    def make_batch(indices: Indices) -> TaskBatch:
+        return task.batch([features[i] for i in indices])
+
     outputs: dict[int, Array] = {}
+    lengths = [feature.num_tokens for feature in features]
     with progress.bar("predicting", total=len(features), unit="sequences") as bar:
-        device = next(model.parameters()).device
-        for indices, batch, logits in iterate_logits(task, model, features, max_tokens, device):
+        for indices, batch, named in run_by_length(engine, lengths, make_batch, max_tokens=max_tokens):
+            logits, *more = named.values()  # a question's start and end are side by side
+            logits = np.stack([logits, *more], axis=-1) if more else logits
             outputs.update(zip(indices.tolist(), task.outputs(logits, batch), strict=True))
             bar.advance(len(indices))
     return outputs
-
-
-def iterate_logits(
-    task: AnyTask,
-    model: Callable[[TaskBatch], Tensor],
-    features: Sequence[Any],
-    max_tokens: int,
-    device: torch.device,
-) -> Iterator[tuple[Indices, TaskBatch, Tensor]]:
-    """Yield batches of features of like lengths: their indices, the batch on the device, and its logits in float32."""
-    for indices in batch_by_length([feature.num_tokens for feature in features], max_tokens):
-        batch = to_device(task.batch([features[i] for i in indices]), device)
-        yield indices, batch, model(batch).float()
 
 
 @torch.inference_mode()
@@ -107,10 +97,11 @@ def precompute_states(
         progress.bar("encoding", total=len(flat), unit="sequences") as bar,
     ):
         assert task.frozen_states is not None
-        states_of, device = partial(task.frozen_states, encoder), next(encoder.parameters()).device
-        for indices, batch, states in iterate_logits(task, states_of, flat, max_tokens, device):
-            states = states.cpu()
-            file.write(states.numpy().tobytes())
+        device = next(encoder.parameters()).device
+        for indices in batch_by_length([feature.num_tokens for feature in flat], max_tokens):
+            batch = task.batch([flat[i] for i in indices])
+            states = task.frozen_states(encoder, to_device(batch, device)).float().cpu().numpy()
+            file.write(states.tobytes())
             for index, of_feature in zip(indices.tolist(), task.outputs(states, batch), strict=True):
                 places[index] = end, of_feature.shape
                 end += of_feature.size

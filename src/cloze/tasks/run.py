@@ -17,6 +17,7 @@ from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, check_layers, find_encoder, keep_layers, with_dropout
+from cloze.models.engine import TorchEngine
 from cloze.models.quantization import refuse_int8
 from cloze.models.torch_internals import cpu_instructions
 from cloze.progress import Progress
@@ -353,7 +354,9 @@ def _score_best(
     task, _ = stored
     model = load_model(best, task.head, verify=False).to(prepared.context.device)
     max_tokens = config.micro_batch_tokens
-    predictions = predict(task, model, data.dev, data.dev_features, max_tokens=max_tokens, progress=progress)
+    predictions = predict(
+        task, TorchEngine(model), data.dev, data.dev_features, max_tokens=max_tokens, progress=progress
+    )
     scores: dict[str, Any] = {
         "task": task.name,
         "data": config.dev or f"held out of {config.train}",

@@ -17,13 +17,14 @@ from cloze.config import check_positive
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.models.encoder import Encoder
-from cloze.models.heads import BertForFeatureExtraction
-from cloze.models.pooling import Pooling, pool
+from cloze.models.pooling import Pooling
+from cloze.models.sentence_encoder import SentenceEncoder
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
     load_sentence_encoder_config,
     save_sentence_encoder_config,
 )
+from cloze.tasks.arrays import normalize
 from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch
@@ -89,7 +90,7 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
 
     def write_checkpoint_files(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
         """Write the files of sentence-transformers."""
-        assert isinstance(model, BertForFeatureExtraction)
+        assert isinstance(model, SentenceEncoder)
         config = SentenceEncoderConfig(
             pooling=self.pooling or "mean",
             normalize=self.normalize or False,
@@ -131,14 +132,18 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
         return np.array([feature.target or 0.0 for feature in features], np.float32)
 
     def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
-        """Return the encoder."""
-        return BertForFeatureExtraction(bert)
+        """Return the encoder with its pooling."""
+        return SentenceEncoder(bert, pooling=self.pooling or "mean")
 
-    def vectors(self, hidden: Tensor, batch: TaskBatch) -> tuple[Tensor, Tensor]:
+    def vectors(self, pooled: Tensor, batch: TaskBatch) -> tuple[Tensor, Tensor]:
         """Return the normalized vectors of all first texts, [B, D], and of all others, those of second texts first."""
-        pooled = pool(hidden, batch, self.pooling or "mean")[:, : self.truncate_dim]
-        vectors = nn.functional.normalize(pooled, dim=-1)
+        vectors = nn.functional.normalize(pooled[:, : self.truncate_dim], dim=-1)
         return vectors[: batch.num_targets], vectors[batch.num_targets :]
+
+    def vector_arrays(self, pooled: Array, batch: TaskBatch) -> tuple[Array, Array]:
+        """Return the same in NumPy, of first and of second texts."""
+        vectors = normalize(pooled[:, : self.truncate_dim])
+        return vectors[: batch.num_targets], vectors[batch.num_targets : 2 * batch.num_targets]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,13 +166,13 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         is_known = example.label is not None and self.minimum is not None and self.maximum is not None
         return self.scaled_score(example) if is_known else None
 
-    def cosines(self, hidden: Tensor, batch: TaskBatch) -> Tensor:
+    def cosines(self, pooled: Tensor, batch: TaskBatch) -> Tensor:
         """Return the cosine of each pair, [B]."""
-        first_BD, second_BD = self.vectors(hidden, batch)
+        first_BD, second_BD = self.vectors(pooled, batch)
         return (first_BD * second_BD).sum(-1)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
-        """Return the summed squared error of the cosines, from hidden states [T, D]."""
+        """Return the summed squared error of the cosines, from pooled vectors [2B, D]."""
         loss = nn.functional.mse_loss(self.cosines(logits, batch), batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
@@ -175,9 +180,10 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         """Return the squared error between both cosines."""
         return nn.functional.mse_loss(self.cosines(logits, batch), batch.teacher, reduction="sum")
 
-    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the cosine of each pair."""
-        return list(self.cosines(logits, batch).cpu().numpy().reshape(-1, 1))
+        first_BD, second_BD = self.vector_arrays(logits, batch)
+        return list((first_BD * second_BD).sum(-1, keepdims=True))
 
     def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
         """Return the cosine."""

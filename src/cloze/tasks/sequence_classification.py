@@ -20,10 +20,11 @@ from cloze.data.memory import Source
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.classification import is_constant, is_majority_better
 from cloze.results import Result
+from cloze.tasks.arrays import softmax
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import find_class, merge_labels, plain_label, warn_of_similar_classes
-from cloze.tasks.losses import cross_entropy, softmax
+from cloze.tasks.losses import cross_entropy
 from cloze.tasks.task import unknown_label
 from cloze.tasks.task_batch import GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels

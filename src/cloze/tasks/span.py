@@ -19,6 +19,7 @@ from cloze.data.columns import Column
 from cloze.metrics.squad import exact_score
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForQuestionAnswering
+from cloze.tasks.arrays import split_rows
 from cloze.tasks.features import max_context_windows, sliding_windows
 from cloze.tasks.paragraphs import Context, Excerpt, Paragraph
 from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
@@ -193,9 +194,9 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         loss = nn.functional.cross_entropy(logits_BL2, batch.targets, reduction="sum") / 2
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the logits of each sequence, [L, 2]."""
-        return [logits_L2.numpy() for logits_L2 in torch.split(logits.cpu(), list(batch.counts))]
+        return split_rows(logits, batch.counts)
 
     def decode(
         self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Outputs

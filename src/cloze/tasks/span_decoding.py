@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.results import Result
-from cloze.tasks.losses import softmax
+from cloze.tasks.arrays import softmax
 from cloze.tasks.paragraphs import Context, Excerpt
 
 Logits = npt.NDArray[np.float64]

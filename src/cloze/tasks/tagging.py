@@ -24,9 +24,10 @@ from cloze.metrics.conll import entities, entity_scores
 from cloze.models.config_file import CONFIG_FILE
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForTokenClassification
+from cloze.tasks.arrays import softmax, split_rows
 from cloze.tasks.conll import TaggedText
 from cloze.tasks.distillation import softmax_divergence
-from cloze.tasks.losses import cross_entropy, softmax
+from cloze.tasks.losses import cross_entropy
 from cloze.tasks.tag_predictions import (
     PredictedEntity,
     TagPrediction,
@@ -212,10 +213,9 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         """Return the divergence of each word's softmax from the teacher's."""
         return softmax_divergence(self.word_logits(logits, batch), batch.teacher, temperature)
 
-    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the logits of the words of each sequence, [W, C]."""
-        logits_WC = self.word_logits(logits, batch).cpu()
-        return [of_sequence_WC.numpy() for of_sequence_WC in torch.split(logits_WC, list(batch.counts))]
+        return split_rows(logits[batch.positions], batch.counts)
 
     def decode(
         self, example: TaggedText, features: Sequence[TaggingFeature], outputs: Outputs

@@ -344,7 +344,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         }
 
     @abstractmethod
-    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the logits of each feature of the batch."""
 
     @abstractmethod

@@ -24,6 +24,7 @@ from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
+from cloze.models.engine import TorchEngine
 from cloze.models.quantization import refuse_int8
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.progress import Progress
@@ -239,5 +240,5 @@ def compute_targets(
         features: the student's.
         max_tokens: maximum number of tokens of a batch.
     """
-    outputs = compute_outputs(teacher.task, model, features, max_tokens=max_tokens)
+    outputs = compute_outputs(teacher.task, TorchEngine(model), features, max_tokens=max_tokens)
     return [task.teacher_rows(outputs[i], teacher.task) for i in range(len(features))]

@@ -175,10 +175,9 @@ class TextPairs(VectorTask[PairVectors]):
         teacher_BB = _SCALE * batch.teacher[0::2] @ batch.teacher[1::2].T
         return softmax_divergence(scores_BB, teacher_BB, temperature)
 
-    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return both vectors of each pair, [2, D]."""
-        first_BD, others_CD = self.vectors(logits, batch)
-        return list(torch.stack([first_BD, others_CD[: len(first_BD)]], dim=1).cpu().numpy())
+        return list(np.stack(self.vector_arrays(logits, batch), axis=1))
 
     def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> PairVectors:
         """Return the vectors."""

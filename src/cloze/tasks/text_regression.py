@@ -19,8 +19,8 @@ from cloze.file_io import read_json
 from cloze.metrics.regression import METRICS
 from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
+from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeature
-from cloze.tasks.losses import sigmoid
 from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number

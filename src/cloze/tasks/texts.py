@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cloze.choices import LongTexts, MissingLabels
 from cloze.data.annotations import unwrap_labels
@@ -109,9 +109,9 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
         """Return the encoder with a dense layer on the pooled [CLS], one logit per class name."""
         return BertForSequenceClassification(bert, num_labels=len(self.class_names), generator=generator)
 
-    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the row of logits of each sequence."""
-        return list(logits.cpu().numpy())
+        return list(logits)
 
     def raw_scores(self, outputs: Outputs) -> list[float]:
         """Return the logits that `decode` turns into a prediction: the mean over the windows, one for each class."""
