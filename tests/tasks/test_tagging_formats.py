@@ -232,7 +232,7 @@ BAD_JSON: list[tuple[Any, str]] = [
         ":1: not a JSON object (the first of 2 bad rows: lines 1, 2). Give one object a line",
     ),
     ("[3]\n", ": [0]: not a JSON object"),
-    ("[]\n", ": holds no texts"),
+    ("[]\n", ": holds no rows"),
 ]
 
 

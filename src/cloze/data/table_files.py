@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cloze.data.annotations import annotated_row
 from cloze.data.class_names import KeepsNumbers, find_class_names, name_classes
@@ -28,6 +28,15 @@ _BATCH_BYTES = 1 << 26
 
 class CellCountError(InputError):
     """A row has more or fewer cells than there are columns."""
+
+
+class RawTable(NamedTuple):
+    """An open table."""
+
+    rows: Iterator[tuple[Any, str]]
+    """Its rows as they are written, and their places."""
+    to_cells: Callable[[Any, str], Mapping[str, Any]]
+    """Returns the cells of such a row by column."""
 
 
 def is_table(source: Source) -> bool:
@@ -71,10 +80,10 @@ def open_table(
     is_also_read: Callable[[str], bool],
     header: Sequence[str],
     keeps_numbers: KeepsNumbers,
-) -> tuple[Iterator[tuple[Any, str]], Callable[[Any, str], Mapping[str, Any]]]:
-    """Return the raw rows of a table with their places, and a function from these to cells by column."""
+) -> RawTable:
+    """Open a table."""
     if isinstance(path, MemoryRows):
-        return iter(path), annotated_row
+        return RawTable(iter(path), annotated_row)
     extension = extension_of(path)
     if extension in (_PARQUET, _ARROW):
         from cloze.data.arrow_files import read_schema
@@ -83,9 +92,9 @@ def open_table(
         schema = read_schema(str(path))
         class_names = find_class_names(schema, keeps_numbers)
         rows = _arrow_rows(path, schema.names, columns, is_also_read)
-        return rows, lambda cells, where: name_classes(cells, class_names, where)
+        return RawTable(rows, lambda cells, where: name_classes(cells, class_names, where))
     if extension in _JSON:
-        return read_json(path), annotated_row
+        return RawTable(read_json(path), annotated_row)
     if extension not in _EXTENSIONS:
         remedy = f"Its name must end in {', '.join(_EXTENSIONS)}"
         raise InputError("not a table that cloze reads", where=path, remedy=remedy)
@@ -96,14 +105,14 @@ def open_table(
         if not first or columns[0].find(dict.fromkeys(first[0][0].split("\t"))) is None:
             marks = QuotationMarks()
             to_cells = partial(_by_column, header, "a row has", marks.remedy)
-            return marks.watch(split_rows(lines, "\t", len(header), quoted=False)), to_cells
+            return RawTable(marks.watch(split_rows(lines, "\t", len(header), quoted=False)), to_cells)
     return open_delimited(path, lines, columns)
 
 
 def open_delimited(
     path: PathOrUrl, lines: Iterator[Line], columns: Sequence[Column], *, keep_empty: bool = False
-) -> tuple[Iterator[tuple[list[str], str]], Callable[[list[str], str], Mapping[str, Any]]]:
-    """Return the cells of each row of a TSV or CSV, and a function from these to cells by column.
+) -> RawTable:
+    """Open a TSV or CSV; its raw rows are lists of cells.
 
     Args:
         path: the file.
@@ -127,9 +136,9 @@ def open_delimited(
     rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
     remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
     if quoted:
-        return rows, partial(_by_column, names, "the first line names", lambda: remedy)
+        return RawTable(rows, partial(_by_column, names, "the first line names", lambda: remedy))
     marks = QuotationMarks()
-    return marks.watch(rows), partial(_by_column, names, "the first line names", marks.remedy)
+    return RawTable(marks.watch(rows), partial(_by_column, names, "the first line names", marks.remedy))
 
 
 def _arrow_rows(
@@ -142,6 +151,9 @@ def _arrow_rows(
     wanted = [find_column(names, column, f"{path}:1") for column in columns if column.is_required]
     optional = {name for column in columns if not column.is_required and (name := column.find(names))}
     wanted += [name for name in names if (name in optional or is_also_read(name)) and name not in wanted]
+    if not wanted:
+        others = ", ".join(map(repr, names))
+        raise InputError("no column has a known name", where=f"{path}:1", remedy=f"There are {others}")
     number = 0
     for batch in read_batches(str(path), wanted, max_rows=_ARROW_ROWS, max_bytes=_BATCH_BYTES):
         if longest_cell(batch) > MAX_LINE_BYTES:

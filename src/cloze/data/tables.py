@@ -1,19 +1,21 @@
 """Rows of named cells from TSV, CSV, JSON, Parquet and Arrow. The first line of a TSV or CSV names the columns."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cloze.data.annotations import ANSWER, annotated_row, check_annotated
+from cloze.data.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
 from cloze.data.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.class_names import KeepsNumbers, keep_no_numbers
 from cloze.data.columns import Column, NoColumnError, find_column
 from cloze.data.json_rows import as_text, parse_list
 from cloze.data.memory import MemoryRows, Source
-from cloze.data.table_files import CellCountError, is_table, open_table
+from cloze.data.table_files import CellCountError, RawTable, is_table, open_table
 from cloze.data.text_lines import read_texts_of_lines
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
+from cloze.tables import format_count
 
 Parsed = TypeVar("Parsed")
 
@@ -98,7 +100,9 @@ def read_rows(
     return parse_rows(source, config, lambda row: row)
 
 
-def parse_rows(source: Source, config: TableConfig, parse: Callable[[Row], Parsed]) -> Iterator[Parsed]:
+def parse_rows(
+    source: Source, config: TableConfig, parse: Callable[[Row], Parsed], table: RawTable | None = None
+) -> Iterator[Parsed]:
     """Yield what `parse` returns for each row of a table, one at a time.
 
     After the first bad row the others are only checked, and the error at the end names ten of them.
@@ -108,21 +112,23 @@ def parse_rows(source: Source, config: TableConfig, parse: Callable[[Row], Parse
             memory.
         config: what is read.
         parse: raises `InputError` for a bad row.
+        table: the source, if it is open already.
 
     Raises:
         InputError: no such file, no rows, a missing column, or bad rows.
     """
-    raw_rows, to_cells = _open(source, config)
+    raw_rows, to_cells = table or _open(source, config)
     errors, left_out = BadRows(), BadRows()
     has_flag, skip_broken = config.leave_out is not None, config.skip_broken
     leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))
     leave_out += (CellCountError,) if skip_broken else ()
-    rows = 0
+    rows = num_rejected_spans = 0
     try:
         for raw, where in raw_rows:
             rows += 1
             try:
-                parsed = parse(_row(to_cells(raw, where), config, where, rows))
+                cells = annotated_row(to_cells(raw, where), where)
+                parsed = parse(_row(cells, config, where, rows))
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
                     raise
@@ -133,6 +139,7 @@ def parse_rows(source: Source, config: TableConfig, parse: Callable[[Row], Parse
                     )
                     raise InputError(what, where=where) from None
             else:
+                num_rejected_spans += cells.num_rejected_spans if isinstance(cells, AnnotatedRow) else 0
                 if not errors.count:
                     yield parsed
     except InputError as error:  # the lines after it cannot be read
@@ -146,15 +153,15 @@ def parse_rows(source: Source, config: TableConfig, parse: Callable[[Row], Parse
     if left_out.count == rows:
         raise left_out.as_error(rows=rows)
     left_out.warn(source, rows)
+    if num_rejected_spans and config.labeled and config.is_also_read("spans"):
+        what = f"{format_count(num_rejected_spans, 'rejected span')} left out"
+        warnings.warn(DataWarning(f"{source}: {what}"), stacklevel=2)
 
 
-def _open(
-    source: Source, config: TableConfig
-) -> tuple[Iterator[tuple[Any, str]], Callable[[Any, str], Mapping[str, Any]]]:
-    """Return the raw rows with their places, and a function from these to cells by the names of the data."""
+def _open(source: Source, config: TableConfig) -> RawTable:
     if config.may_be_lines and not isinstance(source, MemoryRows) and not is_table(source):
         text = config.columns[0]
-        return read_texts_of_lines(source, text), lambda line, where: {text.names[0]: line}
+        return RawTable(read_texts_of_lines(source, text), lambda line, where: {text.names[0]: line})
 
     def is_read(name: str) -> bool:
         return config.is_also_read(name) or (config.labeled and name == ANSWER)
@@ -162,9 +169,8 @@ def _open(
     return open_table(source, config.columns, is_read, config.header, config.keeps_numbers)
 
 
-def _row(raw: Mapping[str, Any], config: TableConfig, where: str, number: int) -> Row:
+def _row(cells: Mapping[str, Any], config: TableConfig, where: str, number: int) -> Row:
     """Return the cells of a row that are asked for."""
-    cells = annotated_row(raw, where)
     if config.labeled and not any(column.find({ANSWER: ""}) for column in config.columns):
         check_annotated(cells)
     names = {}

@@ -1,7 +1,7 @@
 """Files of tagged words and texts, of every format, and the settings that say how to read them."""
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import ClassVar, Literal, TypeAlias
@@ -73,11 +73,8 @@ class TaggedFiles:
             self.skip_bad_rows,
             SpanReader(self.name, self.offsets),
         )
-        if isinstance(source, MemoryRows):
-            yield from self._check_tags(reader.read_memory(source))
-            return
-        if is_arrow(source):
-            yield from self._check_tags(reader.read_arrow(source))
+        if isinstance(source, MemoryRows) or is_arrow(source):
+            yield from self._check_tags(reader.read_rows(source))
             return
         lines = read_lines(source)
         sample = list(islice(lines, SAMPLE_LINES))
@@ -138,6 +135,10 @@ class TaggedFiles:
     def named_columns(self) -> tuple[Column, ...]:
         """Return the columns of tuples: a text or its words, and their tags."""
         return Column("text"), Column("tags", "label", (self.tags_field or "tags",))
+
+    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
+        """Return whether the names of tags are those of a setting."""
+        return bool(self.tag_names)
 
     def scheme_detector(self) -> SchemeDetector:
         """Return a detector that accepts the tags that the settings allow."""

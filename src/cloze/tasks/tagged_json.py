@@ -8,27 +8,22 @@
 
 import json
 import re
-import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 from typing import Any
 
-from cloze.data.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
-from cloze.data.bad_rows import BadRows, NotAnnotatedError
-from cloze.data.class_names import find_class_names
-from cloze.data.columns import Column
-from cloze.data.files import Line, check_file
+from cloze.data.annotations import ANSWER, annotated_row
+from cloze.data.files import Line
 from cloze.data.json_rows import read_json
-from cloze.data.memory import MemoryRows, Source
-from cloze.data.table_files import open_delimited
+from cloze.data.memory import Source
+from cloze.data.table_files import RawTable, open_delimited, open_table
 from cloze.data.tables import TableConfig, parse_rows
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.metrics.conll import Entity
 from cloze.remote_files import PathOrUrl
-from cloze.tables import format_count
 from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.running_text import split_text
 from cloze.tasks.span_offsets import SpanReader
@@ -39,6 +34,7 @@ from cloze.tasks.tagged_tables import (
     find_word_columns,
     group_words,
     is_sentence_row,
+    is_word_column,
     with_lists,
     without_numbers,
 )
@@ -70,53 +66,33 @@ class JsonTagReader:
     tag_names: tuple[str, ...] = ()
     skip_bad_rows: bool = False
     spans: SpanReader = field(default_factory=lambda: SpanReader("tagging"))
-    names_of_field: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names of tags that are numbers, by the field with them, as a file has them."""
 
     def read_lines(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
         """Yield the texts of JSON lines, or of a file that is one list of objects."""
-        return self._read(path, read_json(path, iter(lines)))
+        return self._read(path, RawTable(read_json(path, iter(lines)), annotated_row))
 
-    def read_memory(self, rows: MemoryRows) -> Iterator[TaggedText]:
-        """Yield the texts of rows in memory."""
-        return self._read(rows, iter(rows))
-
-    def read_arrow(self, path: PathOrUrl) -> Iterator[TaggedText]:
-        """Yield the texts of a Parquet or Arrow file, which may name its tags as data sets of the Hub do."""
-        from cloze.data.arrow_files import read_schema
-
-        check_file(path)
-        schema = read_schema(str(path))
-        class_names = find_class_names(schema)
-        names = {name: class_names.get(name, ()) for name in filter(self._may_be_tags, schema.names)}
-        columns = find_word_columns(schema.names)
-        known = {
-            "text",
-            ANSWER,
-            *_TOKENS,
-            *_SPANS,
-            *names,
-            *([columns.word, columns.sentence] if columns else ()),
-        }
-        wanted = [name for name in schema.names if name in known]
-        config = TableConfig(
-            columns=tuple(map(Column, wanted or ["tokens"])), keeps_numbers=lambda name, _: name in names
-        )
-        rows = parse_rows(path, config, lambda row: (row.cells, row.where))
-        return replace(self, names_of_field=names)._read(path, rows)
+    def read_rows(self, source: Source) -> Iterator[TaggedText]:
+        """Yield the texts of a Parquet or Arrow file, or of rows in memory."""
+        table = open_table(source, (), self._is_read, (), lambda column, names: bool(self.tag_names))
+        return self._read(source, table)
 
     def read_table(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
         """Yield the texts of a TSV or CSV with names of columns, and a word or a sentence a row."""
-        raw_rows, to_cells = open_delimited(path, iter(lines), [], keep_empty=True)
-        read = (
+        raw_rows, to_cells = open_delimited(path, iter(lines), (), keep_empty=True)
+        rows: Iterator[Cells] = (
             (to_cells(row, where) if any(map(str.strip, row)) else None, where) for row, where in raw_rows
         )
-        first = list(islice(read, 1))
-        rows = chain(first, read)
+        first = list(islice(rows, 1))
+        rows = chain(first, rows)
         cells = first[0][0] if first else None
         if cells is not None and not is_sentence_row(cells) and (columns := find_word_columns(cells)):
             return self._read_words(rows, columns)
-        return self._read(path, ((with_lists(row), where) for row, where in rows if row is not None))
+        sentences = (row for row in rows if row[0] is not None)
+        return self._parse_rows(path, RawTable(sentences, lambda row, where: with_lists(row)))
+
+    def _is_read(self, name: str) -> bool:
+        """Return whether a column may have words, tags, spans, or the number of a sentence."""
+        return name in (*_SPANS, ANSWER) or self._may_be_tags(name) or is_word_column(name)
 
     def _read_words(self, rows: Iterable[Cells], columns: WordColumns) -> Iterator[TaggedText]:
         """Yield the sentences of rows with a word each."""
@@ -132,40 +108,30 @@ class JsonTagReader:
     def _may_be_tags(self, name: str) -> bool:
         return name == self.tags_field if self.tags_field else _TAGS_NAME.fullmatch(name) is not None
 
-    def _read(self, path: Source, rows: Iterator[tuple[Any, str]]) -> Iterator[TaggedText]:
-        """Yield the texts of rows. After the first bad one the others are only checked."""
-        first = list(islice(rows, 1))
-        rows = chain(first, rows)
-        if first and (columns := _columns_of_words(first[0][0])):
-            yield from self._read_words(((annotated_row(row, where), where) for row, where in rows), columns)
-            return
-        errors, left_out = BadRows(), BadRows()
-        count = num_rejected_spans = 0
-        for row, where in rows:
-            count += 1
-            try:
-                row = annotated_row(row, where)
-                text = self._parse(row, where)
-            except InputError as error:
-                is_left_out = self.skip_bad_rows or isinstance(error, NotAnnotatedError)
-                (left_out if is_left_out else errors).add(error)
-            else:
-                num_rejected_spans += row.num_rejected_spans if isinstance(row, AnnotatedRow) else 0
-                if not errors.count:
-                    yield text
-        if not count:
-            raise InputError("holds no texts", where=path)
-        if errors.count or left_out.count == count:
-            raise (errors if errors.count else left_out).as_error()
-        left_out.warn(path, count)
-        self.spans.warn(path)
-        if self.labeled and num_rejected_spans:
-            what = f"{format_count(num_rejected_spans, 'rejected span')} left out"
-            warnings.warn(DataWarning(f"{path}: {what}"), stacklevel=2)
+    def _read(self, source: Source, table: RawTable) -> Iterator[TaggedText]:
+        """Yield the texts of rows, each of a text or of a word."""
+        first = list(islice(table.rows, 1))
+        table = RawTable(chain(first, table.rows), table.to_cells)
+        cells = None
+        with suppress(InputError):
+            cells = table.to_cells(*first[0]) if first else None
+        if columns := _columns_of_words(cells):
+            words = ((table.to_cells(row, where), where) for row, where in table.rows)
+            return self._read_words(words, columns)
+        return self._parse_rows(source, table)
+
+    def _parse_rows(self, source: Source, table: RawTable) -> Iterator[TaggedText]:
+        """Yield the texts of rows of texts, and warn of their spans."""
+        config = TableConfig(
+            columns=(),
+            is_also_read=lambda name: True,
+            labeled=self.labeled,
+            leave_out=(InputError,) if self.skip_bad_rows else (),
+        )
+        yield from parse_rows(source, config, lambda row: self._parse(row.cells, row.where), table)
+        self.spans.warn(source)
 
     def _parse(self, row: Mapping[str, Any], where: str) -> TaggedText:
-        if self.labeled:
-            check_annotated(row)
         text, tokens = (
             row.get("text", row.get("data")),
             next((row[name] for name in _TOKENS if name in row), row.get("text")),
@@ -205,7 +171,7 @@ class JsonTagReader:
                 return str(tag)
         if not isinstance(tag, str | int) or isinstance(tag, bool):
             raise InputError(f"{field!r} holds {_shown(tag)}, not a tag", where=where)
-        names = self.tag_names or self.names_of_field.get(field, ())
+        names = self.tag_names
         if not names:
             remedy = f"""Give their names in order: --set '{self.task}.tag_names=["O", "B-PER", …]'"""
             raise InputError(f"{field!r} holds the number {tag}, not a tag", where=where, remedy=remedy)
@@ -260,12 +226,10 @@ class JsonTagReader:
         return TaggedText(tuple(sentences), text)
 
 
-def _columns_of_words(row: Any) -> WordColumns | None:
+def _columns_of_words(row: Mapping[str, Any] | None) -> WordColumns | None:
     """Return the columns of rows with a word each and the number of its sentence, from the first row."""
-    with suppress(ValueError, RecursionError):
-        row = json.loads(row) if isinstance(row, str) else row
-    columns = find_word_columns(row) if isinstance(row, Mapping) else None
-    if columns is None or columns.sentence is None or not isinstance(row[columns.word], str):
+    columns = None if row is None else find_word_columns(row)
+    if columns is None or row is None or columns.sentence is None or not isinstance(row[columns.word], str):
         return None
     is_text = columns.word.lower() == "text" and not columns.tags
     return None if is_text or any(isinstance(row[name], list) for name in columns.tags) else columns

@@ -55,6 +55,11 @@ def find_word_columns(names: Iterable[str]) -> WordColumns | None:
     return WordColumns(words[0], tuple(tags), sentences[0] if sentences else None)
 
 
+def is_word_column(name: str) -> bool:
+    """Return whether a column may have words, a text, or the number of a sentence."""
+    return name.lower() in WORD_NAMES or _SENTENCE_NAMES.fullmatch(name) is not None
+
+
 def find_text_column(names: Iterable[str]) -> str | None:
     """Return the column of a table with a text or the words of a sentence a row."""
     by_name = {name.lower(): name for name in names}
