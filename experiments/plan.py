@@ -12,8 +12,7 @@ from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.progress import format_duration
-from cloze.run_files import METRICS
-from cloze.training.metrics_log import read_metrics
+from cloze.training.metrics_log import METRICS, read_metrics
 from experiments.origins import Origin
 from experiments.study import Study
 from experiments.task_runs import TaskRun, plan_task_runs

@@ -65,8 +65,8 @@ def read_json(path: Path, kind: type[Any] = dict, *, remedy: str | None = None) 
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write an indented JSON file atomically, as `write_text` does."""
-    write_text(path, json.dumps(value, indent=1) + "\n")
+    """Write an indented JSON file atomically, as `write_text` does; NaN is null."""
+    write_text(path, json.dumps(with_nulls(value), indent=1) + "\n")
 
 
 def with_nulls(value: Any) -> Any:

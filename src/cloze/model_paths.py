@@ -22,7 +22,6 @@ from cloze.hub import (
 )
 from cloze.hub_download import download
 from cloze.other_programs import refuse_other_program
-from cloze.run_files import verify_run_files
 
 Pointer: TypeAlias = Literal["latest", "best"]
 """A file in a run that contains the path of one of its checkpoints."""
@@ -135,9 +134,15 @@ def follow_pointer(run: Path, pointer: Pointer) -> Path:
     """
     if not (run / pointer).is_file():
         raise InputError("is not a file", where=run / pointer, remedy="Copy the run again")
-    verify_run_files(run, names=(pointer,))
     text = file_io.read_file(run / pointer, max_bytes=_MAX_POINTER_BYTES)
     name = text.decode(errors="replace").strip()
-    if not file_io.safe_join(run, name, where=run / pointer).is_dir():
-        raise InputError(f"names {name}, which does not exist", where=run / pointer)
+    remedy = "Copy it again"
+    try:
+        checkpoint = file_io.safe_join(run, name, where=run / pointer)
+    except InputError as error:
+        error.remedy = remedy
+        raise
+    if not name or not checkpoint.is_dir():
+        what = f"names {name}, which does not exist" if name else "names no checkpoint"
+        raise InputError(what, where=run / pointer, remedy=remedy)
     return run / name

@@ -231,11 +231,7 @@ REMEDIES = {
     ),
     **dict.fromkeys(("another hidden size", "more layers", "more tokens than embeddings"), OTHER_MODEL),
     **dict.fromkeys(
-        (
-            "a run whose best is damaged",
-            "a run whose latest is damaged",
-            "a resume with metrics that differ from their checksum",
-        ),
+        ("a run whose best is damaged", "a run whose latest is damaged"),
         Remedy("(Copy it again)", edit=copied("run")),
     ),
     "a config that is not JSON": instead(A_CHECKPOINT, "{tmp}/copy", "{checkpoint}"),

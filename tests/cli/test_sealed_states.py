@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 from samples import Cloze, Samples
 
 from cloze import artifacts
 from cloze.data.shards import Shard, write_shard
-from helpers import read_tree
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("corruption")]
 
@@ -47,85 +44,6 @@ def in_json(file: str, **values: Any) -> Change:
         (directory / file).write_text(json.dumps(table))
 
     return change
-
-
-def in_tensors(file: str, change_tensors: Callable[[dict[str, torch.Tensor]], object]) -> Change:
-    def change(directory: Path) -> None:
-        tensors = load_file(directory / file)
-        change_tensors(tensors)
-        save_file(tensors, directory / file)
-
-    return change
-
-
-def first_of(tensors: dict[str, torch.Tensor], key: str = "exp_avg/") -> str:
-    return min(name for name in tensors if name.startswith(key))
-
-
-STATE, OPTIMIZER = "training/state.json", "training/optimizer.safetensors"
-STATES: dict[str, Change] = {
-    "a negative step": in_json(STATE, step=-1),
-    "a step of another checkpoint": in_json(STATE, step=3),
-    "a step that is text": in_json(STATE, step="2"),
-    "a step that is a truth value": in_json(STATE, step=True),
-    "a step of 5,000 digits": lambda path: (path / STATE).write_text(
-        (path / STATE).read_text().replace('"step": 2', f'"step": {"1" * 5000}')
-    ),
-    "negative time": in_json(STATE, elapsed_seconds=-1.0),
-    "time that is no number": in_json(STATE, elapsed_seconds=None),
-    "tokens that are a list": in_json(STATE, tokens=[]),
-    "a position that is a list": in_json(STATE, position=[0, 0, 0]),
-    "a position without an index": in_json(STATE, position={"phase": 0, "epoch": 0}),
-    "a negative position": in_json(STATE, position__index=-5),
-    "a position beyond the epoch": in_json(STATE, position__index=10**9),
-    "a position beyond the phases": in_json(STATE, position__phase=9),
-    "a best step in the future": in_json(STATE, best_step=9),
-    "scores that are text": in_json(STATE, best_score=["high"]),
-    "settings that are a list": in_json(STATE, immutable_settings=[1]),
-    "a micro-batch of half a token": in_json(STATE, micro_batch_tokens=0.5),
-    "sums that are text": in_json(STATE, log_window="none"),
-    "sums without norms": in_json(STATE, log_window={"metrics": []}),
-    "no step": lambda path: (path / STATE).write_text(
-        (path / STATE).read_text().replace('"step"', '"steps"')
-    ),
-    "a list": lambda path: (path / STATE).write_text("[]"),
-    "no JSON": lambda path: (path / STATE).write_text("{"),
-    "no state": lambda path: (path / STATE).unlink(),
-    "a state without values": lambda path: (path / STATE).write_text("{}"),
-    "an unknown value": in_json(STATE, more=1),
-    "no optimizer": lambda path: (path / OPTIMIZER).unlink(),
-    "an optimizer that is text": lambda path: (path / OPTIMIZER).write_text("exp_avg"),
-    "an average of another shape": in_tensors(
-        OPTIMIZER, lambda tensors: tensors.update({first_of(tensors): torch.zeros(3)})
-    ),
-    "an average of NaN": in_tensors(OPTIMIZER, lambda tensors: tensors[first_of(tensors)].fill_(torch.nan)),
-    "an average that is missing": in_tensors(OPTIMIZER, lambda tensors: tensors.pop(first_of(tensors))),
-    "an average of no parameter": in_tensors(
-        OPTIMIZER, lambda tensors: tensors.update({"exp_avg/none": torch.zeros(3)})
-    ),
-    "an average of no kind": in_tensors(
-        OPTIMIZER,
-        lambda tensors: tensors.update({f"more/{first_of(tensors).partition('/')[2]}": torch.zeros(3)}),
-    ),
-    "weights of NaN": in_tensors("model.safetensors", lambda tensors: tensors[min(tensors)].fill_(torch.nan)),
-}
-
-
-@pytest.mark.parametrize("wrong", STATES)
-def test_a_wrong_state_is_refused_on_resume(
-    samples: Samples, tmp_path: Path, cloze: Cloze, wrong: str
-) -> None:
-    run = Path(shutil.copytree(samples.run, tmp_path / "run"))
-    shutil.rmtree(run / "checkpoints/step-00000004")
-    checkpoint = run / "checkpoints/step-00000002"
-    STATES[wrong](checkpoint)
-    seal(checkpoint)
-    before = read_tree(run / "checkpoints")
-    line = cloze(f"pretrain -o {run} --resume --quiet", code=2).err
-    assert line.startswith("error: ")
-    assert line.count("\n") == 1
-    assert "bug" not in line
-    assert read_tree(run / "checkpoints") == before
 
 
 def shard_with(**changes: Any) -> Change:

@@ -19,7 +19,6 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import load_encoder
 from cloze.inference.next_sentence import NextSentence
-from cloze.run_files import write_run_files
 from cloze.serving.served_model import ServedModel
 from helpers import assert_help_is_complete
 
@@ -129,7 +128,7 @@ USES_OF_A_RUN = {
 @pytest.mark.parametrize("verb", USES_OF_A_RUN)
 def test_a_run_means_its_best_checkpoint(samples: Samples, tmp_path: Path, cloze: Cloze, verb: str) -> None:
     run = Path(shutil.copytree(samples.run, tmp_path / "run"))
-    write_run_files(run, {"best": "checkpoints/step-00000002\n"})
+    (run / "best").write_text("checkpoints/step-00000002\n")
     shutil.rmtree(run / "checkpoints/step-00000004")
     paths = sample_paths(tmp_path, samples) | {"run": run}
     assert (
@@ -142,7 +141,7 @@ def test_a_run_means_its_best_checkpoint(samples: Samples, tmp_path: Path, cloze
 
 def test_a_run_means_its_best_checkpoint_in_python(samples: Samples, tmp_path: Path) -> None:
     run = Path(shutil.copytree(samples.run, tmp_path / "run"))
-    write_run_files(run, {"best": "checkpoints/step-00000002\n"})
+    (run / "best").write_text("checkpoints/step-00000002\n")
     name = "embeddings.word_embeddings.weight"
     expected = load_encoder(run / "checkpoints/step-00000002").state_dict()[name]
     assert not torch.equal(expected, load_encoder(run / "checkpoints/step-00000004").state_dict()[name])
@@ -156,7 +155,7 @@ def test_a_run_without_a_best_checkpoint_means_its_latest(
     samples: Samples, tmp_path: Path, cloze: Cloze
 ) -> None:
     run = Path(shutil.copytree(samples.run, tmp_path / "run"))
-    write_run_files(run, {"best": None})
+    (run / "best").unlink()
     note = f"{run}: latest checkpoint, checkpoints/step-00000004\n"
     assert cloze(f"fill -m {run} [MASK]").err == note
     assert cloze(f"fill -m {run} [MASK] --quiet").err == ""

@@ -31,7 +31,6 @@ from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PhaseCo
 from cloze.pretraining.plan import plan_pretraining
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.progress import Progress
-from cloze.run_files import write_run_files
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext
@@ -266,30 +265,30 @@ def test_run_from_a_published_distilbert_resumes(nano, pretrained, tmp_path):
     run = pretrained(steps=2, init=str(tmp_path / "published"), pairs=PairsConfig(next_sentence=False))
     resume_pretraining(run)
     change_settings(run, "model.num_hidden_layers=1")
-    with pytest.raises(InputError, match=r"run\.toml: model differs from the start of the run"):
+    with pytest.raises(InputError, match=r"run\.toml: differs from .*: model\.num_hidden_layers is 1, not 2"):
         resume_pretraining(run)
 
 
 def change_settings(run: Path, *overrides: str) -> None:
     settings = configuration.load(PretrainConfig, run / "run.toml", overrides)
-    write_run_files(run, {"run.toml": configuration.to_toml(settings)})
+    (run / "run.toml").write_text(configuration.to_toml(settings))
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    "change",
     [
-        ("optimizer.muon.learning_rate=1e-3", "optimizer.muon"),
-        ("optimizer.bias_correction=true", "optimizer.bias_correction"),
-        ("model.hidden_size=48", "model"),
-        ("steps=4", "steps"),
-        ("seed=4", "seed"),
-        ("masking.masked_lm_prob=0.2", "masking"),
+        "optimizer.muon.weight_decay=0.1",
+        "optimizer.bias_correction=true",
+        "model.hidden_size=48",
+        "steps=4",
+        "seed=4",
+        "masking.masked_lm_prob=0.2",
     ],
 )
-def test_changed_immutable_setting_is_refused(pretrained, change, named):
+def test_changed_immutable_setting_is_refused(pretrained, change):
     run = pretrained(steps=2)
     change_settings(run, change)
-    message = rf"run\.toml: {re.escape(named)} differs from the start of the run. Restore it"
+    message = rf"run\.toml: differs from .*{re.escape(change.partition('=')[0])} is .*Copy it over"
     with pytest.raises(InputError, match=message):
         resume_pretraining(run)
 
@@ -300,16 +299,7 @@ def test_changed_model_of_a_run_with_init_is_refused(pretrained, change):
     run = pretrained("second", steps=2, init=str(pretrained("first", steps=2)))
     resume_pretraining(run)
     change_settings(run, change)
-    with pytest.raises(InputError, match=r"run\.toml: model differs from the start of the run"):
-        resume_pretraining(run)
-
-
-def test_changed_google_instances_are_refused(pretrained):
-    run = pretrained(steps=2, google_instances=GoogleInstancesConfig(dupe_factor=1))
-    resume_pretraining(run)
-    change_settings(run, "google_instances.dupe_factor=3")
-    message = r"run\.toml: dupe_factor, with which the instances were built, differs"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=rf"run\.toml: differs from .*{change.partition('=')[0]} is "):
         resume_pretraining(run)
 
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cloze import artifacts, file_io
+from cloze import artifacts
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.dataset import INFO_FILE, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.google_instances import GoogleInstances, GoogleSettings, materialize
@@ -25,7 +25,6 @@ from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer, load_wordpiece
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
-from cloze.training.checkpoints import changed_setting_error
 from cloze.training.distributed import DistributedContext
 from cloze.training.objective import StepData
 
@@ -95,11 +94,7 @@ class PretrainingData:
 
         context.run_on_rank_zero(verify)
         dataset = Dataset.open(path, verify=False)
-        fingerprint = dataset_fingerprint(path)
-        if config.data_sha256 not in (None, fingerprint):
-            what = "is not the data set that the settings were made for"
-            remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
-            raise InputError(what, where=config.data, remedy=remedy)
+        fingerprint = _fingerprint(config.data, "data_sha256", config.data_sha256)
         context.check_batch_sizes([phase.batch_size for phase in config.phases])
         tokenizer, train = load_wordpiece(path), dataset.split("train")
         if tokenizer.vocab_size != dataset.vocab_size:
@@ -107,8 +102,10 @@ class PretrainingData:
             raise InputError(what, where=config.data, remedy="Build the data set again")
         held_out = _held_out_batches(config, dataset, tokenizer)
         old_held_out: Sequence[PretrainingBatch] = ()
+        old_fingerprint = None
         if config.old_data is not None:
             old = Dataset.open(Path(config.old_data))
+            old_fingerprint = _fingerprint(config.old_data, "old_data_sha256", config.old_data_sha256)
             if load_tokenizer(old.path).tokens != tokenizer.tokens:
                 what = f"has another vocabulary than {config.data}"
                 remedy = "Build it with the same vocabulary, cloze corpus --vocabulary"
@@ -117,7 +114,7 @@ class PretrainingData:
         return cls(
             context=context,
             fingerprint=fingerprint,
-            old_fingerprint=None if config.old_data is None else dataset_fingerprint(Path(config.old_data)),
+            old_fingerprint=old_fingerprint,
             tokenizer=tokenizer,
             train=train,
             num_held_out=len(dataset.split("validation")),
@@ -126,6 +123,20 @@ class PretrainingData:
             old_held_out=old_held_out,
             unigram_nats=unigram_nats(dataset.train_token_counts),
         )
+
+
+def _fingerprint(path: str, setting: str, recorded: str | None) -> str:
+    """Return the fingerprint of a data set.
+
+    Raises:
+        InputError: it is another than a setting has recorded.
+    """
+    fingerprint = dataset_fingerprint(Path(path))
+    if recorded not in (None, fingerprint):
+        what = "is not the data set that the settings were made for"
+        remedy = f"Restore the run's data, or leave {setting} out of a new run's settings"
+        raise InputError(what, where=path, remedy=remedy)
+    return fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +156,6 @@ class PretrainingBatches:
     ) -> StepData[PretrainingBatch]:
         """Return this rank's share of the next `batch_size` instances of the phase at `progress`."""
         number = int(phase_indices(np.array(progress), [phase for phase, _ in self.phases]))
-        if position.phase >= len(self.phases):
-            raise InputError(f"the run has no phase {position.phase + 1}", where="training state")
         if number != position.phase:
             position = DataPosition(phase=number)
         phase, source = self.phases[number]
@@ -173,11 +182,7 @@ class PretrainingBatches:
 def build_batches(
     config: PretrainConfig, data: PretrainingData, run: Path, progress: Progress
 ) -> PretrainingBatches:
-    """Return the training batches; Google's instances are built in the directory of the run.
-
-    Raises:
-        InputError: Google's instances were built with other settings.
-    """
+    """Return the training batches; Google's instances are built in the directory of the run."""
     if config.google_instances is None:
         plans: EpochPlans = {}
         sources: list[InstanceSource] = [
@@ -209,18 +214,11 @@ def _google_instances(
         seed=config.seed,
     )
     directory = run / "instances" / f"phase-{number + 1}"
-    settings_file = directory.with_suffix(".json")
 
     def build() -> None:
         if not directory.exists():
             artifacts.remove_temporary_files(directory.parent)
-            file_io.write_json(settings_file, asdict(settings))
             materialize(data.train, data.tokenizer, directory, settings, progress=progress)
-        elif settings_file.exists():  # the first versions did not write it
-            built_with = file_io.read_json(settings_file)
-            for name, value in asdict(settings).items():
-                if built_with.get(name) != value:
-                    raise changed_setting_error(f"{name}, with which the instances were built,", run)
 
     data.context.run_on_rank_zero(build)
     return GoogleInstances.open(directory)

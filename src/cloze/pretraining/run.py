@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,27 +15,25 @@ from cloze.arguments import check_path, check_type
 from cloze.callbacks import Callback
 from cloze.errors import InputError
 from cloze.model_paths import commit_of, resolve_checkpoint
-from cloze.models.bert import BertConfig
 from cloze.models.heads import BertForPreTraining
 from cloze.models.quantization import refuse_int8
 from cloze.pretraining.card import build_card_info
-from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, ModelConfig, PretrainConfig
+from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
 from cloze.pretraining.data import PretrainingBatches, PretrainingData, build_batches, steps_per_phase
-from cloze.pretraining.initial_weights import check_lengths, initial_model, load_for_pretraining
+from cloze.pretraining.initial_weights import initial_model, load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget
-from cloze.training.checkpoints import changed_setting_error
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
-from cloze.training.run import (
-    TrainingRun,
+from cloze.training.resume import (
     change_settings,
     is_run,
     is_same_run,
     run_settings_file,
     settings_to_change,
 )
+from cloze.training.run import TrainingRun
 
 MIN_HELD_OUT_INSTANCES = 200
 """Warn if evaluations have fewer instances."""
@@ -99,7 +97,7 @@ def pretrain(
         if config.masking.whole_word and (note := data.describe_whole_words()):
             progress.note(note)
         model = initial_model(config, data.tokenizer, progress)
-        config = replace(config, data_sha256=data.fingerprint)
+        config = replace(config, data_sha256=data.fingerprint, old_data_sha256=data.old_fingerprint)
         if config.init is not None:
             config = replace(config, model=config.model.with_architecture(model.config))
         build = objective_builder(config, data, run, progress)
@@ -174,13 +172,8 @@ def _resume(
         if checkpoint is None:
             return initial_model(config, data.tokenizer, progress)
         next_sentence = config.pairs.next_sentence
-        model = load_for_pretraining(checkpoint, next_sentence=next_sentence, seed=config.seed, verify=False)
-        if not _has_architecture(config.model, model.config):
-            raise changed_setting_error("model", run)
-        check_lengths(config, model.config)
-        return model
+        return load_for_pretraining(checkpoint, next_sentence=next_sentence, seed=config.seed, verify=False)
 
-    config = replace(config, data_sha256=data.fingerprint)
     build = objective_builder(config, data, run, progress)
     metrics = _training_run(config, data, run, callbacks, progress).resume(load, build)
     context.run_on_rank_zero(lambda: _note_losses(run, progress))
@@ -220,13 +213,6 @@ def _is_run_of(config: PretrainConfig, run: Path) -> bool:
     return is_same_run(run, lambda: change_pretraining(run, configuration.to_dict(config), {}))
 
 
-def _has_architecture(settings: ModelConfig, encoder: BertConfig) -> bool:
-    """Return whether an encoder has the architecture of the settings, and otherwise that of any checkpoint."""
-    expected = settings.encoder(vocab_size=encoder.vocab_size)
-    names = {field.name for field in fields(settings)} & {field.name for field in fields(encoder)}
-    return all(getattr(expected, name, None) == getattr(encoder, name) for name in names)
-
-
 def _training_run(
     config: PretrainConfig,
     data: PretrainingData,
@@ -248,7 +234,6 @@ def _training_run(
     return TrainingRun(
         path=run,
         settings=configuration.to_toml(config),
-        immutable_settings=immutable_settings(config, data),
         config=config,
         evaluation=config.evaluation,
         evaluate_first=config.init is not None,
@@ -278,13 +263,3 @@ def objective_builder(
         return objective, lambda: build_batches(config, data, run, progress)
 
     return build
-
-
-def immutable_settings(config: PretrainConfig, data: PretrainingData) -> dict[str, Any]:
-    """Return the settings that decide which instances a run has, and when; they must not change on resume."""
-    table = configuration.to_dict(config)
-    names = ("seed", "steps", "budget_seconds", "phases", "pairs", "masking")
-    settings = {name: table.get(name) for name in names}
-    if data.old_fingerprint is not None:
-        settings["old_data"] = data.old_fingerprint
-    return settings

@@ -20,14 +20,14 @@ from cloze.models.encoder import get_encoder_class
 from cloze.models.quantization import INT8_KIND
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
-from cloze.run_files import CHECKSUMS, METRICS, has_checksums, verify_run_files
 from cloze.tasks.hyperparameter_search import TRIALS, TRIALS_FOLDER
 from cloze.tasks.run import SCORES
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer_files import TOKENIZER_FILE, VOCAB_FILE
-from cloze.training.checkpoints import STATE_FILE, check_settings, read_state, settings_of_newest_checkpoint
+from cloze.training.checkpoints import STATE_FILE, newest_with_settings, read_state
 from cloze.training.environment import ENVIRONMENT
-from cloze.training.run import is_run
+from cloze.training.metrics_log import METRICS
+from cloze.training.resume import check_settings, is_run
 
 _REMEDY = "Give a directory that cloze wrote, or a Hugging Face model"
 
@@ -78,10 +78,10 @@ def describe(directory: Path | str) -> Description:
     if kind != expected and (directory / file).is_file():
         what = f"says that a directory with {file} is a {kind}"
         raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
-    facts = _FACTS[kind](directory) if kind in _FACTS else {}
     if not checked and _had_manifest(directory):
         what = f"missing, so that the files of {directory} cannot be verified"
         raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
+    facts = _FACTS[kind](directory) if kind in _FACTS else {}
     return Description(directory, kind, facts, checked)
 
 
@@ -164,8 +164,7 @@ def _describe_run(run: Path) -> Description:
     checked: dict[str, int] = {}
     names = []
     for folder in (run, *sorted((run / TRIALS_FOLDER).glob("*"))):
-        num_files = _check_run_files(folder)
-        checked |= {str(folder): num_files} if num_files else {}
+        _check_run_files(folder)
         for path in sorted((folder / "checkpoints").glob("step-*")):
             if path.is_dir():
                 checked[str(path)] = _verify(path, kind="checkpoint")
@@ -184,20 +183,13 @@ def _describe_run(run: Path) -> Description:
     return Description(run, "run", facts, checked)
 
 
-def _check_run_files(run: Path) -> int:
-    """Check the small files of a run, and return the number of those with a checksum."""
-    if not has_checksums(run) and settings_of_newest_checkpoint(run) is not None:
-        what, remedy = (
-            "missing, though its checkpoints are of a run with one",
-            "Copy it again, or resume the run",
-        )
-        raise artifacts.IntegrityError(what, where=run / CHECKSUMS, remedy=remedy)
+def _check_run_files(run: Path) -> None:
+    """Check that the small files of a run are read, and that its settings are those of its checkpoints."""
     for name in (ENVIRONMENT, SCORES, TRIALS):
         if (run / name).is_file():
             read_json(run / name)
     if (run / RUN_CONFIG).is_file():
-        check_settings(run, settings_of_newest_checkpoint(run))
-    return verify_run_files(run)
+        check_settings(run, newest_with_settings(run))
 
 
 _FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(

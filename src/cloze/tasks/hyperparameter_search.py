@@ -4,7 +4,6 @@ RUN/run.toml  trials.json  scores.json  best  latest
 RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   one run
 """
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -18,12 +17,11 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple, TypeAlias
 
 from cloze import artifacts
-from cloze.file_io import read_json, with_nulls
+from cloze.file_io import read_json, write_json, write_text
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.model_paths import follow_pointer
 from cloze.parallel_map import WorkerPlacement, map_unordered
 from cloze.progress import SILENT, Progress
-from cloze.run_files import verify_run_files, write_run_files
 from cloze.tables import format_score
 from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.tasks.run import (
@@ -41,7 +39,7 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.memory import configure_process_memory
 from cloze.training.precision import resolve_device
-from cloze.training.run import is_run
+from cloze.training.resume import is_run
 from cloze.training.workers import LoadedPerWorker
 
 TRIALS = "trials.json"
@@ -152,7 +150,6 @@ def _prepare_in_worker(run: Path, device: str) -> PreparedData:
 
 
 def _result(trial: Path) -> dict[str, Any]:
-    verify_run_files(trial, names=(SCORES,))
     keep_best_checkpoint(trial)
     scores = read_json(trial / SCORES)
     return {
@@ -195,11 +192,10 @@ def _summarize(
     summary = {"task": task.name, **first, "metric": metric, "best": best, "settings": settings}
     scores = {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)}
     checkpoint = follow_pointer(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run).as_posix()
-    texts = {
-        name: json.dumps(with_nulls(value), indent=1) for name, value in ((TRIALS, summary), (SCORES, scores))
-    }
-    texts |= {"latest": checkpoint, "best": checkpoint}
-    write_run_files(run, {name: f"{text}\n" for name, text in texts.items()})
+    for pointer in ("latest", "best"):
+        write_text(run / pointer, f"{checkpoint}\n")
+    write_json(run / SCORES, scores)
+    write_json(run / TRIALS, summary)
     return summary
 
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import DataPosition, Indices, batch_by_length
-from cloze.errors import InputError
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
 from cloze.tasks.batches import shuffled_indices
@@ -54,9 +53,6 @@ class FinetuningBatches:
 
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
         """Return this rank's share of the next `batch_size` features of the epoch."""
-        if position.index >= len(self.features):
-            what = f"position {position.index:,} is beyond the {len(self.features):,} examples"
-            raise InputError(what, where="training state")
         end = position.index + self.config.batch_size
         indices = self._epoch_order(position.epoch)[position.index : end]
         share = indices[self.context.rank :: self.context.world_size]

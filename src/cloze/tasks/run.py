@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cloze.callbacks import Callback
 from cloze.choices import Precision
 from cloze.errors import DataWarning, InputError
+from cloze.file_io import write_json
 from cloze.markdown import code_span
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_model
@@ -21,7 +22,6 @@ from cloze.models.engine import TorchEngine
 from cloze.models.quantization import refuse_int8
 from cloze.models.torch_internals import cpu_instructions
 from cloze.progress import Progress
-from cloze.run_files import write_run_json
 from cloze.tasks.config import FinetuneConfig, load_task, to_toml
 from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory, LabeledData, load_data, resolve_files
 from cloze.tasks.initial_head import load_trained_head
@@ -305,7 +305,6 @@ def _training_run(
     return TrainingRun(
         path=run,
         settings=to_toml(task, config),
-        immutable_settings=immutable_settings(config),
         config=replace(config, precision=prepared.precision),
         evaluation=EvaluationConfig(
             times=times, log_every_steps=config.log_every_steps, patience=config.patience
@@ -317,30 +316,6 @@ def _training_run(
         in_memory=prepared.in_memory,
         callbacks=prepared.callbacks,
     )
-
-
-def immutable_settings(config: FinetuneConfig) -> dict[str, Any]:
-    """Return the settings that decide which examples a run has, and when; they must not change on resume."""
-    distillation = config.distillation
-    of_teacher = {
-        "distillation.teacher_sha256": distillation.teacher_sha256,
-        "distillation.temperature": distillation.temperature,
-        "distillation.weight": distillation.weight,
-    }
-    return {
-        "seed": config.seed,
-        "epochs": config.epochs,
-        "batch_size": config.batch_size,
-        "budget_seconds": config.budget_seconds,
-        "max_seq_length": config.max_seq_length,
-        "train_examples": config.train_examples,
-        "dev_fraction": config.dev_fraction,
-        "stratify": config.stratify,
-        "freeze_embeddings": config.freeze_embeddings,
-        "freeze_layers": config.freeze_layers,
-        **({} if config.dropout is None else {"dropout": config.dropout}),
-        **({} if distillation.teacher is None else of_teacher),
-    }
 
 
 def _score_best(
@@ -368,7 +343,7 @@ def _score_best(
     scores |= task.score(data.dev, predictions)
     if (breakdown := task.breakdown(data.dev, predictions)) is not None:
         scores |= breakdown.to_dict()
-    write_run_json(run, SCORES, scores)
+    write_json(run / SCORES, scores)
     return scores
 
 

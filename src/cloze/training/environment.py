@@ -10,7 +10,6 @@ import torch
 
 from cloze import file_io
 from cloze.progress import Progress
-from cloze.run_files import write_run_json
 from cloze.training.distributed import DistributedContext
 from cloze.training.precision import processor
 
@@ -49,4 +48,4 @@ def write_environment(
         )
     if earlier:
         described[EARLIER] = earlier
-    write_run_json(run, ENVIRONMENT, described)
+    file_io.write_json(file, described)

@@ -153,7 +153,7 @@ class Trainer:
         return self.objective.model
 
     def _restore(self, checkpoint: Path) -> None:
-        load_optimizer(checkpoint, self._model, self._optimizer, self.config.optimizer)
+        load_optimizer(checkpoint, self._model, self._optimizer)
         self._window = LogWindow.from_state(self.state.log_window, self.context)
 
     def _interrupted(self, stop: StopRequest) -> Interrupted:

@@ -50,23 +50,6 @@ class MetricAccumulator:
         return {"loss": sum(means[name] for name in loss_names), **means}
 
 
-def check_log_window(state: object) -> None:
-    """Check the JSON values of a window.
-
-    Raises:
-        ValueError: they are not those of `LogWindow.to_state`.
-    """
-    try:
-        assert isinstance(state, Mapping)
-        numbers = [state["learning_rate"], state["tokens"], state["seconds"], *state["norms"]]
-        for sums in state["metrics"]:
-            numbers += [number for total, count in sums.values() for number in (total, count)]
-        if not all(type(number) in (int, float) for number in numbers):
-            raise TypeError
-    except (AssertionError, AttributeError, KeyError, TypeError, ValueError):
-        raise ValueError("the sums for the log are damaged") from None
-
-
 @dataclass(slots=True)
 class LogWindow:
     """The steps of this rank since the last line of the log."""
@@ -102,7 +85,7 @@ class LogWindow:
         """Return the window of this rank; rank zero takes the metrics of ranks that no longer exist.
 
         Args:
-            state: from `to_state`; None, as in checkpoints of versions that did not save it, is an empty window.
+            state: from `to_state`; None is an empty window.
             context: the ranks of the resumed run.
         """
         if state is None:

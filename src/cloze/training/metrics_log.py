@@ -10,8 +10,8 @@ from typing import Any
 from cloze import file_io
 from cloze.callbacks import Callback, TensorBoardWriter
 from cloze.errors import InputError
-from cloze.run_files import METRICS, write_run_files
 
+METRICS = "metrics.jsonl"
 VALIDATION = "validation"
 """The kind of the lines of evaluations."""
 FILLS = "fills"
@@ -32,7 +32,8 @@ class MetricsLog(Callback):
         self._path = run / METRICS
         rows = read_metrics(run) if self._path.exists() else []
         kept = [row for row in rows if row["step"] <= step and row["kind"] != END]
-        write_run_files(run, {METRICS: "".join(json.dumps(file_io.with_nulls(row)) + "\n" for row in kept)})
+        lines = (json.dumps(file_io.with_nulls(row)) + "\n" for row in kept)
+        file_io.write_text(self._path, "".join(lines))
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
         """Append a line of the kind "train"."""
@@ -50,11 +51,9 @@ class MetricsLog(Callback):
             stream.write(json.dumps(file_io.with_nulls(row)) + "\n")
 
     def on_end(self, *, completed: bool) -> None:
-        """Append a line of the kind "end" if the run has completed, and record the checksum of the file."""
+        """Append a line of the kind "end" if the run has completed."""
         if completed:
             self.on_event(self._step, END, {})
-        if self._path.exists():
-            write_run_files(self._path.parent, {}, record_metrics=True)
 
 
 def default_callbacks() -> list[Callback]:

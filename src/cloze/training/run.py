@@ -1,52 +1,39 @@
 """A run directory: start or resume it, lock it, and record its settings, environment, checkpoints and model card."""
 
 import math
-import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
-from cloze import artifacts
-from cloze import config as configuration
+from cloze import artifacts, file_io
 from cloze.callbacks import Callback
 from cloze.data.memory import MemoryRows
 from cloze.errors import InputError, RunError
 from cloze.progress import Progress
-from cloze.run_files import METRICS, verify_run_files, write_run_files
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     SETTINGS_FILE,
     TrainingState,
-    check_settings,
-    check_unchanged,
     newest_checkpoint,
     read_state,
-    settings_of_newest_checkpoint,
 )
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
 from cloze.training.memory import memory_errors
-from cloze.training.metrics_log import read_metrics
+from cloze.training.metrics_log import METRICS, read_metrics
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
 from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
+from cloze.training.resume import check_settings
 from cloze.training.run_lock import check_not_locked, run_lock
-
-_CHANGEABLE_SECTIONS = ("checkpoints.", "distribution.")
-_CHANGEABLE = (
-    "data", "old_data", "train", "dev", "device", "precision", "micro_batch_tokens", "license", "patience",
-    "evaluation.patience", "log_every_steps", "evaluation.log_every_steps", "optimizer.learning_rate",
-    "optimizer.muon.learning_rate",
-)  # fmt: skip
-"""Settings that may change on resume; data may be moved, and are known by their SHA-256."""
 
 _MAX_EVALUATION_SHARE = 0.2
 """Evaluations take at most this share of a run on the clock, unless the last one alone takes more."""
@@ -64,8 +51,6 @@ class TrainingRun:
     path: Path
     settings: str
     """The content of `run.toml`."""
-    immutable_settings: Mapping[str, Any]
-    """Settings that must not change on resume, by name."""
     config: RunSettings
     evaluation: EvaluationConfig
     budget: Budget
@@ -110,15 +95,12 @@ class TrainingRun:
             model = load(checkpoint)
             if checkpoint is None:
                 return self._train(model, build, self._initial_state(model, build))
-            state = read_state(checkpoint)
-            check_unchanged(state, self.immutable_settings, self.path)
-            return self._train(model, build, state, checkpoint, changes)
+            return self._train(model, build, read_state(checkpoint), checkpoint, changes)
 
     def _check_files(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
         """Return the newest intact checkpoint and the settings that changed since."""
         checkpoint = newest_checkpoint(self.path, self.progress)
-        changes = check_settings(self.path, None if checkpoint is None else checkpoint / SETTINGS_FILE)
-        verify_run_files(self.path, names=(METRICS,))
+        changes = check_settings(self.path, checkpoint)
         if (self.path / METRICS).exists():
             read_metrics(self.path)
         return checkpoint, changes
@@ -136,7 +118,7 @@ class TrainingRun:
                 needed = math.ceil(2 * seconds)
                 remedy = f"Say --budget {needed}s (budget_seconds={needed}) or longer, or evaluate on less"
                 raise self.context.shared_error(InputError(what, where="budget_seconds", remedy=remedy))
-        return TrainingState(immutable_settings=self.immutable_settings, evaluation_seconds=seconds)
+        return TrainingState(evaluation_seconds=seconds)
 
     def _evaluation_seconds(self, objective: Objective, limit: float) -> float:
         """Estimate the seconds of an evaluation from its first batches; measure for about `limit` seconds."""
@@ -229,91 +211,8 @@ def create_run_directory(run: Path, settings: str, in_memory: Mapping[str, Memor
         if Path(file).is_relative_to(run)
     }
     try:
-        write_run_files(run, {artifacts.RUN_CONFIG: settings, **files})
+        for name, text in {artifacts.RUN_CONFIG: settings, **files}.items():
+            file_io.write_text(run / name, text)
     except RunError:
         artifacts.clear_directory(run)
         raise
-
-
-def is_changeable(setting: str) -> bool:
-    """Return whether a setting, by its dotted key, may change when a run is resumed."""
-    return setting.startswith(_CHANGEABLE_SECTIONS) or setting in _CHANGEABLE
-
-
-def settings_to_change(
-    run: Path, differences: Mapping[str, tuple[object, object]], explicit: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the settings that may and do change in a run to resume, as nested dictionaries.
-
-    Args:
-        run: the run.
-        differences: the value in the run and the new one, by setting.
-        explicit: settings of arguments, not of a recipe, which may change a setting.
-
-    Raises:
-        InputError: other settings differ; the message names them.
-    """
-    changeable = set(filter(is_changeable, configuration.differences(explicit, {})))
-    different = {
-        key: pair
-        for key, pair in differences.items()
-        if not all(isinstance(value, str) for value in pair) or len({*map(_absolute, pair)}) == 2
-    }
-    if refused := {key: pair for key, pair in different.items() if key not in changeable}:
-        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
-        what = f"resume uses the settings of the run: {settings}"
-        raise InputError(what, where=run, remedy="Leave them out, or start a new run in another output")
-    return configuration.nest({key: new for key, (_, new) in different.items()})
-
-
-def _absolute(path: object) -> str:
-    return os.path.realpath(str(path))
-
-
-def change_settings(run: Path, settings: str) -> None:
-    """Replace `run.toml` before a run is resumed.
-
-    Raises:
-        InputError: another process uses the run, or the file is not as cloze wrote it.
-    """
-    check_not_locked(run)
-    check_settings(run, settings_of_newest_checkpoint(run))
-    write_run_files(run, {artifacts.RUN_CONFIG: settings})
-
-
-def is_run(path: Path) -> bool:
-    """Return whether a directory holds a run."""
-    return (path / artifacts.RUN_CONFIG).is_file()
-
-
-def is_same_run(run: Path, check: Callable[[], None]) -> bool:
-    """Return whether there is a run, and a check of its settings, as before it is resumed, refuses nothing."""
-    if not is_run(run):
-        return False
-    try:
-        check()
-    except InputError:
-        return False
-    return True
-
-
-def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Path:
-    """Return the settings of a run to resume.
-
-    Raises:
-        InputError: there is no such run, or it is one of another verb.
-    """
-    if not is_run(run):
-        what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
-        raise InputError(what, where=run, remedy="Give the settings of a new run and a free --output")
-    file = run / artifacts.RUN_CONFIG
-    try:
-        written_by = "finetune" if "task" in configuration.read_toml(file) else "pretrain"
-    except InputError as error:
-        if (copy := settings_of_newest_checkpoint(run)) is not None:
-            error.remedy = f"Copy {copy} over it"
-        raise
-    if written_by != verb:
-        remedy = f"Resume it with cloze {written_by}"
-        raise InputError(f"has the settings of cloze {written_by}", where=file, remedy=remedy)
-    return file

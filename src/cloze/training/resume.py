@@ -1,0 +1,128 @@
+"""What a run may change when it is resumed, and whether its `run.toml` is that of its checkpoints."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from cloze import artifacts, file_io
+from cloze import config as configuration
+from cloze.errors import InputError
+from cloze.training.checkpoints import SETTINGS_FILE, newest_with_settings
+from cloze.training.run_lock import check_not_locked
+
+_CHANGEABLE_SECTIONS = ("checkpoints.", "distribution.")
+_CHANGEABLE = (
+    "data", "old_data", "train", "dev", "device", "precision", "micro_batch_tokens", "license", "patience",
+    "evaluation.patience", "log_every_steps", "evaluation.log_every_steps", "optimizer.learning_rate",
+    "optimizer.muon.learning_rate",
+)  # fmt: skip
+"""Settings that may change on resume; data may be moved, and are known by their SHA-256."""
+_READ = ("model", "init")
+"""Models that a run started from, which its checkpoints replace: they may be moved, too."""
+
+
+def is_changeable(setting: str) -> bool:
+    """Return whether a setting, by its dotted key, may change when a run is resumed."""
+    return setting.startswith(_CHANGEABLE_SECTIONS) or setting in _CHANGEABLE
+
+
+def settings_to_change(
+    run: Path, differences: Mapping[str, tuple[object, object]], explicit: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings that may and do change in a run to resume, as nested dictionaries.
+
+    Args:
+        run: the run.
+        differences: the value in the run and the new one, by setting.
+        explicit: settings of arguments, not of a recipe, which may change a setting.
+
+    Raises:
+        InputError: other settings differ; the message names them.
+    """
+    changeable = set(filter(is_changeable, configuration.differences(explicit, {})))
+    different = {
+        key: pair
+        for key, pair in differences.items()
+        if not all(isinstance(value, str) for value in pair) or len({*map(_absolute, pair)}) == 2
+    }
+    if refused := {key: pair for key, pair in different.items() if key not in changeable}:
+        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
+        what = f"resume uses the settings of the run: {settings}"
+        raise InputError(what, where=run, remedy="Leave them out, or start a new run in another output")
+    return configuration.nest({key: new for key, (_, new) in different.items()})
+
+
+def _absolute(path: object) -> str:
+    return os.path.realpath(str(path))
+
+
+def check_settings(run: Path, checkpoint: Path | None) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that a run changes on resume: the values in its checkpoint and in `run.toml`.
+
+    Args:
+        run: the run.
+        checkpoint: the one that it resumes from; a run without one has nothing to compare with.
+
+    Raises:
+        InputError: others differ; the message names them.
+    """
+    if checkpoint is None:
+        return {}
+    file, copy = run / artifacts.RUN_CONFIG, checkpoint / SETTINGS_FILE
+    changes = configuration.differences(configuration.read_toml(copy), configuration.read_toml(file))
+    refused = {key: pair for key, pair in changes.items() if not is_changeable(key) and key not in _READ}
+    if refused:
+        settings = ", ".join(f"{key} is {new!r}, not {old!r}" for key, (old, new) in refused.items())
+        remedy = "Copy it over, or start a new run in another output"
+        raise InputError(f"differs from {copy}: {settings}", where=file, remedy=remedy)
+    return changes
+
+
+def change_settings(run: Path, settings: str) -> None:
+    """Replace `run.toml` before a run is resumed.
+
+    Raises:
+        InputError: another process uses the run, or the file is not as cloze wrote it.
+    """
+    check_not_locked(run)
+    check_settings(run, newest_with_settings(run))
+    file_io.write_text(run / artifacts.RUN_CONFIG, settings)
+
+
+def is_run(path: Path) -> bool:
+    """Return whether a directory holds a run."""
+    return (path / artifacts.RUN_CONFIG).is_file()
+
+
+def is_same_run(run: Path, check: Callable[[], None]) -> bool:
+    """Return whether there is a run, and a check of its settings, as before it is resumed, refuses nothing."""
+    if not is_run(run):
+        return False
+    try:
+        check()
+    except InputError:
+        return False
+    return True
+
+
+def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Path:
+    """Return the settings of a run to resume.
+
+    Raises:
+        InputError: there is no such run, or it is one of another verb.
+    """
+    if not is_run(run):
+        what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
+        raise InputError(what, where=run, remedy="Give the settings of a new run and a free --output")
+    file = run / artifacts.RUN_CONFIG
+    try:
+        written_by = "finetune" if "task" in configuration.read_toml(file) else "pretrain"
+    except InputError as error:
+        if (checkpoint := newest_with_settings(run)) is not None:
+            error.remedy = f"Copy {checkpoint / SETTINGS_FILE} over it"
+        raise
+    if written_by != verb:
+        remedy = f"Resume it with cloze {written_by}"
+        raise InputError(f"has the settings of cloze {written_by}", where=file, remedy=remedy)
+    return file
