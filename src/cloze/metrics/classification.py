@@ -125,7 +125,7 @@ def is_constant(gold: Sequence[Hashable], answers: Sequence[Hashable]) -> bool:
 def is_majority_better(
     gold: Sequence[Hashable], answers: Sequence[Hashable], metrics: Collection[str]
 ) -> bool:
-    """Return whether answers beat the most frequent gold answer by none of some metrics.
+    """Return whether always giving the most frequent gold answer scores as well by each of some metrics.
 
     If all gold answers are equal, that proves nothing.
     """
