@@ -131,7 +131,7 @@ class Predictor(LoadedModel):
         examples = list(self._iterate(examples))
         features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
         predictions = predict(self.task, self.engine, examples, features)
-        return predictions, count_losses(self.task, examples, features, self.tokenizer)
+        return predictions, count_losses(examples, features, self.tokenizer)
 
     def features(self, example: Any) -> list[Any]:
         """Return the inputs of the model for an example: one feature, or one for each window."""

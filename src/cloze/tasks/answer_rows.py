@@ -7,6 +7,7 @@ from typing import Any
 
 from cloze.errors import InputError
 from cloze.tasks.prediction_files import check_output
+from cloze.tasks.prediction_order import input_values
 from cloze.tasks.task import AnyTask, Task
 
 
@@ -19,7 +20,7 @@ def prediction_row(task: AnyTask, number: int, example: Any, prediction: Any) ->
         example: the example.
         prediction: the prediction for it.
     """
-    return _identify(task, number, example) | task.to_json(example, prediction)
+    return _identify(number, example) | task.to_json(example, prediction)
 
 
 def check_answer_files(
@@ -74,7 +75,7 @@ def wrong_answer_rows(task: AnyTask, answers: Iterable[tuple[Any, Any]]) -> list
         answers: examples with their predictions.
     """
     rows: list[dict[str, Any]] = [
-        _identify(task, number, example)
+        _identify(number, example)
         | {
             **pair.details,
             "gold": pair.gold if pair.gold_text is None else pair.gold_text,
@@ -93,6 +94,6 @@ def wrong_answer_rows(task: AnyTask, answers: Iterable[tuple[Any, Any]]) -> list
     )
 
 
-def _identify(task: AnyTask, number: int, example: Any) -> dict[str, Any]:
-    values = task.input_values(example)
+def _identify(number: int, example: Any) -> dict[str, Any]:
+    values = input_values(example)
     return values if {"id", "row"} & values.keys() else {"row": number, **values}

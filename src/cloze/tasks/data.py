@@ -201,7 +201,7 @@ def load_data(
             features.append([])
             continue
         features.append(featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress))
-        losses = count_losses(task, examples, features[-1], tokenizer)
+        losses = count_losses(examples, features[-1], tokenizer)
         if losses.truncated:
             truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
             progress.note(f"{task.describe_truncation(truncated, limit)}: cut")

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from cloze.choices import LongTexts
 from cloze.data.batch import collate
 from cloze.progress import SILENT, Progress
-from cloze.tasks.task import AnyTask, ExampleT, PredictionT, Task
+from cloze.tasks.prediction_order import input_values
+from cloze.tasks.task import ExampleT, PredictionT, Task
 from cloze.tasks.task_batch import Feature, FeatureT, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
@@ -99,7 +100,7 @@ class Losses:
 
 
 def count_losses(
-    task: AnyTask, examples: Sequence[Any], features: Sequence[Sequence[Feature]], tokenizer: Tokenizer
+    examples: Sequence[Any], features: Sequence[Sequence[Feature]], tokenizer: Tokenizer
 ) -> Losses:
     """Return what is lost of examples in their features."""
     truncated = sum(any(feature.is_truncated for feature in of_example) for of_example in features)
@@ -110,7 +111,7 @@ def count_losses(
         if any(unknown_id in feature.input_ids for feature in of_example)
     ]
     texts = [
-        " ".join(value for name, value in task.input_values(example).items() if name not in ("id", "row"))
+        " ".join(value for name, value in input_values(example).items() if name not in ("id", "row"))
         for example, _ in affected
     ]
     ids = (set().union(*(feature.input_ids for feature in of_example)) for _, of_example in affected)

@@ -155,11 +155,6 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
         gold, choice = self.gold(example), prediction.choice
         yield GoldAnswer(gold, choice, prediction.probability, example.choices[gold], example.choices[choice])
 
-    def input_values(self, example: ChoiceQuestion) -> dict[str, Any]:
-        """Return the row and the prompt."""
-        row = {} if example.row is None else {"row": example.row}
-        return {**row, "prompt": example.prompt}
-
     def collapse(
         self, examples: Sequence[ChoiceQuestion], predictions: Sequence[ChoicePrediction]
     ) -> str | None:

@@ -9,10 +9,22 @@ from typing import Any
 
 from cloze.data.memory import Source
 from cloze.errors import DataWarning, InputError
+from cloze.tasks.conll import TaggedText
 from cloze.tasks.prediction_files import IDENTITY
 
 Identity = Mapping[str, str]
 _NAMES = (*IDENTITY, "row")
+
+
+def input_values(example: Any) -> dict[str, Any]:
+    """Return the id of an example, else its row, if it has one, and its texts, which identify a prediction."""
+    if isinstance(example, TaggedText):
+        return {"text": example.text_and_offsets()[0]}
+    values = {name: getattr(example, name, None) for name in ("id", "row", *IDENTITY[1:])}
+    has_id = values["id"] is not None
+    return {
+        name: value for name, value in values.items() if value is not None and not (has_id and name == "row")
+    }
 
 
 def identity_of(values: Mapping[str, Any]) -> Identity:

@@ -233,10 +233,6 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         context = {"context": example.paragraph.text}
         yield GoldAnswer(gold, text, prediction.probability, " | ".join(accepted), details=context)
 
-    def input_values(self, example: SpanQuestion) -> dict[str, Any]:
-        """Return the id and the question."""
-        return {"id": example.id, "question": example.question}
-
     def to_json(self, example: SpanQuestion, prediction: SpanPrediction) -> dict[str, Any]:
         """Return the answer with its characters in the paragraph, and the other candidates."""
         odds = {} if prediction.null_odds is None else {"null_odds": prediction.null_odds}

@@ -290,10 +290,6 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
             for word, true, answer, probability, gold_tag, tag in zip(*columns, strict=False):
                 yield GoldAnswer(true, answer, probability, gold_tag, tag, {"word": word})
 
-    def input_values(self, example: TaggedText) -> dict[str, Any]:
-        """Return the text."""
-        return {"text": example.text_and_offsets()[0]}
-
     def collapse(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> str | None:
         """Detect predictions without any entity, or without a right one, unless the examples have none."""
         counts = entity_scores(*self._comparable_tags(examples, predictions)).all_types

@@ -26,7 +26,7 @@ from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import Encoder
 from cloze.tasks.labels import is_no_text, stands_for_none
 from cloze.tasks.prediction_files import read_prediction_rows
-from cloze.tasks.prediction_order import identity_of, match_rows
+from cloze.tasks.prediction_order import identity_of, input_values, match_rows
 from cloze.tasks.task_batch import Array, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
@@ -416,10 +416,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Whether each example is a pair of texts, or a single one; None for examples of another form."""
         return None
 
-    def input_values(self, example: ExampleT) -> dict[str, Any]:
-        """Return the id or the row of an example, if it has one, and its texts, which identify a prediction."""
-        return {}
-
     @abstractmethod
     def to_json(self, example: ExampleT, prediction: PredictionT) -> dict[str, Any]:
         """Return the JSON object that `cloze predict` prints for a prediction."""
@@ -448,7 +444,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             except (KeyError, TypeError, ValueError) as error:
                 what = f"no prediction for {self.name}: {type(error).__name__} {error}"
                 raise InputError(what, where=where) from error
-        gold = [identity_of(self.input_values(example)) for example in examples]
+        gold = [identity_of(input_values(example)) for example in examples]
         return [predictions[i] for i in match_rows(identities, gold, predictions, source)]
 
 

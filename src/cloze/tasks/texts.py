@@ -95,12 +95,6 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
         )
         return [TextFeature((sequence,), target) for sequence in sequences]
 
-    def input_values(self, example: LabeledText) -> dict[str, Any]:
-        """Return the id or the row, and the texts."""
-        values = {"id": example.id, "row": example.row if example.id is None else None}
-        values |= {"text": example.text, "pair": example.pair}
-        return {name: value for name, value in values.items() if value is not None}
-
     def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
         """Pack sequences in the given order."""
         return pack(features, self.targets([feature.target for feature in features]))
