@@ -33,6 +33,7 @@ from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune, plan_finetuning, resume_finetuning, validate
 from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.registry import find_task
+from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.squad import SquadV1
 from cloze.tasks.task import AnyTask
 from cloze.tasks.teacher import compute_targets, load_teacher, read_outputs
@@ -91,8 +92,9 @@ def write_case(name: str, folder: Path) -> tuple[AnyTask, Path]:
 
 def fitted(task: AnyTask, path: Path, start: Path) -> tuple[AnyTask, list[Any]]:
     examples = list(task.examples(path))
-    task = task.with_checkpoint_settings(start).fit_labels(examples)
-    return task, examples
+    if isinstance(task, VectorTask):
+        task = task.with_checkpoint_settings(start)
+    return task.fit_labels(examples), examples
 
 
 def with_teacher(config: FinetuneConfig, teacher: Path | str, **settings: Any) -> FinetuneConfig:

@@ -24,6 +24,7 @@ from cloze.errors import InputError
 from cloze.models.checkpoint import TASK_FILE, save_model
 from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.registry import find_task
+from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.config import MAX_BATCH_SIZE, RunSettings
@@ -276,9 +277,10 @@ def save_finetuned(
         tokenizer,
         labels=task.class_names,
         problem_type=task.problem_type,
-        activation=task.saved_activation,
+        activation=getattr(task, "activation", None),  # without which sentence-transformers takes the sigmoid
     )
-    task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
+    if isinstance(task, VectorTask):
+        task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
     settings = to_toml(task, TaskSettings(max_seq_length=max_seq_length))
     (directory / TASK_FILE).write_text(settings, encoding="utf-8")
 

@@ -26,6 +26,10 @@ _WITHOUT_HEAD = (
     *(BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction),  # of pre-training
 )
 _SHOWN_CLASSES = 10
+_CONVERTIBLE = {"labels", "class_weights"}
+"""Settings that a head does not depend on: labels may have another order, weights are in the loss."""
+_SCALE = {"minimum", "maximum"}
+"""Settings that a linear head is converted to."""
 
 
 def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
@@ -56,7 +60,12 @@ def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
         raise InputError(f"the model is a {model_class.__name__}")
     model = load_model(directory, trained.head, verify=False)
     weights = {name: weight for name, weight in model.state_dict().items() if not name.startswith("bert.")}
-    return task.convert_head(weights, trained)
+    order, factor, shift = task.conversion_from(trained)
+    return {
+        name: factor * (weight[order] if len(order) and name.startswith("classifier.") else weight)
+        + (shift if name.endswith("bias") else 0.0)
+        for name, weight in weights.items()
+    }
 
 
 def _check_same_answers(task: AnyTask, trained: AnyTask) -> None:
@@ -77,6 +86,12 @@ def _check_same_answers(task: AnyTask, trained: AnyTask) -> None:
         keep = f"--set '{task.name}.labels={json.dumps(known, ensure_ascii=False)}' trains it further"
         remedy = keep if set(names) < set(known) and len(known) <= _SHOWN_CLASSES else None
         raise InputError("the model has the classes {}, the data have {}".format(*shown), remedy=remedy)
-    if unequal := task.unequal_head_settings(trained):
+    is_linear = getattr(task, "activation", None) == getattr(trained, "activation", None) == "identity"
+    convertible = _CONVERTIBLE | (_SCALE if is_linear else set())
+    if unequal := [
+        name
+        for name in task.model_settings
+        if name not in convertible and getattr(task, name) != getattr(trained, name)
+    ]:
         what = ", ".join(f"{name} {getattr(trained, name)}, not {getattr(task, name)}" for name in unequal)
         raise InputError(f"the model has {what}")

@@ -125,7 +125,9 @@ def prepare_data(
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
-    task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress, in_memory)
+    if isinstance(task, VectorTask):
+        task = task.with_checkpoint_settings(start)
+    task, data = load_data(task, config, tokenizer, progress, in_memory)
     head = _load_initial_head(task, config, start, context, progress)
     prepared = PreparedData(
         task, config, file_hashes, data, tokenizer, start, context, head, in_memory=in_memory

@@ -22,7 +22,7 @@ from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
 from cloze.models.config_file import CONFIG_FILE, load_labels
-from cloze.models.cross_encoder import Activation, load_cross_encoder_config
+from cloze.models.cross_encoder import load_cross_encoder_config
 from cloze.models.encoder import Encoder
 from cloze.tasks.labels import is_no_text, stands_for_none
 from cloze.tasks.prediction_files import read_prediction_rows
@@ -36,9 +36,6 @@ _TASK_OF_PROBLEM_TYPE = {
     "multi_label_classification": "multi-label",
     "regression": "regression",
 }
-
-_HEAD_INDEPENDENT = ("labels", "class_weights")
-"""Settings of a model that its head does not depend on: labels may have another order, weights are in the loss."""
 
 _FLAGS = {"text_column": "--text-column NAME", "label_column": "--label-column NAME"}
 """The flags of settings that name columns."""
@@ -241,10 +238,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         return self
 
-    def with_checkpoint_settings(self, directory: Path) -> Self:
-        """Return the task with settings left unset read from the checkpoint that training starts from."""
-        return self
-
     def for_external_checkpoint(self, directory: Path) -> Self:
         """Return the task for a checkpoint of another program or another task.
 
@@ -263,14 +256,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             what = f"config.json says problem_type {problem_type!r}: see the task {other}"
             raise InputError(f"no model for {self.name}: {what}")
         return self.with_class_names(labels)
-
-    @property
-    def saved_activation(self) -> Activation | None:
-        """The activation that config.json names for sentence-transformers; None leaves its own choice."""
-        return None
-
-    def write_checkpoint_files(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
-        """Write the files of a checkpoint that only this task has."""
 
     @abstractmethod
     def features(self, example: ExampleT, tokenizer: Tokenizer, *, max_seq_length: int) -> list[FeatureT]:
@@ -321,27 +306,17 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             output: as `outputs` returns it.
             teacher: the teacher's task, with the same classes, which may have another order.
         """
-        order = self.class_order(teacher)
-        return np.atleast_2d(output)[:, order] if len(order) else output
+        order, factor, shift = self.conversion_from(teacher)
+        return factor * np.atleast_2d(output)[:, order] + shift if len(order) else output
 
-    def class_order(self, other: "AnyTask") -> npt.NDArray[np.int64]:
-        """Return the index of each class in a task with the same classes."""
+    def conversion_from(self, other: Self) -> tuple[npt.NDArray[np.int64], float, float]:
+        """Return how the outputs of a task with the same classes become those of this one.
+
+        Returns:
+            The index of each class in the other task, and what its outputs are multiplied by, and increased by.
+        """
         names = other.class_names
-        return np.array([names.index(name) for name in self.class_names], np.int64)
-
-    def unequal_head_settings(self, trained: Self) -> list[str]:
-        """Return the settings that keep this task from training the head of another one further."""
-        settings = [name for name in self.model_settings if name not in _HEAD_INDEPENDENT]
-        return [name for name in settings if getattr(self, name) != getattr(trained, name)]
-
-    def convert_head(self, weights: Mapping[str, Tensor], trained: Self) -> dict[str, Tensor]:
-        """Return the weights of a head that was trained for the same classes, in the order of this task's."""
-        order = self.class_order(trained)
-        is_ordered = len(order) > 0
-        return {
-            name: weight[order] if is_ordered and name.startswith("classifier.") else weight
-            for name, weight in weights.items()
-        }
+        return np.array([names.index(name) for name in self.class_names], np.int64), 1.0, 0.0
 
     @abstractmethod
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor, nn
 
 from cloze.data.bad_rows import source_of
@@ -21,8 +23,8 @@ from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeature
-from cloze.tasks.task import AnyTask, Task
-from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
+from cloze.tasks.task import Task
+from cloze.tasks.task_batch import Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number
 from cloze.training.metric_sums import MetricSums
 
@@ -208,11 +210,6 @@ class TextRegression(ScoreScale, TextTask[float]):
         activation = load_cross_encoder_config(directory, config).activation or default
         return replace(super().for_external_checkpoint(directory), activation=activation)
 
-    @property
-    def saved_activation(self) -> Activation:
-        """The activation of the logit, without which sentence-transformers takes the sigmoid."""
-        return self.activation
-
     def target(self, example: LabeledText) -> float:
         """Return the score on the model's scale."""
         return self.scaled_score(example)
@@ -227,31 +224,12 @@ class TextRegression(ScoreScale, TextTask[float]):
         """Return the squared error between both outputs."""
         return nn.functional.mse_loss(logits, batch.teacher, reduction="sum")
 
-    def teacher_rows(self, output: Array, teacher: Self) -> Array:
-        """Return the teacher's score on this model's scale, [1, 1]."""
-        factor, shift = self._from_scale_of(teacher)
-        return factor * output[None] + shift
-
-    def _from_scale_of(self, other: AnyTask) -> tuple[float, float]:
-        """Return factor and shift from the scale of another regression to this one's."""
-        assert isinstance(other, TextRegression)
+    def conversion_from(self, other: Self) -> tuple[npt.NDArray[np.int64], float, float]:
+        """Return the factor and the shift from the scale of another regression to this one's."""
+        order, _, _ = super().conversion_from(other)
         (minimum, maximum), (from_minimum, from_maximum) = self.scale, other.scale
         width = maximum - minimum
-        return (from_maximum - from_minimum) / width, (from_minimum - minimum) / width
-
-    def unequal_head_settings(self, trained: Self) -> list[str]:
-        """Return the settings that differ; a head without a sigmoid can be converted to another scale."""
-        unequal = super().unequal_head_settings(trained)
-        is_linear = self.activation == trained.activation == "identity"
-        return [name for name in unequal if not (is_linear and name in ("minimum", "maximum"))]
-
-    def convert_head(self, weights: Mapping[str, Tensor], trained: Self) -> dict[str, Tensor]:
-        """Return the weights with which a head trained on another scale gives the same scores."""
-        factor, shift = self._from_scale_of(trained)
-        return {
-            name: factor * weight + (shift if name.endswith("bias") else 0.0)
-            for name, weight in weights.items()
-        }
+        return order, (from_maximum - from_minimum) / width, (from_minimum - minimum) / width
 
     def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
         """Return the score of the mean logit of the windows."""
