@@ -10,8 +10,8 @@ import pytest
 from samples import Cloze, save_film_encoder
 
 from cloze.cli import main
+from cloze.data.row_files import write_rows
 from cloze.errors import InputError
-from cloze.tasks.prediction_files import write_rows
 
 NANO = "--set max_seq_length=8 --set micro_batch_tokens=64 --set device=cpu --learning-rate 0.01"
 COLUMNS = "--text-column words --label-column mark"

@@ -14,6 +14,7 @@ from families import CASES, FAMILIES, TEXTS, Case, gold_output
 
 import cloze.tasks
 from cloze import artifacts
+from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
@@ -24,7 +25,6 @@ from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.custom import Classification
 from cloze.tasks.features import featurize
 from cloze.tasks.predict import predict
-from cloze.tasks.prediction_files import write_rows
 from cloze.tasks.registry import TASKS, find_task, register_task, tasks
 from cloze.tasks.task import AnyTask, Task
 from cloze.tokenization.tokenizer import Tokenizer

@@ -463,7 +463,7 @@ def _write_answers(
     result: EvaluationResult, output: str | Path | None, errors: str | Path | None, progress: Progress
 ) -> EvaluationResult:
     """Write the files of predictions and of wrong answers."""
-    from cloze.tasks.prediction_files import write_rows
+    from cloze.data.row_files import write_rows
 
     if output is not None:
         write_rows(result.predictions, str(output), progress=progress)

@@ -70,6 +70,7 @@ def predict_file(
         RunError: a worker died, or the disk is full.
     """
     from cloze.data.files import STDIN
+    from cloze.data.row_files import check_output, write_rows
     from cloze.data.table_files import count_rows
     from cloze.inference.ensemble import as_predictor, check_models, stream_predictions
     from cloze.inference.explain import check_explainable
@@ -80,7 +81,6 @@ def predict_file(
     from cloze.tasks.answer_rows import prediction_row
     from cloze.tasks.config import with_settings
     from cloze.tasks.predict import top_k_limiter
-    from cloze.tasks.prediction_files import check_output, write_rows
 
     task, file = _task_and_input(task_or_input, input)
     placement = _place(workers, device, model, explain=explain)

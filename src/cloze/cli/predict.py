@@ -11,6 +11,6 @@ from cloze.cli.parser import verb
 @verb(predict_file)
 def show(rows: Iterator[dict[str, Any]]) -> None:
     """Print the rows as they are computed."""
-    from cloze.tasks.prediction_files import write_json_lines
+    from cloze.data.row_files import write_json_lines
 
     write_json_lines(rows, sys.stdout)

@@ -5,7 +5,6 @@
 .jsonl    the same as JSON lines
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,10 +15,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow
-import pyarrow.parquet
 
 from cloze.data.columns import Column, NoColumnError
 from cloze.data.files import STDIN, is_compressed
+from cloze.data.row_files import write_tables
 from cloze.data.table_files import count_rows, is_table
 from cloze.data.tables import read_rows
 from cloze.data.text_lines import read_texts_of_lines
@@ -39,13 +38,18 @@ StoredVectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 _MAX_CHARACTERS: Mapping[Unit, int] = MappingProxyType({"texts": 1 << 19, "words": 1 << 16})
 """Of a part; one vector per word takes more memory than one per text."""
-_ARROW_TYPES = {
-    "line": pyarrow.int64(),
-    "text": pyarrow.string(),
-    "word": pyarrow.string(),
-    "start": pyarrow.int64(),
-    "end": pyarrow.int64(),
-}
+_ARROW_TYPES: Mapping[Unit, dict[str, pyarrow.DataType]] = MappingProxyType(
+    {
+        "texts": {"text": pyarrow.string()},
+        "words": {
+            "line": pyarrow.int64(),
+            "word": pyarrow.string(),
+            "start": pyarrow.int64(),
+            "end": pyarrow.int64(),
+        },
+    }
+)
+_FORMATS = (".npy", ".parquet", ".jsonl")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -115,7 +119,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
         RunError: the disk is full, or a worker died.
     """
     check_output_file(output, overwrite=overwrite, source=source)
-    write = _find_writer(output, of)
+    suffix = _check_format(output, of)
     placement = place_workers(workers, device)
     embedder = load(device=placement.local_device)
     if embedder.pooling == "idf_mean":
@@ -142,7 +146,10 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
                 unknown += part.unknown
                 bar.advance(part.counts[0])
 
-        write(rows(), temporary, embedder.width, np.dtype(dtype))
+        if suffix == ".npy":
+            _write_npy(rows(), temporary, embedder.width, np.dtype(dtype))
+        else:
+            _write_tables(rows(), temporary, suffix, of, embedder.width, np.dtype(dtype))
         if not counts[0]:
             raise InputError("contains no text", where=source)
     unknown.warn("texts", where=source)
@@ -227,16 +234,16 @@ def _convert(vectors: StoredVectors, storage: str) -> StoredVectors:
     return converted
 
 
-def _find_writer(output: PathOrUrl, of: Unit) -> Callable[[Iterator[_Rows], Path, int, np.dtype[Any]], None]:
-    """Return the writer of a format, by the suffix of the output."""
+def _check_format(output: PathOrUrl, of: Unit) -> str:
+    """Return the format of an output, its suffix."""
     suffix = Path(output).suffix
-    if suffix not in _WRITERS:
-        remedy = f"Its name must end in {', '.join(_WRITERS)}"
+    if suffix not in _FORMATS:
+        remedy = f"Its name must end in {', '.join(_FORMATS)}"
         raise InputError("not a format for vectors", where=output, remedy=remedy)
     if of == "words" and suffix == ".npy":
         remedy = "Write words to .parquet or .jsonl"
         raise InputError("this format cannot hold words", where=output, remedy=remedy)
-    return _WRITERS[suffix]
+    return suffix
 
 
 def _write_npy(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
@@ -254,33 +261,16 @@ def _write_npy(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[An
         assert stream.tell() == start
 
 
-def _write_parquet(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
-    writer = None
-    try:
+def _write_tables(
+    rows: Iterator[_Rows], path: Path, suffix: str, of: Unit, width: int, dtype: np.dtype[Any]
+) -> None:
+    """Write the columns and vectors of parts."""
+    vector = pyarrow.list_(pyarrow.from_numpy_dtype(dtype), width)
+    schema = pyarrow.schema([*_ARROW_TYPES[of].items(), ("vector", vector)])
+
+    def tables() -> Iterator[pyarrow.Table]:
         for part in rows:
-            flat = pyarrow.array(part.vectors.reshape(-1))
-            vectors = pyarrow.FixedSizeListArray.from_arrays(flat, width)
-            # explicit types: a part without rows has none to infer
-            columns = {
-                name: pyarrow.array(values, _ARROW_TYPES[name]) for name, values in part.columns.items()
-            }
-            table = pyarrow.table({**columns, "vector": vectors})
-            if writer is None:
-                writer = pyarrow.parquet.ParquetWriter(
-                    path, table.schema, use_dictionary=list(part.columns), write_page_checksum=True
-                )
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
+            vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.vectors.reshape(-1)), width)
+            yield pyarrow.table({**part.columns, "vector": vectors}, schema=schema)
 
-
-def _write_json_lines(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
-        for part in rows:
-            for *values, vector in zip(*part.columns.values(), part.vectors, strict=True):
-                row = dict(zip(part.columns, values, strict=True)) | {"vector": vector.tolist()}
-                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-_WRITERS = MappingProxyType({".npy": _write_npy, ".parquet": _write_parquet, ".jsonl": _write_json_lines})
+    write_tables(tables(), schema, path, suffix)

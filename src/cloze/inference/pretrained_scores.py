@@ -13,6 +13,7 @@ from cloze import config as configuration
 from cloze.arguments import check_paths, iterate_texts
 from cloze.choices import InferencePrecision
 from cloze.data.memory import Source, rows_from_memory
+from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.inference.blimp import evaluate_blimp
 from cloze.inference.embedding_files import read_texts
@@ -21,7 +22,6 @@ from cloze.inference.fill_mask import FillMask
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.progress import Progress
-from cloze.tasks.prediction_files import write_rows
 
 USED_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

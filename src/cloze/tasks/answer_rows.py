@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from cloze.data.row_files import check_output
 from cloze.errors import InputError
-from cloze.tasks.prediction_files import check_output
 from cloze.tasks.prediction_order import input_values
 from cloze.tasks.task import AnyTask, Task
 

@@ -1,0 +1,162 @@
+"""Write rows and vectors: JSON lines, CSV, TSV and Parquet, as the ending of the file's name says.
+
+In CSV and TSV all texts are in quotation marks, so that tabs and line ends in cells are read back. A list or an object
+is JSON in one cell of a table.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any
+
+from cloze.data.compression import COMPRESSED
+from cloze.errors import InputError
+from cloze.progress import SILENT, Progress
+from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
+from cloze.tables import format_count
+from cloze.tokenization.unicode import replace_lone_surrogates
+
+if TYPE_CHECKING:  # not needed to print predictions
+    import pyarrow
+
+JSON_LINES = (".jsonl", ".ndjson")
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_ENDINGS = (*_SEPARATORS, *JSON_LINES, ".parquet")
+_ROWS_AT_ONCE = 4096
+
+Rows = Iterable[Mapping[str, Any]]
+
+
+def check_output(output: str | None, *, overwrite: bool, source: PathOrUrl) -> None:
+    """Check that rows can be written to a file; None is stdout.
+
+    Raises:
+        InputError: the file exists, is the source, or has an ending that names no format.
+    """
+    if output is None:
+        return
+    ending = _ending(output)
+    if ending in COMPRESSED:
+        remedy = "Leave out the last suffix, and compress the file afterwards"
+        raise InputError("output is not compressed", where=output, remedy=remedy)
+    if ending and ending not in _ENDINGS:
+        what = f"the ending {ending!r} names no format"
+        raise InputError(what, where=output, remedy=f"End the name in {', '.join(_ENDINGS)}")
+    check_output_file(output, overwrite=overwrite, source=source)
+
+
+def write_rows(rows: Rows, output: str, *, progress: Progress = SILENT) -> int:
+    """Write rows to a file or URL that appears only when it is complete; return their number, and note it.
+
+    A name without an ending gets JSON lines. The columns of a table are the keys of all rows, which are kept in a
+    temporary file until the last one is known.
+
+    Raises:
+        RunError: the disk is full.
+    """
+    ending = _ending(output)
+    with write_file_to(output) as temporary:
+        if ending in (*JSON_LINES, ""):
+            with _open_lines(temporary) as stream:
+                count = write_json_lines(rows, stream)
+        else:
+            count = _write_table(rows, temporary, ending)
+    progress.note(f"wrote {output}: {format_count(count, 'row')}")
+    return count
+
+
+def write_json_lines(rows: Rows, stream: IO[str]) -> int:
+    """Write rows as JSON lines; return their number."""
+    count = 0
+    for row in rows:
+        stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        count += 1
+    return count
+
+
+def write_tables(
+    tables: Iterable["pyarrow.Table"], schema: "pyarrow.Schema", path: Path, ending: str
+) -> None:
+    """Write tables with one schema, one after the other, as a file of this ending."""
+    if ending in JSON_LINES:
+        with _open_lines(path) as stream:
+            for table in tables:
+                write_json_lines(table.to_pylist(), stream)
+        return
+    with _open_writer(path, schema, ending) as writer:
+        for table in tables:
+            writer.write_table(table)
+
+
+def _open_writer(path: Path, schema: "pyarrow.Schema", ending: str) -> Any:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if ending in _SEPARATORS:
+        options = pyarrow.csv.WriteOptions(delimiter=_SEPARATORS[ending])
+        return pyarrow.csv.CSVWriter(path, schema, write_options=options)
+    scalars = [field.name for field in schema if not pyarrow.types.is_nested(field.type)]
+    return pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=scalars, write_page_checksum=True)
+
+
+def _open_lines(path: Path) -> IO[str]:
+    # halves of characters become escapes of JSON
+    return path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def _ending(path: str) -> str:
+    return Path(path.lower()).suffix
+
+
+def _write_table(rows: Rows, path: Path, ending: str) -> int:
+    """Write rows as a table; any of them may have one more column."""
+    import pyarrow
+
+    kinds: dict[str, set[type]] = {}
+    with TemporaryFile("w+", encoding="utf-8", errors="surrogatepass", dir=path.parent) as file:
+        count = write_json_lines(_flat_rows(rows, kinds), file)
+        file.seek(0)
+        schema = pyarrow.schema([(name, _arrow_type(its)) for name, its in kinds.items()])
+        write_tables(_tables(file, schema), schema, path, ending)
+    return count
+
+
+def _flat_rows(rows: Rows, kinds: dict[str, set[type]]) -> Iterator[dict[str, Any]]:
+    """Yield rows with JSON for lists and objects, and add the types of their cells by column."""
+    for row in rows:
+        cells = {
+            name: json.dumps(cell, ensure_ascii=False) if isinstance(cell, (list, tuple, dict)) else cell
+            for name, cell in row.items()
+        }
+        for name, cell in cells.items():
+            kinds.setdefault(name, set()).add(type(cell))
+        yield cells
+
+
+def _tables(lines: Iterable[str], schema: "pyarrow.Schema") -> Iterator["pyarrow.Table"]:
+    """Yield the rows in JSON lines as tables of some thousand rows."""
+    import pyarrow
+
+    rows = map(json.loads, lines)
+    while part := list(islice(rows, _ROWS_AT_ONCE)):
+        columns = []
+        for field in schema:
+            cells = [row.get(field.name) for row in part]
+            if pyarrow.types.is_string(field.type):
+                cells = [None if cell is None else replace_lone_surrogates(str(cell)) for cell in cells]
+            columns.append(pyarrow.array(cells, field.type))
+        yield pyarrow.table(columns, schema=schema)
+
+
+def _arrow_type(kinds: Set[type]) -> "pyarrow.DataType":
+    """Return the type of a column: numbers, booleans, or text if it mixes kinds of cells."""
+    import pyarrow
+
+    kinds = kinds - {type(None)}
+    if kinds == {bool}:
+        return pyarrow.bool_()
+    if kinds == {int}:
+        return pyarrow.int64()
+    return pyarrow.float64() if kinds and kinds <= {int, float} else pyarrow.string()
