@@ -37,7 +37,6 @@ from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import read_texts
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.bert import BertConfig
 from cloze.training.precision import resolve_device, resolve_dtype
 
 _BATCH_SIZES = (32, 128, 512)
@@ -126,7 +125,9 @@ class Embed(_VectorBenchmark):
         )
         limit = Limit(
             f"if the machine's rate of {self.dtype} products, {rate / 1e12:.3g} TFLOP/s at {size} x {size}, were all",
-            len(texts) * rate / encoder_flops(embedder.engine.config, lengths.tolist()),
+            len(texts)
+            * rate
+            / embedder.engine.config.forward_flops(int(lengths.sum()), int((lengths**2).sum())),
         )
         exact = Embedder.load(model, device=self.device)(texts)
         cosines = {name: cosines_by_length(exact, rounded, lengths) for name, rounded in vectors.items()}
@@ -210,13 +211,6 @@ def _sample_texts(path: Path, count: int) -> list[str]:
         raise InputError("has no text", where=path)
     every = max(1, num_texts // count)
     return list(islice((text for text in read_texts(path) if text.strip()), 0, every * count, every))
-
-
-def encoder_flops(config: BertConfig, lengths: Sequence[int]) -> float:
-    """Return the operations of the matrix products of an encoder on texts of these numbers of tokens."""
-    width, layers = config.hidden_size, config.num_hidden_layers
-    weights = layers * (4 * width**2 + 2 * width * config.intermediate_size)
-    return float(sum(2 * weights * length + 4 * layers * width * length**2 for length in lengths))
 
 
 def cosines_by_length(

@@ -14,20 +14,21 @@ from pathlib import Path
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from benchmarks.machine import describe_machine
 from cloze import artifacts, file_io
 from cloze.cli.options import CommonOptions, Flag, Flags
 from cloze.errors import InputError, RunError
 from cloze.optional_dependencies import import_package, require
-from cloze.pretraining.config import Size
 from cloze.progress import SILENT, Progress
 from cloze.tables import text_table
 from experiments.differences import paired_difference
 
 Peers: TypeAlias = Annotated[str, Flag(metavar="PEER[,PEER]")]
-EncoderSize: TypeAlias = Annotated[Size, Flag(aliases=["-m"])]
+EncoderSize: TypeAlias = Annotated[
+    Literal["tiny", "mini", "small", "medium", "base", "large"], Flag(aliases=["-m"])
+]
 TimedFunction = Callable[[], object]
 
 _SETTINGS = "settings.json"

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from cloze.cli.options import Flag, Flags
 from cloze.errors import InputError
-from cloze.models.bert import SIZES
+from cloze.models.bert import BertConfig
+from cloze.models.encoder_config import SIZES
 from cloze.pretraining.config import PAPER_PHASES
 from experiments import scale
 
@@ -57,7 +58,7 @@ def run(
     if link is not None:
         machine = replace(machine, link_gigabytes_per_second=link)
     pretraining = scale.Run(
-        model=SIZES[model],
+        model=BertConfig.of_size(*SIZES[model]),
         phases=[replace(phase, batch_size=batch_size) for phase in PAPER_PHASES],
         steps=steps,
         words=scale.parse_words(text),

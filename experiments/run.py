@@ -24,9 +24,8 @@ from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import KIND, save_model
 from cloze.models.config_file import load_config
-from cloze.models.encoder import build_encoder, encoders
+from cloze.models.encoder import build_encoder, encoders, get_encoder_class
 from cloze.models.heads import BertForPreTraining
-from cloze.models.modern_bert import ModernBertConfig
 from cloze.optional_dependencies import require
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
@@ -172,12 +171,12 @@ def measure_held_out(
 
     The curve of a run uses instances made with its own settings; these are made with the paper's. A causal encoder
     predicts neighbors, another question, which may be easier or harder. Next sentences are left out for an encoder
-    that was not trained on them, and pairs for ModernBERT, whose published files have no head for them.
+    that was not trained on them, and pairs for families that have no head for them.
     """
     kinds = {"pairs": True, "segments": False}
     if config.model.attends_to != "all":
         kinds = {NEIGHBORS: False}
-    elif isinstance(config.model.encoder(vocab_size=1), ModernBertConfig):
+    elif not get_encoder_class(config.model.encoder(vocab_size=1)).trains_on_pairs:
         kinds = {"segments": False}
     for name, next_sentence in kinds.items():
         settings = PretrainingEvaluationConfig(

@@ -13,17 +13,18 @@ from cloze.errors import InputError
 from cloze.models.attention import AttendsTo
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder
-from cloze.models.weight_mapping import BERT, Entries
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.weight_mapping import BERT, HuggingFaceNames, renamed
 
 _WIDTHS = ("hidden_size", "num_attention_heads", "intermediate_size")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class BidirectionalLMConfig(BertConfig):
     """The architecture of both encoders, with the sum of their widths."""
 
     def __post_init__(self) -> None:
-        BertConfig.__post_init__(self)  # super() fails: slots create a second class
+        super().__post_init__()
         for name in _WIDTHS:
             if (width := getattr(self, name)) % 2:
                 raise ValueError(f"{name} = {width} is odd: two equal encoders need an even size")
@@ -36,7 +37,7 @@ class BidirectionalLMConfig(BertConfig):
         return BertConfig(**{**asdict(self), **halved, "attends_to": attends_to})
 
     @classmethod
-    def doubled(cls, half: BertConfig) -> "BidirectionalLMConfig":
+    def doubled(cls, half: EncoderConfig) -> "BidirectionalLMConfig":
         """Return the architecture of two equal encoders."""
         widths = {name: 2 * getattr(half, name) for name in _WIDTHS}
         return cls(**{**asdict(half), **widths, "attends_to": "all"})
@@ -51,7 +52,14 @@ class BidirectionalLM(Encoder):
         the two models, as ELMo does"), which the paper mentions without results.
     """
 
-    config_class: ClassVar[type[BertConfig]] = BidirectionalLMConfig
+    config_class: ClassVar[type[EncoderConfig]] = BidirectionalLMConfig
+    names = HuggingFaceNames(
+        encoder={
+            name.replace("bert.", prefix, 1): external
+            for prefix in ("bert.left.", "bert.right.")
+            for name, external in renamed(BERT, {"bert.": prefix}).items()
+        }
+    )
     architecture = "TwoWayBert"  # in config.json
 
     def __init__(self, config: BidirectionalLMConfig, *, generator: torch.Generator | None = None) -> None:
@@ -81,15 +89,6 @@ class BidirectionalLM(Encoder):
             both = cls(config)
         both.left, both.right = left, right
         return both
-
-    @classmethod
-    def weight_mapping(cls) -> Entries:
-        """Return the names of the weights here and in model.safetensors."""
-        return tuple(
-            (name.replace("bert.", prefix, 1), tuple(part.replace("bert.", prefix, 1) for part in external))
-            for prefix in ("bert.left.", "bert.right.")
-            for name, external in BERT
-        )
 
     def hidden_matrices(self) -> list[HiddenMatrix]:
         """Return the matrices of the layers of both encoders."""

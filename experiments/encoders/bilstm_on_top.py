@@ -4,7 +4,7 @@ Shapes: T tokens in the packed batch, B sequences, D hidden: half of it for each
 """
 
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,21 +12,29 @@ from torch import Tensor, nn
 from cloze.data.batch import PackedBatch
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.encoder import Encoder, EncoderOutput, register_encoder
-from cloze.models.weight_mapping import BERT, LSTM_NAMES, Entries, same_names
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.graph import Graph
+from cloze.models.weight_mapping import BERT, LSTM_NAMES, HuggingFaceNames, same_names
+
+_MODEL_TYPE = "bilstm-on-bert"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class BiLSTMOnBertConfig(BertConfig):
     """The architecture of the encoder; the BiLSTM has the same width."""
 
     def __post_init__(self) -> None:
-        BertConfig.__post_init__(self)  # super() fails: slots create a second class
+        super().__post_init__()
         if self.hidden_size % 2:
             what = f"hidden_size = {self.hidden_size} is odd"
             raise ValueError(f"{what}: the two directions of a BiLSTM need an even size")
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the table of config.json, with one model type for both directions of attention."""
+        return {**super().to_json(), "model_type": _MODEL_TYPE}
 
-@register_encoder("bilstm-on-bert")
+
+@register_encoder(_MODEL_TYPE)
 class BiLSTMOnBert(BertModel):
     """An encoder with a BiLSTM over its last layer; fine-tuning trains both.
 
@@ -38,7 +46,8 @@ class BiLSTMOnBert(BertModel):
         sequence is pooled from the position at which each direction has read all of it.
     """
 
-    config_class: ClassVar[type[BertConfig]] = BiLSTMOnBertConfig
+    config_class: ClassVar[type[EncoderConfig]] = BiLSTMOnBertConfig
+    names = HuggingFaceNames(encoder={**BERT, **same_names(*(f"bert.{name}" for name in LSTM_NAMES))})
     num_lstm_layers = 2
 
     def __init__(self, config: BiLSTMOnBertConfig, *, generator: torch.Generator | None = None) -> None:
@@ -49,11 +58,6 @@ class BiLSTMOnBert(BertModel):
         )
         for parameter in self.lstm.parameters():
             nn.init.uniform_(parameter, -(size**-0.5), size**-0.5, generator=generator)
-
-    @classmethod
-    def weight_mapping(cls) -> Entries:
-        """Return the names of the weights here and in model.safetensors."""
-        return (*BERT, *same_names(*(f"bert.{name}" for name in LSTM_NAMES)))
 
     @property
     def is_causal(self) -> bool:
@@ -77,7 +81,15 @@ class BiLSTMOnBert(BertModel):
         starts, ends = batch.cu_seqlens[:-1], batch.cu_seqlens[1:] - 1
         ends_BD = torch.cat([forth_TD.index_select(0, ends), back_TD.index_select(0, starts)], -1)
         hidden_states = (*below.hidden_states[:-1], read_TD) if output_hidden_states else ()
-        return EncoderOutput(read_TD, self.pooler(ends_BD).tanh(), hidden_states)
+        return EncoderOutput(read_TD, self.pooler(ends_BD), hidden_states)
+
+    def write(self, graph: Graph) -> str:
+        """Refuse: a BiLSTM has no graph.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("no graph of a BiLSTMOnBert")
 
     def _read(self, hidden_TD: Tensor, batch: PackedBatch) -> Tensor:
         """Run the BiLSTM on groups of equal length: for mixed lengths torch slices every step, in both directions."""

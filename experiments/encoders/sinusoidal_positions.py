@@ -11,11 +11,12 @@ from torch import Tensor
 
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.encoder import register_encoder
+from cloze.models.encoder_config import EncoderConfig
 
 _SCALE = 5.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SinusoidalBertConfig(BertConfig):
     """The architecture of BERT."""
 
@@ -30,7 +31,7 @@ class SinusoidalBert(BertModel):
         5 times that; with 1 or 35 times a small encoder learns words later (records/2026-11-22-table5).
     """
 
-    config_class: ClassVar[type[BertConfig]] = SinusoidalBertConfig
+    config_class: ClassVar[type[EncoderConfig]] = SinusoidalBertConfig
 
     def __init__(self, config: SinusoidalBertConfig, *, generator: torch.Generator | None = None) -> None:
         super().__init__(config, generator=generator)

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from cloze.errors import InputError
-from cloze.models.bert import SIZES, BertConfig, BertModel
+from cloze.models.bert import BertConfig, BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.config import PAPER_PHASES, PhaseConfig
 from experiments.__main__ import main
 from experiments.scale import Run, bottleneck, find_device, known_devices, num_parameters, plan
 from helpers import assert_help_is_complete
 
-PAPER = Run(model=SIZES["base"], phases=PAPER_PHASES, steps=1e6, words=3.3e9)
+PAPER = Run(model=BertModel.sizes()["base"], phases=PAPER_PHASES, steps=1e6, words=3.3e9)
 ROWS_OF_128 = (PhaseConfig(max_seq_length=128, fraction=1.0, batch_size=2048),)
 
 
@@ -35,7 +35,7 @@ def test_published_runs_are_foretold() -> None:
     # Devlin et al. 2019, A.2: four days, Base on 16 chips and Large on 64; the rate is that of Base
     chip = find_device("tpu-v2")
     assert plan(PAPER, chip, 16).hours / 96 == pytest.approx(1, abs=0.05)
-    large = replace(PAPER, model=SIZES["large"])
+    large = replace(PAPER, model=BertModel.sizes()["large"])
     assert 1 / 1.5 < plan(large, chip, 64).hours / 96 < 1.5
     # NVIDIA DeepLearningExamples, BERT-Large, sequences of 128 a second: 580 on one A100, 4,591 on eight
     run = replace(large, phases=ROWS_OF_128)

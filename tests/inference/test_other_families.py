@@ -2,16 +2,15 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tokenizers
 import torch
 import transformers
 
+import cloze
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
@@ -25,88 +24,29 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tokenization.loading import load_tokenizer
-from tiny_models import SPECIAL
+from encoder_families import FAMILIES, TEXTS, WORDS, published_config
 
-WORDS = ("a", "good", "fine", "bad", "poor", "day", "film", "was", "it", "the", ".", "##s")
-TEXTS = ("it was a good day.", "the film", "a bad film.")
-
-
-def write_distilbert(directory: Path) -> torch.nn.Module:
-    tokens = [*SPECIAL, *WORDS]
-    (directory / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
-    tokenizer = transformers.DistilBertTokenizer(str(directory / "vocab.txt"))
-    tokenizer.save_pretrained(directory)
-    sizes = {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 28, "max_position_embeddings": 32}
-    config = transformers.DistilBertConfig(vocab_size=len(tokens), initializer_range=0.3, **sizes)
-    return transformers.DistilBertForMaskedLM(config)
-
-
-def write_roberta(directory: Path) -> torch.nn.Module:
-    library = tokenizers.ByteLevelBPETokenizer()
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    library.train_from_iterator([*TEXTS * 5, "café 学"], vocab_size=290, special_tokens=special)
-    library.save_model(str(directory))
-    transformers.RobertaTokenizerFast.from_pretrained(directory).save_pretrained(directory)
-    for name in ("vocab.json", "merges.txt"):
-        (directory / name).unlink(missing_ok=True)
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 28}
-    config = transformers.RobertaConfig(
-        vocab_size=library.get_vocab_size(),
-        max_position_embeddings=34,
-        type_vocab_size=1,
-        initializer_range=0.3,
-        **sizes,
-    )
-    return transformers.RobertaForMaskedLM(config)
-
-
-def write_modern_bert(directory: Path) -> torch.nn.Module:
-    """Write a tokenizer as published: byte-level BPE without a space before the first word, and BERT's names."""
-    library = tokenizers.ByteLevelBPETokenizer()
-    library.train_from_iterator([*TEXTS * 5, "café 学"], vocab_size=290, special_tokens=list(SPECIAL))
-    names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=library._tokenizer, model_input_names=["input_ids", "attention_mask"], **names
-    )
-    tokenizer.backend_tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
-        pair="[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0",
-        special_tokens=[(name, library.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
-    )
-    tokenizer.save_pretrained(directory)
-    config = transformers.ModernBertConfig(
-        vocab_size=library.get_vocab_size(),
-        hidden_size=24,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        intermediate_size=28,
-        max_position_embeddings=64,
-        local_attention=6,
-        initializer_range=0.3,
-        classifier_pooling="mean",
-        **{
-            name.replace("token", "token_id"): tokenizer.convert_tokens_to_ids(token)
-            for name, token in names.items()
-        },
-    )
-    return transformers.ModernBertForMaskedLM(config)
-
-
-WRITERS: Mapping[str, Callable[[Path], torch.nn.Module]] = {
-    "distilbert": write_distilbert,
-    "roberta": write_roberta,
-    "modernbert": write_modern_bert,
+SIZES = {
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 28,
+    "max_position_embeddings": 32,
+    "initializer_range": 0.3,
 }
 
 
-@pytest.fixture(scope="module", params=WRITERS)
+@pytest.fixture(scope="module", params=FAMILIES)
 def published(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
     """Return the directory of a masked-word model, the model and its tokenizer, of transformers."""
     directory = tmp_path_factory.mktemp(request.param)
-    torch.manual_seed(1)
-    model = WRITERS[request.param](directory).eval()
+    torch.manual_seed(3)
+    FAMILIES[request.param].tokenizer(directory).save_pretrained(directory)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    config = published_config(request.param, tokenizer, **SIZES)
+    model = transformers.AutoModelForMaskedLM.from_config(config).eval()
     model.save_pretrained(directory)
-    return directory, model, transformers.AutoTokenizer.from_pretrained(directory)
+    return directory, model, tokenizer
 
 
 @pytest.mark.protected
@@ -134,6 +74,18 @@ def test_vectors_equal_transformers(published: tuple[Path, Any, Any]) -> None:
     encoder, ours = load_encoder(directory, device="cpu"), load_tokenizer(directory)
     assert type(encoder).__name__ == type(model.base_model).__name__
     assert ours.encode(TEXTS[0]).input_ids == tokenizer(TEXTS[0]).input_ids
+
+
+@pytest.mark.protected
+@pytest.mark.filterwarnings("ignore:.*no pooler")
+def test_attention_weights_equal_transformers(published: tuple[Path, Any, Any]) -> None:
+    directory, model, tokenizer = published
+    theirs = type(model).from_pretrained(directory, attn_implementation="eager").eval()
+    with torch.inference_mode():
+        expected = theirs(**tokenizer("a film.", return_tensors="pt"), output_attentions=True).attentions
+    layers = cloze.attention("a film.", model=directory, device="cpu").layers
+    weights = torch.stack([layer.weights for layer in layers])
+    torch.testing.assert_close(weights, torch.cat(expected), atol=1e-5, rtol=0)
 
 
 def test_next_sentence_is_one_clear_line(

@@ -38,8 +38,8 @@ def randomize():
     def randomize(model: torch.nn.Module) -> None:
         generator = torch.Generator().manual_seed(7)
         with torch.no_grad():
-            for parameter in model.parameters():
-                start = 1.0 if parameter.dim() == 1 and bool((parameter == 1).all()) else 0.0
+            for name, parameter in model.named_parameters():
+                start = 1.0 if name.lower().endswith("norm.weight") else 0.0
                 parameter.copy_(start + 0.2 * torch.randn(parameter.shape, generator=generator))
 
     return randomize

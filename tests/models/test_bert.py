@@ -6,7 +6,7 @@ import torch
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.models.batch import pack_padded, to_device
-from cloze.models.bert import SIZES, BertModel, initialize_weights
+from cloze.models.bert import BertModel, initialize_weights
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 
 
@@ -23,7 +23,7 @@ from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 )
 def test_parameter_counts(size, millions):
     with torch.device("meta"):
-        model = BertModel(SIZES[size])
+        model = BertModel(BertModel.sizes()[size])
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     assert round(num_parameters / 1e6, 2) == millions
     if size == "base":
@@ -48,7 +48,7 @@ def test_impossible_architectures_are_refused(config, change, message):
 
 def test_initial_weights_have_googles_distribution():
     model = BertForPreTraining(
-        BertModel(SIZES["tiny"], generator=torch.Generator().manual_seed(1)),
+        BertModel(BertModel.sizes()["tiny"], generator=torch.Generator().manual_seed(1)),
         generator=torch.Generator().manual_seed(2),
     )
     for name, parameter in model.named_parameters():

@@ -14,13 +14,12 @@ from cloze.artifacts import write_directory
 from cloze.errors import InputError, RunError
 from cloze.models import checkpoint
 from cloze.models.batch import pack_padded
-from cloze.models.bert import SIZES, BertModel
+from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
-from cloze.models.config_file import count_parameters, load_config, load_labels
-from cloze.models.encoder import build_encoder
+from cloze.models.config_file import load_config, load_labels
+from cloze.models.encoder import build_encoder, find_size
 from cloze.models.external_weights import load_external_model
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
-from cloze.models.modern_bert import MODERN_SIZES
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import write_checkpoint
 
@@ -265,9 +264,9 @@ def test_full_disk_leaves_no_files(pretraining_model, tokenizer, tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("size", ["tiny", "mini", "modern-tiny", "modern-mini"])
+@pytest.mark.parametrize("size", ["tiny", "mini", "modern-tiny", "roberta-mini", "distilbert-mini"])
 def test_parameters_are_counted_before_a_model_is_built(size):
-    config = (SIZES | MODERN_SIZES)[size]
+    config = find_size(size)
     with torch.device("meta"):
         encoder = build_encoder(config)
-    assert count_parameters(config) == sum(w.numel() for w in encoder.parameters() if w.dim() > 1)
+    assert config.num_parameters == sum(w.numel() for w in encoder.parameters() if w.dim() > 1)

@@ -1,7 +1,5 @@
 """The contract of every registered encoder."""
 
-from dataclasses import asdict
-
 import pytest
 import torch
 
@@ -12,6 +10,7 @@ from cloze.export.padded_outputs import padded_outputs
 from cloze.models.batch import pack_padded, to_device
 from cloze.models.encoder import encoders, get_encoder, register_encoder
 from cloze.models.external_weights import load_external_model
+from encoder_families import make_encoder
 from model_heads import HEADS
 from tiny_models import SPECIAL, write_checkpoint
 
@@ -20,8 +19,7 @@ pytestmark = pytest.mark.protected
 
 @pytest.fixture(params=sorted(encoders()))
 def encoder(request, config, randomize):
-    encoder_class = encoders()[request.param]
-    encoder = encoder_class(encoder_class.config_class(**asdict(config))).eval()
+    encoder = make_encoder(request.param, config).eval()
     randomize(encoder)
     return encoder
 

@@ -1,11 +1,10 @@
 """Encoders of other families against transformers: every head, both ways, and the same outputs."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import onnxruntime
 import pytest
@@ -18,8 +17,9 @@ from cloze.export.onnx import compare_with_torch
 from cloze.export.padded_outputs import padded_outputs
 from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
-from cloze.models.encoder import Encoder, encoders
+from cloze.models.encoder import encoders
 from cloze.models.external_weights import load_external_model
+from encoder_families import FAMILIES, make_encoder
 from model_heads import HEADS
 from tiny_models import SPECIAL, write_checkpoint
 
@@ -29,32 +29,7 @@ TOKENS = [*SPECIAL, *(f"w{number}" for number in range(98))]
 ALL_HEADS = ("encoder", "masked words", "classes", "regression", "tags", "answers", "choices")
 
 
-class Family(NamedTuple):
-    """A family of encoders in transformers."""
-
-    classes: str
-    """The prefix of the names of its classes."""
-    heads: tuple[str, ...] = ALL_HEADS
-    settings: Mapping[str, Any] = MappingProxyType({})
-    """Fields of its config besides those of BERT."""
-
-
-FAMILIES = {
-    "distilbert": Family("DistilBert"),
-    "roberta": Family("Roberta"),
-    # windows of 9 tokens, of texts with up to 17
-    "modernbert": Family(
-        "ModernBert",
-        settings={"local_attention": 8, "hidden_dropout_prob": 0.0, "classifier_pooling": "mean"},
-    ),
-}
-CASES = [(model_type, head) for model_type, family in FAMILIES.items() for head in family.heads]
-
-
-def build(model_type: str, config: BertConfig) -> Encoder:
-    encoder_class = encoders()[model_type]
-    settings = FAMILIES[model_type].settings if model_type in FAMILIES else {}
-    return encoder_class(encoder_class.config_class(**asdict(config) | settings))
+CASES = [(model_type, head) for model_type in FAMILIES for head in ALL_HEADS]
 
 
 def inputs_of(theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name: str) -> dict[str, torch.Tensor]:
@@ -91,11 +66,12 @@ def pad_on_the_left(ragged: tuple[torch.Tensor, ...], padding: int) -> tuple[tor
 def test_texts_padded_on_the_left_equal_transformers(
     model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
 ) -> None:
-    ours = HEADS["masked words"].build(build(model_type, config)).eval()
+    ours = HEADS["masked words"].build(make_encoder(model_type, config)).eval()
     randomize(ours)
     write_checkpoint(tmp_path / "model", ours, TOKENS)
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "model").eval()
-    left = input_ids, mask, _ = pad_on_the_left(ragged, theirs.config.pad_token_id)
+    padding = getattr(theirs.embeddings, "padding_idx", theirs.config.pad_token_id)
+    left = input_ids, mask, _ = pad_on_the_left(ragged, padding)
     inputs = inputs_of(theirs, left, "encoder")
     with torch.inference_mode():
         found = ours.bert(input_ids, mask, inputs.get("token_type_ids")).sequence_output
@@ -113,7 +89,7 @@ def test_texts_padded_on_the_left_equal_transformers(
 def test_graphs_read_texts_padded_on_the_left_as_torch_does(
     model_type: str, name: str, config: BertConfig, randomize: Callable, ragged: tuple
 ) -> None:
-    model = HEADS[name].build(build(model_type, config)).eval()
+    model = HEADS[name].build(make_encoder(model_type, config)).eval()
     randomize(model)
     input_ids, mask, token_type_ids = pad_on_the_left(ragged, 0)
     given = {"input_ids": input_ids, "attention_mask": mask.long(), "token_type_ids": token_type_ids}
@@ -133,7 +109,9 @@ def test_graphs_read_texts_padded_on_the_left_as_torch_does(
 def test_masked_words_have_the_activation_that_transformers_uses(
     model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
 ) -> None:
-    ours = HEADS["masked words"].build(build(model_type, replace(config, hidden_act="gelu_tanh"))).eval()
+    ours = (
+        HEADS["masked words"].build(make_encoder(model_type, replace(config, hidden_act="gelu_tanh"))).eval()
+    )
     randomize(ours)
     write_checkpoint(tmp_path / "model", ours, TOKENS)
     compare(
@@ -148,7 +126,7 @@ def test_transformers_reads_what_cloze_writes(
     model_type: str, name: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
 ) -> None:
     head = HEADS[name]
-    ours = head.build(build(model_type, config)).eval()
+    ours = head.build(make_encoder(model_type, config)).eval()
     randomize(ours)
     settings = {"labels": head.labels, "problem_type": head.problem_type}
     write_checkpoint(tmp_path / "model", ours, TOKENS, **settings)
@@ -175,7 +153,7 @@ def test_cloze_reads_what_transformers_writes(
 ) -> None:
     head = HEADS[name]
     # a directory of cloze has the configuration, labels and tokenizer; the model is made and written by transformers
-    first = head.build(build(model_type, config))
+    first = head.build(make_encoder(model_type, config))
     write_checkpoint(tmp_path / "first", first, TOKENS, labels=head.labels, problem_type=head.problem_type)
     auto_class = getattr(transformers, head.auto_class)
     theirs = auto_class.from_config(transformers.AutoConfig.from_pretrained(tmp_path / "first"))

@@ -17,7 +17,7 @@ from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.local_attention import local_attention
-from cloze.models.modern_bert import MODERN_SIZES, ModernBertConfig, ModernBertModel
+from cloze.models.modern_bert import ModernBertConfig, ModernBertModel
 
 SIZES: dict[str, Any] = {
     "vocab_size": 40,
@@ -107,8 +107,8 @@ def test_base_is_the_published_size() -> None:
         "position_embedding_type": "absolute",
         "vocab_size": 50368,
     }
-    assert ModernBertConfig(**ModernBertConfig.from_json(published)) == MODERN_SIZES["modern-base"]
-    base = ModernBertModel(replace(MODERN_SIZES["modern-base"], num_hidden_layers=2, vocab_size=10))
+    assert ModernBertConfig(**ModernBertConfig.from_json(published)) == ModernBertModel.sizes()["modern-base"]
+    base = ModernBertModel(replace(ModernBertConfig(), num_hidden_layers=2, vocab_size=10))
     assert base.layers[1].intermediate.weight.shape == (2304, 768)
 
 

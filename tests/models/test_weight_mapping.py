@@ -35,8 +35,8 @@ def test_mapping_round_trips(mapping, weights):
 
 @pytest.mark.parametrize("mapping", [HUGGING_FACE, GOOGLE], ids=lambda mapping: mapping.name)
 def test_mapping_has_unique_names(mapping):
-    ours = [name for name, _ in mapping.entries]
-    theirs = [name for _, names in mapping.entries for name in names]
+    ours = list(mapping.entries)
+    theirs = [name for names in mapping.entries.values() for name in names]
     assert len(set(ours)) == len(ours)
     assert len(set(theirs)) == len(theirs)
 

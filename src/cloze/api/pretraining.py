@@ -46,7 +46,7 @@ def pretrain(
         data: data set of `cloze corpus` (required for a new run).
         texts: instead of `data`, with `init`: texts in memory, as for `build_dataset`, which are tokenized into a data
             set called as the run with "-data" after its name.
-        model: tiny, mini, small, medium, base or large (default: base); modern-tiny to modern-base: ModernBERT.
+        model: tiny, mini, small, medium, base or large (default: base); of another encoder, as in modern-tiny.
         steps: number of optimizer steps, unless there is a budget.
         budget: training time, as in 30m or 8h; the learning rate schedule follows the clock.
         init: cloze-mini, a checkpoint, a run or hf://org/name to adapt to the data, with a new optimizer.

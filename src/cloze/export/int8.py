@@ -13,7 +13,7 @@ from cloze.file_io import read_json
 from cloze.hub import model_files, weight_names
 from cloze.markdown import code_span, front_matter
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import mapping_of, save_weights, verify_checkpoint
+from cloze.models.checkpoint import save_weights, verify_checkpoint
 from cloze.models.config_file import CONFIG_FILE, load_config
 from cloze.models.encoder import Encoder, build_encoder
 from cloze.models.quantization import (
@@ -94,7 +94,7 @@ def export_int8(source: Path | str, output: Path, *, overwrite: bool = False) ->
 
 def _quantize(weights: dict[str, Tensor], encoder: Encoder) -> dict[str, Tensor]:
     """Return the weights of a file with dense layers and embeddings as int8, their scales beside them."""
-    mapping = mapping_of(encoder)
+    mapping = encoder.names.mapping
     names = {
         external for name in quantized_weights(encoder) for external in mapping.external_names(f"bert.{name}")
     }

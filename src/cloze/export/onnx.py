@@ -14,11 +14,12 @@ from cloze import artifacts
 from cloze.choices import GraphPrecision
 from cloze.errors import InputError, RunError
 from cloze.export.card import export_card
-from cloze.export.graph import INPUTS, OPSET, build_graph
+from cloze.export.graph import OPSET, build_graph
 from cloze.export.padded_outputs import padded_outputs
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
+from cloze.models.graph import INPUTS
 from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
 from cloze.models.sentence_encoder import SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config

@@ -20,7 +20,7 @@ def padded_outputs(
     Shapes:
         input_ids, attention_mask, token_type_ids [B, L]; outputs [B, …] or [B, L, …].
     """
-    counts_padding = get_encoder(model).counts_padding
+    counts_padding = get_encoder(model).config.counts_padding
     batch, padding = pack_padded(input_ids, attention_mask, token_type_ids, counts_padding=counts_padding)
     return {
         name: padding.unpack_tokens(values)

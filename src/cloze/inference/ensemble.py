@@ -17,7 +17,7 @@ from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.inference.predictor import EXAMPLES_PER_PART, Predictor
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.bert import BertConfig
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import Engine, FloatArray
 from cloze.parallel_map import WorkerPlacement
 from cloze.progress import SILENT, Progress
@@ -39,7 +39,7 @@ class EnsembleEngine:
     engines: Sequence[Engine]
 
     @property
-    def config(self) -> BertConfig:
+    def config(self) -> EncoderConfig:
         """The architecture of the first model's encoder."""
         return self.engines[0].config
 

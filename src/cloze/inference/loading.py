@@ -75,7 +75,7 @@ class Checkpoint:
 
     def has_weight(self, name: str) -> bool:
         """Whether the files hold a weight of a head, by its name in cloze."""
-        return all(external in self.weights for external in dict(self.encoder_class.names.heads)[name])
+        return all(external in self.weights for external in self.encoder_class.names.heads[name])
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

@@ -36,9 +36,9 @@ class NextSentence(LoadedModel):
 
     @classmethod
     def _find_head(cls, checkpoint: Checkpoint) -> Callable[[Encoder], nn.Module]:
-        family = checkpoint.encoder_class.names.family
-        if family != "Bert" and not checkpoint.has_weight("next_sentence.bias"):
-            what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
+        encoder_class = checkpoint.encoder_class
+        if not encoder_class.trains_on_pairs and not checkpoint.has_weight("next_sentence.bias"):
+            what = f"a model of the family {encoder_class.names.family}, which is not pre-trained on pairs of sentences"
             raise InputError(
                 what, where=checkpoint.directory, remedy="Give a BERT with its next-sentence head"
             )

@@ -3,7 +3,7 @@
 Shapes: T tokens in the packed batch, N heads, H head size; R tokens of a length group, C sequences of length L.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 import torch
@@ -26,7 +26,12 @@ MIN_TOKENS_IN_BFLOAT16 = 128
 With texts of ever other lengths, making them takes longer than the products (records/2026-11-26-vnni).
 """
 
-AttentionBackend: TypeAlias = Callable[[Tensor, Tensor, Tensor, PackedBatch, float, AttendsTo], Tensor]
+Biases: TypeAlias = Sequence[Tensor] | None
+"""For each length group of a batch, [N, L, L] to add to the scores of its sequences; None adds nothing."""
+
+AttentionBackend: TypeAlias = Callable[
+    [Tensor, Tensor, Tensor, PackedBatch, float, AttendsTo, Biases], Tensor
+]
 """From query, key and value to the context, [T, N, H] each: softmax(Q K' / sqrt(H)) V within each sequence."""
 
 
@@ -37,21 +42,25 @@ def attention(
     batch: PackedBatch,
     dropout_prob: float,
     attends_to: AttendsTo = "all",
+    biases: Biases = None,
 ) -> Tensor:
     """Attend within each sequence of a packed batch, with the fastest back end that supports the arguments.
 
     Args:
         dropout_prob: probability that an attention weight is dropped; 0 outside of training.
         attends_to: the tokens to which each token attends.
+        biases: are added to the scores.
 
     Source:
         Devlin et al. 2019, 3; Vaswani et al. 2017, 3.2.1; google-research/bert modeling.py:558 @eedf571.
     """
-    backend = select_backend(query_TNH, attends_to)
-    return backend(query_TNH, key_TNH, value_TNH, batch, dropout_prob, attends_to)
+    backend = select_backend(query_TNH, attends_to, biases)
+    return backend(query_TNH, key_TNH, value_TNH, batch, dropout_prob, attends_to, biases)
 
 
-def select_backend(query_TNH: Tensor, attends_to: AttendsTo = "all") -> AttentionBackend:
+def select_backend(
+    query_TNH: Tensor, attends_to: AttendsTo = "all", biases: Biases = None
+) -> AttentionBackend:
     """Return the fastest back end for a device, dtype and head size; `grouped_attention` supports everything."""
     fits_flash = (
         query_TNH.is_cuda
@@ -60,7 +69,7 @@ def select_backend(query_TNH: Tensor, attends_to: AttendsTo = "all") -> Attentio
         and query_TNH.shape[-1] <= 256
         and torch.cuda.get_device_capability(query_TNH.device) >= (8, 0)
     )
-    return varlen_attention if fits_flash and attends_to != "right" else grouped_attention
+    return varlen_attention if fits_flash and attends_to != "right" and biases is None else grouped_attention
 
 
 def grouped_attention(
@@ -70,6 +79,7 @@ def grouped_attention(
     batch: PackedBatch,
     dropout_prob: float,
     attends_to: AttendsTo = "all",
+    biases: Biases = None,
 ) -> Tensor:
     """Multiply matrices for each length group, as views of the batch."""
     scaled_query_TNH = query_TNH * query_TNH.shape[-1] ** -0.5
@@ -78,10 +88,12 @@ def grouped_attention(
     query_parts, key_parts, value_parts = (
         torch.split(values_TNH, sizes) for values_TNH in (scaled_query_TNH, key_TNH, value_TNH)
     )
+    groups = batch.length_groups
+    bias_of_group = [None] * len(groups) if biases is None else biases
     contexts = [
-        _attend_group(query_RNH, key_RNH, value_RNH, group, dropout_prob, attends_to)
-        for query_RNH, key_RNH, value_RNH, group in zip(
-            query_parts, key_parts, value_parts, batch.length_groups, strict=True
+        _attend_group(query_RNH, key_RNH, value_RNH, group, dropout_prob, attends_to, bias_NLL)
+        for query_RNH, key_RNH, value_RNH, group, bias_NLL in zip(
+            query_parts, key_parts, value_parts, groups, bias_of_group, strict=True
         )
     ]
     return contexts[0] if len(contexts) == 1 else torch.cat(contexts)
@@ -94,24 +106,28 @@ def _attend_group(
     group: LengthGroup,
     dropout_prob: float,
     attends_to: AttendsTo,
+    bias_NLL: Tensor | None,
 ) -> Tensor:
     is_bfloat16_on_cpu = scaled_query_RNH.device.type == "cpu" and scaled_query_RNH.dtype == torch.bfloat16
     if is_bfloat16_on_cpu and len(scaled_query_RNH) < MIN_TOKENS_IN_BFLOAT16:
         with torch.autocast("cpu", enabled=False):
-            context_RNH = _attend_group(
-                scaled_query_RNH.float(), key_RNH.float(), value_RNH.float(), group, dropout_prob, attends_to
-            )
+            parts = (scaled_query_RNH.float(), key_RNH.float(), value_RNH.float())
+            context_RNH = _attend_group(*parts, group, dropout_prob, attends_to, bias_NLL)
         return context_RNH.to(scaled_query_RNH.dtype)
 
     def by_head(values_RNH: Tensor) -> Tensor:
         return values_RNH.view(group.count, group.length, *values_RNH.shape[1:]).transpose(1, 2)
 
+    if bias_NLL is not None:
+        bias_NLL = bias_NLL.to(scaled_query_RNH.dtype)
     if group.length > MAX_LENGTH_OF_SCORES and attends_to == "all" and not dropout_prob:
         context_CNLH = torch.nn.functional.scaled_dot_product_attention(
-            by_head(scaled_query_RNH), by_head(key_RNH), by_head(value_RNH), scale=1.0
+            by_head(scaled_query_RNH), by_head(key_RNH), by_head(value_RNH), bias_NLL, scale=1.0
         )
         return context_CNLH.transpose(1, 2).flatten(0, 1)
     scores_CNLL = by_head(scaled_query_RNH) @ by_head(key_RNH).transpose(2, 3)
+    if bias_NLL is not None:
+        scores_CNLL = scores_CNLL + bias_NLL
     if attends_to != "all":
         all_LL = scores_CNLL.new_ones(group.length, group.length, dtype=torch.bool)
         unseen_LL = all_LL.triu(1) if attends_to == "left" else all_LL.tril(-1)
@@ -128,14 +144,17 @@ def varlen_attention(
     batch: PackedBatch,
     dropout_prob: float,
     attends_to: AttendsTo = "all",
+    biases: Biases = None,
 ) -> Tensor:
     """Flash attention on CUDA, in bfloat16 or float16: one kernel for sequences of all lengths.
 
     Raises:
-        ValueError: attention to the right, which the kernel does not support.
+        ValueError: attention to the right or biases, which the kernel does not support.
     """
-    if attends_to == "right":
-        raise ValueError("the kernel does not attend to the right alone: use grouped_attention")
+    if attends_to == "right" or biases is not None:
+        raise ValueError(
+            "the kernel has no biases, and does not attend to the right alone: use grouped_attention"
+        )
     return flash_attention(
         query_TNH,
         key_TNH,

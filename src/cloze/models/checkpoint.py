@@ -18,17 +18,14 @@ from torch import Tensor, nn
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError, RunError
-from cloze.models.bert import BertConfig, initialize_weights
+from cloze.models.bert import initialize_weights
 from cloze.models.config_file import CONFIG_FILE, config_to_json, load_config
 from cloze.models.cross_encoder import Activation, activation_to_json
-from cloze.models.encoder import (
-    Encoder,
-    build_encoder,
-    get_encoder,
-)
+from cloze.models.encoder import Encoder, build_encoder, get_encoder
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.quantization import INT8_KIND, is_int8_directory
 from cloze.models.weight_files import WEIGHTS_FILE, WEIGHTS_INDEX_FILE, load_weights, weight_files
-from cloze.models.weight_mapping import BERT, HEADS, HUGGING_FACE, MissingWeightsError, WeightMapping
+from cloze.models.weight_mapping import MissingWeightsError, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import MAX_VOCABULARY_BYTES
 
@@ -79,9 +76,12 @@ def save_model(
     config = encoder.config
     if tokenizer.vocab_size > config.vocab_size:
         raise ValueError(f"{tokenizer.vocab_size} tokens, the model has {config.vocab_size} embeddings")
+    architecture = getattr(model, "architecture", class_name)
+    if architecture == "BertForPreTraining" and not encoder.trains_on_pairs:
+        architecture = "BertForMaskedLM"
     table = config_to_json(config)
     table |= {
-        "architectures": [encoder.names.architecture(getattr(model, "architecture", class_name))],
+        "architectures": [encoder.names.architecture(architecture)],
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "pad_token_id": table.get("pad_token_id", tokenizer.pad_id),
     }
@@ -96,7 +96,7 @@ def save_model(
     (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
     if weights:
         saved = {name: weight for name, weight in named_weights(model).items() if _is_saved(name, model)}
-        external = mapping_of(encoder).to_external(saved)
+        external = encoder.names.mapping.to_external(saved)
         save_weights(encoder.names.to_class(external, class_name), directory / WEIGHTS_FILE)
     max_length = max_length or config.max_position_embeddings
     dataclasses.replace(tokenizer, model_max_length=max_length).save(directory)
@@ -150,7 +150,7 @@ def load_model(
         model = encoder if head is None else head(encoder)
     where = directory / (WEIGHTS_FILE if (directory / WEIGHTS_FILE).exists() else WEIGHTS_INDEX_FILE)
     weights = load_weights(directory, encoder.names) if weights is None else weights
-    _, unexpected = assign_weights(model, weights, mapping_of(encoder), where=where)
+    _, unexpected = assign_weights(model, weights, encoder.names.mapping, where=where)
     has_head = any(not name.startswith("bert.") for name in named_weights(model))
     for name in unexpected:
         # the encoder, and one head of pre-training, can be loaded without the other heads
@@ -206,7 +206,7 @@ def assign_weights(
             raise InputError(what, where=where, remedy=remedy)
     if missing:
         encoder = get_encoder(model)
-        if lacks_pooler and not new_pooler and encoder.has_published_pooler():
+        if lacks_pooler and not new_pooler and encoder.names.has_pooler:
             warnings.warn(f"{where}: no pooler: it starts with random weights", stacklevel=2)
         pooler = copy.deepcopy(encoder.pooler).to_empty(device="cpu")
         generator = torch.Generator().manual_seed(_POOLER_SEED)
@@ -272,7 +272,7 @@ def verify_shared_weights(directory: Path) -> None:
             artifacts.verify(file.parent.resolve(), kind=KIND, names={file.name})
 
 
-def _check_vocabulary(directory: Path, config: BertConfig) -> None:
+def _check_vocabulary(directory: Path, config: EncoderConfig) -> None:
     """Refuse more tokens than embeddings; fewer are fine, since some programs round the number of embeddings up."""
     file = directory / "vocab.txt"
     if not file.exists():
@@ -290,14 +290,6 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
     return {f"{prefix}{name}": weight for name, weight in model.state_dict().items()}
 
 
-def mapping_of(encoder: Encoder) -> WeightMapping:
-    """Return the names of an encoder's weights, and of those of heads, in model.safetensors."""
-    entries, heads = encoder.weight_mapping(), encoder.names.heads
-    if entries is BERT and heads is HEADS:
-        return HUGGING_FACE
-    return WeightMapping(HUGGING_FACE.name, (*entries, *heads))
-
-
 def _pooler_weights(model: nn.Module, mapping: WeightMapping) -> list[str]:
     """Return the names of the pooler's weights in a file."""
     names = [name for name in named_weights(model) if name.startswith("bert.pooler.")]
@@ -308,4 +300,4 @@ def _is_saved(name: str, model: nn.Module) -> bool:
     """Whether a weight is written; a pooler that belongs to heads is written with those that read it."""
     is_pooler = name.startswith("bert.pooler.")
     reads_pooler = getattr(model, "reads_pooler", False)
-    return not is_pooler or reads_pooler or get_encoder(model).has_published_pooler()
+    return not is_pooler or reads_pooler or get_encoder(model).names.has_pooler

@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from cloze.models.bert import BertConfig, BertEmbeddings, BertModel
+from cloze.models.bert import BertModel, Pooler
 from cloze.models.encoder import register_encoder
-from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.weight_mapping import BERT, HEADS, HuggingFaceNames, dense, renamed
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DistilBertConfig(BertConfig):
+@dataclass(frozen=True, kw_only=True)
+class DistilBertConfig(EncoderConfig):
     """The fields of BERT; `type_vocab_size` and `layer_norm_eps` are not in config.json, and keep their defaults."""
 
+    has_token_types: ClassVar[bool] = False
     json_names: ClassVar[Mapping[str, str | None]] = MappingProxyType(
         {
             "hidden_size": "dim",
@@ -25,52 +27,26 @@ class DistilBertConfig(BertConfig):
             "attention_probs_dropout_prob": "attention_dropout",
             "type_vocab_size": None,
             "layer_norm_eps": None,
-            "attends_to": None,
         }
     )
 
     def __post_init__(self) -> None:
-        BertConfig.__post_init__(self)  # super() fails: slots create a second class
-        for name in ("layer_norm_eps", "attends_to"):
-            if getattr(self, name) != getattr(BertConfig(), name):
-                raise ValueError(
-                    f"{name} = {getattr(self, name)}: DistilBERT has {getattr(BertConfig(), name)}"
-                )
+        super().__post_init__()
+        if self.layer_norm_eps != EncoderConfig.layer_norm_eps:
+            raise ValueError(
+                f"layer_norm_eps = {self.layer_norm_eps}: DistilBERT has {EncoderConfig.layer_norm_eps}"
+            )
+
+    @classmethod
+    def of_size(cls, num_hidden_layers: int, hidden_size: int) -> Self:
+        """Return the config with half of BERT's layers."""
+        return super().of_size(num_hidden_layers // 2, hidden_size)
 
 
-_EMBEDDINGS, _LAYER = "distilbert.embeddings", "distilbert.transformer.layer.{i}"
+class DistilBertPooler(Pooler):
+    """The dense layer with ReLU that classifiers begin with."""
 
-DISTILBERT: Entries = (
-    ("bert.embeddings.word_embeddings.weight", (f"{_EMBEDDINGS}.word_embeddings.weight",)),
-    ("bert.embeddings.position_embeddings.weight", (f"{_EMBEDDINGS}.position_embeddings.weight",)),
-    *dense("bert.embeddings.layer_norm", f"{_EMBEDDINGS}.LayerNorm"),
-    *(
-        (
-            f"bert.layers.{{i}}.query_key_value.{part}",
-            tuple(f"{_LAYER}.attention.{name}_lin.{part}" for name in ("q", "k", "v")),
-        )
-        for part in ("weight", "bias")
-    ),
-    *dense("bert.layers.{i}.attention_output", f"{_LAYER}.attention.out_lin"),
-    *dense("bert.layers.{i}.attention_layer_norm", f"{_LAYER}.sa_layer_norm"),
-    *dense("bert.layers.{i}.intermediate", f"{_LAYER}.ffn.lin1"),
-    *dense("bert.layers.{i}.output", f"{_LAYER}.ffn.lin2"),
-    *dense("bert.layers.{i}.output_layer_norm", f"{_LAYER}.output_layer_norm"),
-    *dense("bert.pooler", "pre_classifier"),
-)
-"""The weights of `DistilBertModel`."""
-
-_MASKED_LM: Entries = (
-    *dense("masked_lm.dense", "vocab_transform"),
-    *dense("masked_lm.layer_norm", "vocab_layer_norm"),
-    ("masked_lm.bias", ("vocab_projector.bias",)),
-)
-
-
-class DistilBertEmbeddings(BertEmbeddings):
-    """The sum of token and position embeddings, normalized."""
-
-    has_token_types = False
+    activation = "relu"
 
 
 @register_encoder("distilbert")
@@ -81,18 +57,32 @@ class DistilBertModel(BertModel):
         Sanh et al. 2019; transformers models/distilbert.
     """
 
-    config_class: ClassVar[type[BertConfig]] = DistilBertConfig
-    embeddings_class: ClassVar[type[BertEmbeddings]] = DistilBertEmbeddings
-    pooler_activation = "Relu"
+    config_class: ClassVar[type[EncoderConfig]] = DistilBertConfig
+    pooler_class: ClassVar[type[Pooler]] = DistilBertPooler
+    trains_on_pairs = False
     names = HuggingFaceNames(
         family="DistilBert",
-        prefix="distilbert.",
-        bare=("embeddings.", "transformer."),
-        heads=(*_MASKED_LM, *(entry for entry in HEADS if not entry[0].startswith("masked_lm."))),
-        copies=MappingProxyType({"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"}),
+        encoder=renamed(
+            BERT,
+            {
+                "bert.encoder.": "distilbert.transformer.",
+                "bert.pooler.dense.": "pre_classifier.",
+                "bert.": "distilbert.",
+                "attention.self.query.": "attention.q_lin.",
+                "attention.self.key.": "attention.k_lin.",
+                "attention.self.value.": "attention.v_lin.",
+                "attention.output.dense.": "attention.out_lin.",
+                "attention.output.LayerNorm.": "sa_layer_norm.",
+                "intermediate.dense.": "ffn.lin1.",
+                "}.output.dense.": "}.ffn.lin2.",
+                "output.LayerNorm.": "output_layer_norm.",
+            },
+        ),
+        heads={
+            **HEADS,
+            **dense("masked_lm.dense", "vocab_transform"),
+            **dense("masked_lm.layer_norm", "vocab_layer_norm"),
+            "masked_lm.bias": ("vocab_projector.bias",),
+        },
+        decoder="vocab_projector",
     )
-
-    @classmethod
-    def weight_mapping(cls) -> Entries:
-        """Return the names of the weights here and in model.safetensors."""
-        return DISTILBERT

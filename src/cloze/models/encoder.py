@@ -4,11 +4,12 @@ Shapes: T tokens in the packed batch, B sequences, L columns of a padded batch, 
 """
 
 import dataclasses
+import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,17 +17,13 @@ from torch import Tensor, nn
 import cloze.models
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
+from cloze.models.activations import ActivationName
 from cloze.models.batch import pack_padded
-from cloze.models.weight_mapping import BERT_NAMES, Entries, HuggingFaceNames
-
-if TYPE_CHECKING:
-    from cloze.models.bert import BertConfig
+from cloze.models.encoder_config import SIZES, EncoderConfig
+from cloze.models.graph import Graph
+from cloze.models.weight_mapping import BERT_NAMES, HuggingFaceNames
 
 EncoderClass = TypeVar("EncoderClass", bound="type[Encoder]")
-
-_POOLER_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
-    {"Tanh": torch.tanh, "Relu": torch.relu}
-)
 
 
 class EncoderOutput(NamedTuple):
@@ -48,38 +45,52 @@ class HiddenMatrix(NamedTuple):
 
 
 class Encoder(nn.Module):
-    """Base class of encoders: `encode` and `weight_mapping` are all that a new one must define.
+    """Base class of encoders.
 
-    Its config class is `BertConfig` or a subclass, and the first argument of its constructor. It sets `embeddings`, a
-    module from a batch to [T, D] that has `word_embeddings`; `layers`; and `pooler`.
+    The config, a subclass of `EncoderConfig` of its own, is the first argument of the constructor, which sets
+    `embeddings`, a module from a batch to [T, D] that has `word_embeddings`; `layers`, modules from [T, D], the batch
+    and the result of `prepare` to [T, D]; and `pooler`, a module from [..., D] to vectors of that shape. For ONNX these
+    modules have the method `write`.
     """
 
-    config_class: ClassVar[type["BertConfig"]]
+    config_class: ClassVar[type[EncoderConfig]]
+    model_type: ClassVar[str]
+    """Its name in config.json, set by `register_encoder`."""
+    size_prefix: ClassVar[str]
+    """Begins the names of its sizes; by default its model type and a hyphen."""
     names: ClassVar[HuggingFaceNames] = BERT_NAMES
-    """The names of its classes, heads and files in transformers."""
-    pooler_activation: ClassVar[Literal["Tanh", "Relu"]] = "Tanh"
-    """The function after the dense layer `pooler`, by its name in ONNX."""
+    """The names of its classes and weights in transformers."""
+    stacked_matrices: ClassVar[Mapping[str, int]] = MappingProxyType({"query_key_value": 3})
+    """Parts of the dense layers whose weights are several matrices."""
     token_outputs: ClassVar[tuple[str, ...]] = ("last_hidden_state",)
     """The `named_outputs` that have a value for each token; the others have one for each sequence."""
     has_biases: ClassVar[bool] = True
     """Whether the dense layers and LayerNorms of the encoder and of its masked-LM head have biases."""
-    masked_lm_activation: ClassVar[Literal["gelu", "gelu_tanh"] | None] = None
+    masked_lm_activation: ClassVar[ActivationName | None] = None
     """The activation of the masked-LM head; None is that of the config."""
-    counts_padding: ClassVar[bool] = True
-    """Whether the position of a token in a padded batch is its column; else it is that among the real tokens."""
-    tokens_use_pooler: ClassVar[bool] = False
+    pools_tokens: ClassVar[bool] = False
     """Whether classifiers of tokens read them through the pooler, too."""
-    config: "BertConfig"
+    trains_on_pairs: ClassVar[bool] = True
+    """Whether it is pre-trained on next sentences as well; else transformers has no head for them."""
+    config: EncoderConfig
     embeddings: Any
     layers: nn.ModuleList
-    pooler: nn.Module
+    pooler: Any
     autocast_dtype: torch.dtype | None = None
     """Number format of matrix products where the caller does not set one; the outputs are float32."""
 
     @classmethod
-    def weight_mapping(cls) -> Entries:
-        """Return the names of the weights, prefixed with `bert.`, and their names in model.safetensors."""
-        raise NotImplementedError
+    def sizes(cls) -> Mapping[str, EncoderConfig]:
+        """Return the configs that `cloze pretrain` builds, by the name of the size."""
+        return {f"{cls.size_prefix}{name}": cls.config_class.of_size(*size) for name, size in SIZES.items()}
+
+    def prepare(self, batch: PackedBatch) -> Any:
+        """Return what all layers read besides their input, such as rotations."""
+        return None
+
+    def final_norm(self, hidden_TD: Tensor) -> Tensor:
+        """Return the output of the encoder from that of its last layer."""
+        return hidden_TD
 
     def encode(self, batch: PackedBatch, *, output_hidden_states: bool = False) -> EncoderOutput:
         """Encode a packed batch.
@@ -87,44 +98,94 @@ class Encoder(nn.Module):
         Args:
             batch: tensors, on the device of the weights.
             output_hidden_states: also return the embeddings and the output of every layer.
-        """
-        raise NotImplementedError
 
-    def hidden_matrices(self) -> list[HiddenMatrix]:
-        """Return the matrices of the layers, which Muon trains."""
-        return [HiddenMatrix(parameter) for parameter in self.layers.parameters() if parameter.ndim == 2]
+        Raises:
+            InputError: an id, a segment or a position for which the model has no embedding. (On a GPU only the
+                lengths are checked, since reading ids would wait for the device.)
+        """
+        check_ids(batch, self.config)
+        hidden_TD, prepared = self.embeddings(batch), self.prepare(batch)
+        hidden_states = [hidden_TD]
+        for layer in self.layers:
+            hidden_TD = layer(hidden_TD, batch, prepared)
+            if output_hidden_states:
+                hidden_states.append(hidden_TD)
+        hidden_TD = hidden_states[-1] = self.final_norm(hidden_TD)
+        kept = tuple(hidden_states) if output_hidden_states else ()
+        return EncoderOutput(hidden_TD, self.pool(hidden_TD, batch), kept)
 
     def pool(self, hidden_TD: Tensor, batch: PackedBatch) -> Tensor:
         """Return a vector for each sequence, [B, D], from [CLS], or from the last token of a causal encoder."""
         # in a causal encoder only the last token has attended to all others
         tokens_B = batch.cu_seqlens[1:] - 1 if self.is_causal else batch.cu_seqlens[:-1]
-        return _POOLER_ACTIVATIONS[self.pooler_activation](self.pooler(hidden_TD.index_select(0, tokens_B)))
+        pooled_BD: Tensor = self.pooler(hidden_TD.index_select(0, tokens_B))
+        return pooled_BD
 
     def token_features(self, hidden_TD: Tensor) -> Tensor:
         """Return the vectors that classifiers of tokens read, [T, D], from the last layer."""
-        return hidden_TD
+        features_TD: Tensor = self.pooler(hidden_TD) if self.pools_tokens else hidden_TD
+        return features_TD
 
     def project_qkv(self, layer: int, hidden_TD: Tensor, batch: PackedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Return query, key and value of a layer, each [T, N, H], from its input."""
         module: Any = self.layers[layer]
-        projected: tuple[Tensor, Tensor, Tensor] = module.project_qkv(hidden_TD)
+        projected: tuple[Tensor, Tensor, Tensor] = module.project_qkv(hidden_TD, self.prepare(batch))
         return projected
+
+    def attention_bias(self, length: int) -> Tensor | None:
+        """Return what is added to the attention scores of a sequence, [N, L, L], or None."""
+        return None
+
+    def hidden_matrices(self) -> list[HiddenMatrix]:
+        """Return the matrices of the layers, which Muon trains."""
+        return [
+            HiddenMatrix(parameter, self.stacked_matrices.get(name.split(".")[-2], 1))
+            for name, parameter in self.layers.named_parameters()
+            if parameter.ndim == 2
+        ]
 
     @property
     def half_window(self) -> int | None:
         """Tokens on each side to which a token attends in layers with local attention; None if there are none."""
         return None
 
-    @classmethod
-    def has_published_pooler(cls) -> bool:
-        """Whether transformers has the pooler in the encoder; else it is a part of the heads that read it."""
-        poolers = [names[0] for name, names in cls.weight_mapping() if name.startswith("bert.pooler.")]
-        return all(name.startswith(cls.names.prefix) for name in poolers)
-
     @property
     def is_causal(self) -> bool:
         """Whether a token attends only to itself and tokens to its left, so that [CLS] sees no text."""
-        return False
+        return self.config.attends_to == "left"
+
+    def write(self, graph: Graph) -> str:
+        """Write the encoder in ONNX, and return its last layer, [B, L, D].
+
+        Raises:
+            ValueError: it has no graph.
+        """
+        if self.config.attends_to != "all":
+            raise ValueError("a model whose tokens do not attend to all others has no graph")
+        hidden_BLD = self.embeddings.write(graph)
+        prepared = self.write_prepared(graph)
+        layers: Any = self.layers
+        for number, layer in enumerate(layers):
+            hidden_BLD = layer.write(graph, f"layers.{number}", hidden_BLD, prepared)
+        return self.write_final_norm(graph, hidden_BLD)
+
+    def write_prepared(self, graph: Graph) -> Any:
+        """Write what all layers read besides their input: the keys that are seen, and what `prepare` returns."""
+        return graph.is_real_key(), None
+
+    def write_final_norm(self, graph: Graph, hidden_BLD: str) -> str:
+        """Write `final_norm`."""
+        return hidden_BLD
+
+    def write_pooled(self, graph: Graph, hidden_BLD: str) -> str:
+        """Write `pool`, and return [B, D]."""
+        pooled: str = self.pooler.write(graph, graph.first_real(hidden_BLD))
+        return pooled
+
+    def write_token_features(self, graph: Graph, hidden_BLD: str) -> str:
+        """Write `token_features`, and return [B, L, D]."""
+        features: str = self.pooler.write(graph, hidden_BLD) if self.pools_tokens else hidden_BLD
+        return features
 
     def forward(
         self,
@@ -157,7 +218,7 @@ class Encoder(nn.Module):
                 )
             return self._encode(input_ids, output_hidden_states=output_hidden_states)
         batch, padding = pack_padded(
-            input_ids, attention_mask, token_type_ids, counts_padding=self.counts_padding
+            input_ids, attention_mask, token_type_ids, counts_padding=self.config.counts_padding
         )
         output = self._encode(batch, output_hidden_states=output_hidden_states)
         return EncoderOutput(
@@ -177,15 +238,22 @@ class Encoder(nn.Module):
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the outputs by their names in transformers."""
         output = self(batch)
-        pooled = {"pooler_output": output.pooled_output} if self.has_published_pooler() else {}
+        pooled = {"pooler_output": output.pooled_output} if self.names.has_pooler else {}
         return {"last_hidden_state": output.sequence_output, **pooled}
+
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write `named_outputs`."""
+        hidden_BLD = self.write(graph)
+        pooled = {"pooler_output": self.write_pooled(graph, hidden_BLD)} if self.names.has_pooler else {}
+        return {"last_hidden_state": hidden_BLD, **pooled}
 
 
 ENCODERS: dict[str, type[Encoder]] = {}
+_ALIASES: dict[str, str] = {}
 
 
-def register_encoder(model_type: str) -> Callable[[EncoderClass], EncoderClass]:
-    """Register an encoder under its `model_type` in config.json.
+def register_encoder(model_type: str, *aliases: str) -> Callable[[EncoderClass], EncoderClass]:
+    """Register an encoder under its `model_type` in config.json, and under others.
 
     Raises:
         ValueError: the name is taken.
@@ -196,6 +264,10 @@ def register_encoder(model_type: str) -> Callable[[EncoderClass], EncoderClass]:
             both = f"{ENCODERS[model_type]} and {encoder_class}"
             raise ValueError(f"encoder {model_type!r} is registered twice: {both}")
         ENCODERS[model_type] = encoder_class
+        _ALIASES.update(dict.fromkeys(aliases, model_type))
+        encoder_class.model_type = model_type
+        if "size_prefix" not in vars(encoder_class):
+            encoder_class.size_prefix = f"{model_type}-"
         return encoder_class
 
     return register
@@ -208,20 +280,42 @@ def encoders() -> Mapping[str, type[Encoder]]:
     return MappingProxyType(ENCODERS)
 
 
-def get_config_class(model_type: str) -> "type[BertConfig] | None":
+def get_config_class(model_type: str) -> type[EncoderConfig] | None:
     """Return the config class of an encoder, or None if there is no such encoder."""
+    model_type = _ALIASES.get(model_type, model_type)
     encoder_class = ENCODERS.get(model_type) or encoders().get(model_type)
     return None if encoder_class is None else encoder_class.config_class
 
 
-def get_model_type(config: "BertConfig") -> str:
-    """Return the `model_type` of the encoder with this config class."""
-    return next(name for name, encoder in ENCODERS.items() if encoder.config_class is type(config))
-
-
-def get_encoder_class(config: "BertConfig") -> type[Encoder]:
+def get_encoder_class(config: EncoderConfig) -> type[Encoder]:
     """Return the encoder with this config class."""
-    return ENCODERS[get_model_type(config)]
+    return next(encoder for encoder in ENCODERS.values() if encoder.config_class is type(config))
+
+
+def get_size(name: str) -> EncoderConfig | None:
+    """Return the config of a size, or None if no encoder has it."""
+    for find in (
+        lambda: ENCODERS,
+        encoders,
+    ):  # all modules are imported only for a size of another encoder than BERT
+        for encoder_class in find().values():
+            if config := encoder_class.sizes().get(name):
+                return config
+    return None
+
+
+def find_size(name: str) -> EncoderConfig:
+    """Return the config of a size.
+
+    Raises:
+        ValueError: no encoder has it.
+    """
+    if config := get_size(name):
+        return config
+    known = [size for encoder_class in ENCODERS.values() for size in encoder_class.sizes()]
+    near = difflib.get_close_matches(name, known, n=1)
+    remedy = f"Did you mean {near[0]}" if near else f"Choose from {', '.join(SIZES)}"
+    raise ValueError(f"size = {name!r} is not a choice. {remedy}")
 
 
 def check_layers(layers: Sequence[int], count: int, *, where: object) -> None:
@@ -248,7 +342,7 @@ def keep_layers(encoder: Encoder, layers: Sequence[int], *, where: object) -> En
     return encoder
 
 
-def build_encoder(config: "BertConfig", *, generator: torch.Generator | None = None) -> Encoder:
+def build_encoder(config: EncoderConfig, *, generator: torch.Generator | None = None) -> Encoder:
     """Return a new encoder of a config.
 
     Args:
@@ -299,3 +393,26 @@ def get_encoder(model: nn.Module) -> Encoder:
     if encoder is None:
         raise TypeError(f"{type(model).__name__} has no encoder")
     return encoder
+
+
+def check_ids(batch: PackedBatch, config: EncoderConfig) -> None:
+    """Refuse a batch that has no embedding; on a GPU only its lengths are checked.
+
+    Raises:
+        InputError: an id, a segment or a position is too large, or a text too long.
+    """
+    if batch.max_seqlen > config.max_position_embeddings:
+        what = f"{batch.max_seqlen} tokens, the model takes {config.max_position_embeddings}"
+        raise InputError(what, where="input_ids", remedy="Truncate or split the text")
+    if batch.input_ids.device.type != "cpu":
+        return
+    tables = (
+        ("input_ids", batch.input_ids, config.vocab_size),
+        ("token_type_ids", batch.token_type_ids, max(config.type_vocab_size, 2)),
+        ("position_ids", batch.position_ids, config.max_position_embeddings),
+    )
+    for name, ids_T, num_rows in tables:
+        lowest, highest = (int(bound) for bound in ids_T.aminmax())
+        if lowest < 0 or highest >= num_rows:
+            wrong = lowest if lowest < 0 else highest
+            raise InputError(f"{wrong} is not in 0..{num_rows - 1}", where=name)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
 from cloze.models.batch import to_device
-from cloze.models.bert import BertConfig
 from cloze.models.encoder import get_encoder
+from cloze.models.encoder_config import EncoderConfig
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BatchT = TypeVar("BatchT", bound=PackedBatch)
@@ -28,7 +28,7 @@ class Engine(Protocol):
     """A model on a device, in a number format."""
 
     @property
-    def config(self) -> BertConfig:
+    def config(self) -> EncoderConfig:
         """The architecture of the encoder."""
 
     @property
@@ -53,7 +53,7 @@ class TorchEngine:
         self.module.eval()
 
     @property
-    def config(self) -> BertConfig:
+    def config(self) -> EncoderConfig:
         """The architecture of the encoder."""
         return get_encoder(self.module).config
 

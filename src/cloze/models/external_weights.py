@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from cloze.choices import GeluForm
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
-from cloze.models.checkpoint import Head, assign_weights, mapping_of, save_model, verify_checkpoint
+from cloze.models.checkpoint import Head, assign_weights, save_model, verify_checkpoint
 from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE, load_config, load_labels
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import build_encoder, get_encoder_class
@@ -135,7 +135,7 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
     )
     with torch.device("meta"):  # shapes only: the file has the values
         encoder = build_encoder(config)
-        mapping = GOOGLE if is_google else mapping_of(encoder)
+        mapping = GOOGLE if is_google else encoder.names.mapping
         head, num_labels = _find_head(weights, mapping, source, table.get("architectures"))
         model = head(encoder)
     missing, unexpected = assign_weights(model, weights, mapping, where=source, new_pooler=not is_google)
@@ -164,7 +164,7 @@ def find_model_class(directory: Path) -> type[nn.Module]:
         encoder = build_encoder(load_config(directory))
         weights, _ = read_weight_headers(directory, encoder.names)
         architectures = read_json(directory / CONFIG_FILE).get("architectures")
-        head, _ = _find_head(weights, mapping_of(encoder), directory, architectures)
+        head, _ = _find_head(weights, encoder.names.mapping, directory, architectures)
         return type(head(encoder))
 
 

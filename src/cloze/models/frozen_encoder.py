@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
-from cloze.models.bert import BertConfig, initialize_weights
+from cloze.models.bert import initialize_weights
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.heads import ModelWithHead
 
 FrozenLayers: TypeAlias = Literal[
@@ -51,10 +52,13 @@ _CHOICES: Mapping[FrozenLayers, _LayerChoice] = MappingProxyType(
 class FrozenEncoderModel(ModelWithHead):
     """A head on an encoder that is not trained and always in evaluation mode."""
 
-    uses_pooler = False
-
     def __init__(self, bert: Encoder) -> None:
         super().__init__(bert.requires_grad_(requires_grad=False))
+
+    @property
+    def reads_pooler(self) -> bool:
+        """Return False: the features are those of the layers."""
+        return False
 
     def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002 (torch's)
         """Set the mode of all modules but the encoder."""
@@ -63,7 +67,7 @@ class FrozenEncoderModel(ModelWithHead):
         return self
 
 
-def count_states(config: BertConfig, layers: FrozenLayers) -> int:
+def count_states(config: EncoderConfig, layers: FrozenLayers) -> int:
     """Return L, the number of vectors of each word.
 
     Raises:

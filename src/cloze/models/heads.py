@@ -1,6 +1,6 @@
 """Heads: an encoder with the layers of one kind of task on top.
 
-Shapes: T tokens in the packed batch, B sequences, P masked positions, D hidden, V vocabulary, C classes.
+Shapes: T tokens in the packed batch, B sequences, L columns, P masked positions, D hidden, V vocabulary, C classes.
 """
 
 from typing import ClassVar, NamedTuple
@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import MaskedBatch, PackedBatch, PretrainingBatch
-from cloze.models.bert import ACTIVATIONS, BertConfig, initialize_weights
+from cloze.models.activations import ACTIVATIONS
+from cloze.models.bert import initialize_weights
 from cloze.models.cross_entropy import linear_cross_entropy_sum
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.graph import Graph
 
 
 class PreTrainingLogits(NamedTuple):
@@ -34,8 +37,6 @@ class PreTrainingLosses(NamedTuple):
 class ModelWithHead(nn.Module):
     """Base class of heads; `bert` is the encoder."""
 
-    uses_pooler: ClassVar[bool] = True
-    """Whether the head reads the pooled output; transformers does not write the pooler of a model that does not."""
     token_outputs: ClassVar[tuple[str, ...]] = ()
     """The `named_outputs` that have a value for each token; the others have one for each sequence."""
 
@@ -44,18 +45,26 @@ class ModelWithHead(nn.Module):
         self.bert = bert
 
     @property
-    def config(self) -> BertConfig:
+    def config(self) -> EncoderConfig:
         """The config of the encoder."""
         return self.bert.config
 
     @property
     def reads_pooler(self) -> bool:
-        """Whether the outputs depend on the pooler."""
-        return self.uses_pooler
+        """Whether the outputs depend on the pooler; transformers does not write it for a model that does not."""
+        return not self.token_outputs
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the outputs by their names in transformers."""
         return {"logits": self(batch)}
+
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write `named_outputs` in ONNX; at padding they have no meaning.
+
+        Raises:
+            ValueError: the head has no graph.
+        """
+        raise ValueError(f"no graph of a {type(self).__name__}")
 
 
 class MaskedLMHead(nn.Module):
@@ -73,12 +82,14 @@ class MaskedLMHead(nn.Module):
         self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=has_biases)
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=has_biases)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self._activation = ACTIVATIONS[encoder.masked_lm_activation or config.hidden_act]
+        self._activation = encoder.masked_lm_activation or config.hidden_act
         initialize_weights(self, config.initializer_range, generator)
 
     def transform(self, hidden_PD: Tensor) -> Tensor:
         """Apply all but the output matrix."""
-        transformed_PD: Tensor = self.layer_norm(self._activation(self.dense(hidden_PD)))
+        transformed_PD: Tensor = self.layer_norm(
+            ACTIVATIONS[self._activation].function(self.dense(hidden_PD))
+        )
         return transformed_PD
 
     def forward(self, hidden_PD: Tensor, word_embeddings_VD: Tensor) -> Tensor:
@@ -90,6 +101,13 @@ class MaskedLMHead(nn.Module):
         return linear_cross_entropy_sum(
             self.transform(hidden_PD), word_embeddings_VD, self.bias, masked_lm_ids
         )
+
+    def write(self, graph: Graph, hidden_BLD: str, word_embeddings_VD: Tensor) -> str:
+        """Write the head in ONNX, and return logits at every token, [B, L, V]."""
+        dense_BLD = graph.activate(graph.dense("masked_lm.dense", hidden_BLD, self.dense), self._activation)
+        transformed_BLD = graph.layer_norm("masked_lm.layer_norm", dense_BLD, self.layer_norm)
+        scores_BLV = graph.matmul("word_embeddings", transformed_BLD, word_embeddings_VD)
+        return graph.add("Add", scores_BLV, graph.weight("masked_lm.bias", self.bias))
 
 
 class BertForPreTraining(ModelWithHead):
@@ -133,6 +151,20 @@ class BertForPreTraining(ModelWithHead):
             "seq_relationship_logits": logits.next_sentence_logits,
         }
 
+    @property
+    def reads_pooler(self) -> bool:
+        """Return True: the next-sentence head does."""
+        return True
+
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write `named_outputs` in ONNX."""
+        hidden_BLD = self.bert.write(graph)
+        words_VD = self.bert.embeddings.word_embeddings.weight
+        logits_BLV = self.masked_lm.write(graph, hidden_BLD, words_VD)
+        pooled_BD = self.bert.write_pooled(graph, hidden_BLD)
+        next_sentence_B2 = graph.dense("next_sentence", pooled_BD, self.next_sentence)
+        return {"prediction_logits": logits_BLV, "seq_relationship_logits": next_sentence_B2}
+
     def without_next_sentence(self) -> "BertForMaskedLM":
         """Return the encoder and the masked-LM head, the same modules, as a model of masked language modeling."""
         with torch.device("meta"):  # its own head is replaced
@@ -154,7 +186,6 @@ class BertForMaskedLM(ModelWithHead):
         Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
     """
 
-    uses_pooler = False
     token_outputs = ("logits",)
 
     def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
@@ -172,6 +203,11 @@ class BertForMaskedLM(ModelWithHead):
         if isinstance(batch, MaskedBatch):
             return {"logits": self(batch, batch.masked_lm_positions)}
         return {"logits": self(batch, torch.arange(batch.num_tokens))}
+
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write `named_outputs` in ONNX."""
+        words_VD = self.bert.embeddings.word_embeddings.weight
+        return {"logits": self.masked_lm.write(graph, self.bert.write(graph), words_VD)}
 
 
 class BertForNextSentencePrediction(ModelWithHead):
@@ -191,6 +227,11 @@ class BertForNextSentencePrediction(ModelWithHead):
         logits_B2: Tensor = self.next_sentence(self.bert(batch).pooled_output)
         return logits_B2
 
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write `named_outputs` in ONNX."""
+        pooled_BD = self.bert.write_pooled(graph, self.bert.write(graph))
+        return {"logits": graph.dense("next_sentence", pooled_BD, self.next_sentence)}
+
 
 class OutputLayer(nn.Linear):
     """A dense layer that computes in the dtype of its weights under autocast, too.
@@ -208,7 +249,7 @@ class OutputLayer(nn.Linear):
 
 
 class ModelWithOutputLayer(ModelWithHead):
-    """Dropout and one dense layer, on the pooled output or, without `uses_pooler`, on every token."""
+    """Dropout and one dense layer: on every token if there are `token_outputs`, else on the pooled output."""
 
     layer_name: ClassVar[str] = "classifier"
     """The attribute with the layer, as transformers calls it."""
@@ -230,7 +271,7 @@ class ModelWithOutputLayer(ModelWithHead):
     @property
     def reads_pooler(self) -> bool:
         """Whether the outputs depend on the pooler."""
-        return self.uses_pooler or self.bert.tokens_use_pooler
+        return not self.token_outputs or self.bert.pools_tokens
 
     @property
     def output_layer(self) -> OutputLayer:
@@ -241,11 +282,20 @@ class ModelWithOutputLayer(ModelWithHead):
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return logits [B, C] or [T, C]."""
         output = self.bert(batch)
-        hidden = (
-            output.pooled_output if self.uses_pooler else self.bert.token_features(output.sequence_output)
-        )
+        features = self.bert.token_features(output.sequence_output) if self.token_outputs else None
+        hidden = output.pooled_output if features is None else features
         logits: Tensor = self.output_layer(dropout(hidden, self.dropout_prob if self.training else 0.0))
         return logits
+
+    def write_logits(self, graph: Graph) -> str:
+        """Write the logits in ONNX, [B, C] or [B, L, C]."""
+        hidden_BLD = self.bert.write(graph)
+        write = self.bert.write_token_features if self.token_outputs else self.bert.write_pooled
+        return graph.dense(self.layer_name, write(graph, hidden_BLD), self.output_layer)
+
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write `named_outputs` in ONNX."""
+        return {"logits": self.write_logits(graph)}
 
 
 class BertForSequenceClassification(ModelWithOutputLayer):
@@ -263,7 +313,6 @@ class BertForTokenClassification(ModelWithOutputLayer):
         Devlin et al. 2019, 5.3; the released code has no such head.
     """
 
-    uses_pooler = False
     token_outputs = ("logits",)
 
 
@@ -282,6 +331,10 @@ class BertForMultipleChoice(ModelWithOutputLayer):
         """Return scores [B]."""
         return super().forward(batch).squeeze(-1)
 
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write the scores in ONNX."""
+        return {"logits": graph.add("Squeeze", self.write_logits(graph), graph.constant([1]))}
+
 
 class BertForQuestionAnswering(ModelWithOutputLayer):
     """Two scores for each token, as the first and as the last of the answer; logits [T, 2], without dropout.
@@ -290,7 +343,6 @@ class BertForQuestionAnswering(ModelWithOutputLayer):
         Devlin et al. 2019, 4.2; google-research/bert run_squad.py:548 @eedf571.
     """
 
-    uses_pooler = False
     token_outputs = ("start_logits", "end_logits")
     layer_name = "qa_outputs"
     dropout_prob = 0.0
@@ -300,13 +352,25 @@ class BertForQuestionAnswering(ModelWithOutputLayer):
         """Return the two scores of each token, [T] each."""
         return dict(zip(self.token_outputs, self(batch).unbind(-1), strict=True))
 
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write the two scores of each token in ONNX."""
+        logits_BL2 = self.write_logits(graph)
+        return {
+            name: graph.add("Gather", logits_BL2, graph.constant(number), axis=-1)
+            for number, name in enumerate(self.token_outputs)
+        }
+
 
 class BertForFeatureExtraction(ModelWithHead):
     """The vectors of the last layer, for tasks that learn from them alone; it has no weights of its own."""
 
     architecture = "BertModel"
-    uses_pooler = False
     token_outputs: ClassVar[tuple[str, ...]] = ("last_hidden_state",)
+
+    @property
+    def reads_pooler(self) -> bool:
+        """Return False: the vectors are those of the layers."""
+        return False
 
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return vectors [T, D]."""
@@ -316,3 +380,7 @@ class BertForFeatureExtraction(ModelWithHead):
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the vectors."""
         return {"last_hidden_state": self(batch)}
+
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write the vectors in ONNX."""
+        return {"last_hidden_state": self.bert.write(graph)}

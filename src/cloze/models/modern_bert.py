@@ -1,25 +1,30 @@
 """The ModernBERT encoder (Warner et al. 2024): rotary positions, local and global attention, gated layers, no biases.
 
-Shapes: T tokens in the packed batch, B sequences, D hidden, N heads, H head size, I intermediate.
+In ONNX, local layers compute the scores of all pairs, and mask those out of their windows.
+
+Shapes: T tokens in the packed batch, B sequences, L columns, D hidden, N heads, H head size, I intermediate.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from cloze.arguments import check_type
 from cloze.data.batch import PackedBatch
+from cloze.models.activations import ACTIVATIONS
 from cloze.models.attention import attention
-from cloze.models.bert import ACTIVATIONS, BertConfig, check_ids, embedding_table, initialize_weights
+from cloze.models.bert import embedding_table, initialize_weights
 from cloze.models.dropout import dropout
-from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder, to_autocast_dtype
+from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.graph import Graph
 from cloze.models.local_attention import local_attention
-from cloze.models.pooling import pool
-from cloze.models.rotary import Rotation, angles, rotate
+from cloze.models.pooling import pool, write_pooling
+from cloze.models.rotary import Rotation, angles, rotate, rotation_rates
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
@@ -41,13 +46,14 @@ _EQUAL = (
 """Pairs of fields with the same value in all published models, and their default in transformers."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModernBertConfig(BertConfig):
-    """The fields of BERT with ModernBERT-base as defaults, and those of its attention.
+@dataclass(frozen=True, kw_only=True)
+class ModernBertConfig(EncoderConfig):
+    """The fields of all encoders with ModernBERT-base as defaults, and those of its attention.
 
     `intermediate_size` is that of the product; the matrix before it has twice as many rows.
     """
 
+    has_token_types: ClassVar[bool] = False
     json_names: ClassVar[Mapping[str, str | None]] = MappingProxyType(
         {
             "hidden_act": "hidden_activation",
@@ -55,7 +61,6 @@ class ModernBertConfig(BertConfig):
             "attention_probs_dropout_prob": "attention_dropout",
             "layer_norm_eps": "norm_eps",
             "type_vocab_size": None,
-            "attends_to": None,
         }
     )
 
@@ -87,6 +92,23 @@ class ModernBertConfig(BertConfig):
         """Weights of the matrices of a layer, that of the gate among them."""
         return 4 * self.hidden_size**2 + 3 * self.hidden_size * self.intermediate_size
 
+    def attention_pairs(self, num_tokens: int, sum_of_squared_lengths: int) -> int:
+        """Return the attention weights of one head in all layers: a local one has three half windows for each token."""
+        num_global = sum(map(self.is_global, range(self.num_hidden_layers)))
+        in_windows = min(sum_of_squared_lengths, 3 * (self.local_attention // 2) * num_tokens)
+        return num_global * sum_of_squared_lengths + (self.num_hidden_layers - num_global) * in_windows
+
+    @classmethod
+    def of_size(cls, num_hidden_layers: int, hidden_size: int) -> Self:
+        """Return a config with about as many parameters as BERT's of this size."""
+        return cls(
+            num_hidden_layers=num_hidden_layers,
+            hidden_size=hidden_size,
+            num_attention_heads=hidden_size // 64,
+            # three matrices of 8/3 D have as many parameters as two of 4 D; in steps of 64
+            intermediate_size=round(hidden_size * 8 / 3 / 64) * 64,
+        )
+
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the fields in config.json, of transformers 4 or 5.
@@ -101,7 +123,7 @@ class ModernBertConfig(BertConfig):
             value, other = table.get(name, default), table.get(same_as, default)
             if value != other:
                 raise ValueError(f"{name} = {value!r} must equal {same_as} = {other!r}")
-        values = super(ModernBertConfig, cls).from_json(table)
+        values = super().from_json(table)
         if isinstance(types := table.get("layer_types"), list):
             values["global_attn_every_n_layers"] = _interval(types)
         rope = table.get("rope_parameters")
@@ -116,17 +138,17 @@ class ModernBertConfig(BertConfig):
 
     def to_json(self) -> dict[str, Any]:
         """Return the table of config.json."""
-        table = super(ModernBertConfig, self).to_json()
-        equal = {"embedding_dropout": self.hidden_dropout_prob, "classifier_activation": self.hidden_act}
+        table = super().to_json()
+        equal = {
+            "embedding_dropout": self.hidden_dropout_prob,
+            "classifier_activation": table["hidden_activation"],
+        }
         return {**table, **_FIXED, **equal}
 
     def __post_init__(self) -> None:
-        BertConfig.__post_init__(self)  # super() fails: slots create a second class
-        if self.attends_to != "all":
-            raise ValueError(f"attends_to = {self.attends_to}: ModernBERT attends to both sides")
-        if (self.hidden_size // self.num_attention_heads) % 2:
-            size = self.hidden_size // self.num_attention_heads
-            raise ValueError(f"heads of size {size}: rotary positions need an even one")
+        super().__post_init__()
+        if self.head_size % 2:
+            raise ValueError(f"heads of size {self.head_size}: rotary positions need an even one")
         if self.local_attention < 2:
             raise ValueError(f"local_attention = {self.local_attention} must be at least 2")
         for name in ("global_rope_theta", "local_rope_theta"):
@@ -151,40 +173,30 @@ def _interval(layer_types: list[Any]) -> int:
     return interval
 
 
-def _modern_size(num_hidden_layers: int, hidden_size: int) -> ModernBertConfig:
-    return ModernBertConfig(
-        num_hidden_layers=num_hidden_layers,
-        hidden_size=hidden_size,
-        num_attention_heads=hidden_size // 64,
-        # three matrices of 8/3 D have as many parameters as two of 4 D; in steps of 64
-        intermediate_size=round(hidden_size * 8 / 3 / 64) * 64,
-    )
-
-
 _LAYER = "model.layers.{i}"
 
-MODERN_BERT: Entries = (
-    ("bert.embeddings.word_embeddings.weight", ("model.embeddings.tok_embeddings.weight",)),
-    ("bert.embeddings.layer_norm.weight", ("model.embeddings.norm.weight",)),
-    ("bert.layers.{i}.attention_layer_norm.weight", (f"{_LAYER}.attn_norm.weight",)),
-    ("bert.layers.{i}.query_key_value.weight", (f"{_LAYER}.attn.Wqkv.weight",)),
-    ("bert.layers.{i}.attention_output.weight", (f"{_LAYER}.attn.Wo.weight",)),
-    ("bert.layers.{i}.output_layer_norm.weight", (f"{_LAYER}.mlp_norm.weight",)),
-    ("bert.layers.{i}.intermediate.weight", (f"{_LAYER}.mlp.Wi.weight",)),
-    ("bert.layers.{i}.output.weight", (f"{_LAYER}.mlp.Wo.weight",)),
-    ("bert.layer_norm.weight", ("model.final_norm.weight",)),
-    ("bert.pooler.dense.weight", ("pooler.dense.weight",)),
-    ("bert.pooler.layer_norm.weight", ("pooler.norm.weight",)),
-)
+_ENCODER: Entries = {
+    "bert.embeddings.word_embeddings.weight": ("model.embeddings.tok_embeddings.weight",),
+    "bert.embeddings.layer_norm.weight": ("model.embeddings.norm.weight",),
+    "bert.layers.{i}.attention_layer_norm.weight": (f"{_LAYER}.attn_norm.weight",),
+    "bert.layers.{i}.query_key_value.weight": (f"{_LAYER}.attn.Wqkv.weight",),
+    "bert.layers.{i}.attention_output.weight": (f"{_LAYER}.attn.Wo.weight",),
+    "bert.layers.{i}.output_layer_norm.weight": (f"{_LAYER}.mlp_norm.weight",),
+    "bert.layers.{i}.intermediate.weight": (f"{_LAYER}.mlp.Wi.weight",),
+    "bert.layers.{i}.output.weight": (f"{_LAYER}.mlp.Wo.weight",),
+    "bert.layer_norm.weight": ("model.final_norm.weight",),
+    "bert.pooler.dense.weight": ("pooler.dense.weight",),
+    "bert.pooler.layer_norm.weight": ("pooler.norm.weight",),
+}
 """The weights of `ModernBertModel`; its pooler is the head of classifiers there."""
 
-_HEADS: Entries = (
-    ("masked_lm.dense.weight", ("head.dense.weight",)),
-    ("masked_lm.layer_norm.weight", ("head.norm.weight",)),
-    ("masked_lm.bias", ("decoder.bias",)),
-    *dense("qa_outputs", "classifier"),
-    *(entry for entry in HEADS if not entry[0].startswith(("masked_lm.", "qa_outputs."))),
-)
+_HEADS: Entries = {
+    **HEADS,
+    "masked_lm.dense.weight": ("head.dense.weight",),
+    "masked_lm.layer_norm.weight": ("head.norm.weight",),
+    "masked_lm.bias": ("decoder.bias",),
+    **dense("qa_outputs", "classifier"),
+}
 
 _CLASSIFIERS = (
     "BertForSequenceClassification",
@@ -192,6 +204,10 @@ _CLASSIFIERS = (
     "BertForMultipleChoice",
     "BertForQuestionAnswering",
 )
+
+Rotations: TypeAlias = Mapping[bool, Rotation]
+"""Of global layers (True) and local ones (False)."""
+_GraphRotation: TypeAlias = tuple[str, str]
 
 
 class ModernBertEmbeddings(nn.Module):
@@ -212,6 +228,11 @@ class ModernBertEmbeddings(nn.Module):
         hidden_TD = self.layer_norm(self.word_embeddings(batch.input_ids))
         hidden_TD = dropout(hidden_TD, self._dropout_prob if self.training else 0.0)
         return to_autocast_dtype(hidden_TD)
+
+    def write(self, graph: Graph) -> str:
+        """Write the embeddings in ONNX, and return [B, L, D]."""
+        words_BLD = graph.gather("word_embeddings", self.word_embeddings.weight, "input_ids")
+        return graph.layer_norm("embeddings.layer_norm", words_BLD, self.layer_norm)
 
 
 class ModernBertLayer(nn.Module):
@@ -236,38 +257,61 @@ class ModernBertLayer(nn.Module):
         self.intermediate = nn.Linear(size, 2 * config.intermediate_size, bias=False)
         self.output = nn.Linear(config.intermediate_size, size, bias=False)
         self.is_global = config.is_global(number)
-        self.half_window = config.local_attention // 2
-        self.num_heads = config.num_attention_heads
-        self.hidden_act = config.hidden_act
-        self._hidden_dropout_prob = config.hidden_dropout_prob
-        self._attention_dropout_prob = config.attention_probs_dropout_prob
+        self.config = config
 
-    def forward(self, hidden_TD: Tensor, batch: PackedBatch, rotation: Rotation) -> Tensor:
+    def forward(self, hidden_TD: Tensor, batch: PackedBatch, rotations: Rotations) -> Tensor:
         """Return the next [T, D]."""
-        hidden_dropout_prob = self._hidden_dropout_prob if self.training else 0.0
-        attention_dropout_prob = self._attention_dropout_prob if self.training else 0.0
+        config = self.config
+        hidden_dropout_prob = config.hidden_dropout_prob if self.training else 0.0
+        attention_dropout_prob = config.attention_probs_dropout_prob if self.training else 0.0
 
-        qkv = self.project_qkv(hidden_TD, rotation)
+        qkv = self.project_qkv(hidden_TD, rotations)
         if self.is_global:
             context_TNH = attention(*qkv, batch, attention_dropout_prob)
         else:
-            context_TNH = local_attention(*qkv, batch, attention_dropout_prob, half_window=self.half_window)
+            half_window = config.local_attention // 2
+            context_TNH = local_attention(*qkv, batch, attention_dropout_prob, half_window=half_window)
         attended_TD = self.attention_output(context_TNH.flatten(1))
         hidden_TD = hidden_TD + dropout(attended_TD, attention_dropout_prob)
 
         input_TI, gate_TI = self.intermediate(self.output_layer_norm(hidden_TD)).chunk(2, -1)
-        gated_TI = dropout(ACTIVATIONS[self.hidden_act](input_TI) * gate_TI, hidden_dropout_prob)
-        next_TD: Tensor = hidden_TD + self.output(gated_TI)
+        activated_TI = ACTIVATIONS[config.hidden_act].function(input_TI)
+        next_TD: Tensor = hidden_TD + self.output(dropout(activated_TI * gate_TI, hidden_dropout_prob))
         return next_TD
 
-    def project_qkv(self, hidden_TD: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
+    def project_qkv(self, hidden_TD: Tensor, rotations: Rotations) -> tuple[Tensor, Tensor, Tensor]:
         """Return query and key, rotated by their positions, and value, each [T, N, H]."""
+        num_heads = self.config.num_attention_heads
         qkv_TD = self.query_key_value(self.attention_layer_norm(hidden_TD))
-        query_key_TMH, value_TNH = qkv_TD.unflatten(-1, (3 * self.num_heads, -1)).split(
-            (2 * self.num_heads, self.num_heads), 1
+        query_key_TMH, value_TNH = qkv_TD.unflatten(-1, (3 * num_heads, -1)).split(
+            (2 * num_heads, num_heads), 1
         )
-        query_TNH, key_TNH = rotate(query_key_TMH, rotation).chunk(2, 1)
+        query_TNH, key_TNH = rotate(query_key_TMH, rotations[self.is_global]).chunk(2, 1)
         return query_TNH, key_TNH, value_TNH
+
+    def write(
+        self, graph: Graph, name: str, hidden_BLD: str, prepared: Mapping[bool, tuple[_GraphRotation, str]]
+    ) -> str:
+        """Write the layer in ONNX, and return the next [B, L, D]."""
+        rotation, is_seen = prepared[self.is_global]
+        normalized_BLD = hidden_BLD
+        if isinstance(self.attention_layer_norm, nn.LayerNorm):
+            normalized_BLD = graph.layer_norm(
+                f"{name}.attention_layer_norm", hidden_BLD, self.attention_layer_norm
+            )
+        qkv_BLD = graph.dense(f"{name}.query_key_value", normalized_BLD, self.query_key_value)
+        query_BLNH, key_BLNH, value_BLNH = graph.split_heads(qkv_BLD, self.config)
+        query_BLNH, key_BLNH = (_write_rotated(graph, part, rotation) for part in (query_BLNH, key_BLNH))
+        context_BLD = graph.attend(query_BLNH, key_BLNH, value_BLNH, self.config, is_seen=is_seen)
+        attended_BLD = graph.dense(f"{name}.attention_output", context_BLD, self.attention_output)
+        hidden_BLD = graph.add("Add", hidden_BLD, attended_BLD)
+
+        normalized_BLD = graph.layer_norm(f"{name}.output_layer_norm", hidden_BLD, self.output_layer_norm)
+        dense_BLI = graph.dense(f"{name}.intermediate", normalized_BLD, self.intermediate)
+        input_BLI = graph.add("Split", dense_BLI, outputs=2, axis=-1, num_outputs=2)
+        activated_BLI = graph.activate(input_BLI, self.config.hidden_act)
+        gated_BLI = graph.add("Mul", activated_BLI, f"{input_BLI}/1")
+        return graph.add("Add", hidden_BLD, graph.dense(f"{name}.output", gated_BLI, self.output))
 
 
 class ModernBertHead(nn.Module):
@@ -281,8 +325,14 @@ class ModernBertHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return vectors of the same shape."""
-        transformed: Tensor = self.layer_norm(ACTIVATIONS[self.hidden_act](self.dense(hidden)))
+        activated = ACTIVATIONS[self.hidden_act].function(self.dense(hidden))
+        transformed: Tensor = self.layer_norm(activated)
         return transformed
+
+    def write(self, graph: Graph, hidden: str) -> str:
+        """Write the layers in ONNX."""
+        activated = graph.activate(graph.dense("pooler", hidden, self.dense), self.hidden_act)
+        return graph.layer_norm("pooler.layer_norm", activated, self.layer_norm)
 
 
 @register_encoder("modernbert")
@@ -293,18 +343,20 @@ class ModernBertModel(Encoder):
         Warner et al. 2024, 2.1; Su et al. 2021, "RoFormer", 3.2 (rotary positions); transformers models/modernbert.
     """
 
-    config_class: ClassVar[type[BertConfig]] = ModernBertConfig
+    config_class: ClassVar[type[EncoderConfig]] = ModernBertConfig
+    size_prefix = "modern-"
+    stacked_matrices: ClassVar[Mapping[str, int]] = MappingProxyType(
+        {"query_key_value": 3, "intermediate": 2}
+    )
     has_biases = False
-    tokens_use_pooler = True
+    pools_tokens = True
+    trains_on_pairs = False
     config: ModernBertConfig
-    pooler: ModernBertHead
     names = HuggingFaceNames(
         family="ModernBert",
-        prefix="model.",
-        bare=("embeddings.", "layers.", "final_norm."),
-        words="embeddings.tok_embeddings.weight",
+        encoder=_ENCODER,
         heads=_HEADS,
-        copies=MappingProxyType({"decoder.weight": "model.embeddings.tok_embeddings.weight"}),
+        decoder="decoder",
         renamed=MappingProxyType(
             {name: {"pooler.": "head.", "classifier.": "classifier."} for name in _CLASSIFIERS}
         ),
@@ -331,56 +383,37 @@ class ModernBertModel(Encoder):
                     parameter.div_((2 * config.num_hidden_layers) ** 0.5)
 
     @classmethod
-    def weight_mapping(cls) -> Entries:
-        """Return the names of the weights here and in model.safetensors."""
-        return MODERN_BERT
+    def sizes(cls) -> Mapping[str, EncoderConfig]:
+        """Return the sizes of BERT with about as many parameters; base and large are the published ones."""
+        base = ModernBertConfig()
+        large = replace(
+            base, num_hidden_layers=28, hidden_size=1024, num_attention_heads=16, intermediate_size=2624
+        )
+        return {**super().sizes(), "modern-base": base, "modern-large": large}
 
-    def hidden_matrices(self) -> list[HiddenMatrix]:
-        """Return the matrices of the layers; query, key and value are one parameter, and so are two factors."""
-        parts = {"query_key_value.weight": 3, "intermediate.weight": 2}
-        return [
-            HiddenMatrix(parameter, num_parts=parts.get(name.partition(".")[2], 1))
-            for name, parameter in self.layers.named_parameters()
-            if parameter.ndim == 2
-        ]
+    def prepare(self, batch: PackedBatch) -> Rotations:
+        """Return cosine and sine of the angles by which both kinds of layers rotate query and key."""
+        config, position_ids = self.config, batch.position_ids
+        if position_ids.device.type == "cpu":  # a power of two, so that few tables are kept
+            num_positions = 1 << int(position_ids.max()).bit_length()
+        else:  # reading the highest would wait for the device
+            num_positions = config.max_position_embeddings
+        rotations = {}
+        for is_global, theta in ((True, config.global_rope_theta), (False, config.local_rope_theta)):
+            table_2PH = angles(theta, config.head_size, num_positions).to(position_ids.device)
+            cosine, sine = table_2PH.index_select(1, position_ids)[:, :, None]
+            rotations[is_global] = (cosine, sine)
+        return rotations
 
-    def encode(self, batch: PackedBatch, *, output_hidden_states: bool = False) -> EncoderOutput:
-        """Encode a packed batch.
-
-        Raises:
-            InputError: an id for which the model has no embedding, or a text that is too long. (On a GPU only the
-                lengths are checked, since reading ids would wait for the device.)
-        """
-        check_ids(batch, self.config)
-        hidden_TD = self.embeddings(batch)
-        rotations = {is_global: self.rotation(batch, is_global=is_global) for is_global in (True, False)}
-        hidden_states = [hidden_TD]
-        layers: Iterable[Any] = self.layers
-        for layer in layers:
-            hidden_TD = layer(hidden_TD, batch, rotations[layer.is_global])
-            if output_hidden_states:
-                hidden_states.append(hidden_TD)
-        hidden_TD = hidden_states[-1] = self.layer_norm(hidden_TD)
-        kept = tuple(hidden_states) if output_hidden_states else ()
-        return EncoderOutput(hidden_TD, self.pool(hidden_TD, batch), kept)
+    def final_norm(self, hidden_TD: Tensor) -> Tensor:
+        """Return the normalized output of the last layer."""
+        normalized_TD: Tensor = self.layer_norm(hidden_TD)
+        return normalized_TD
 
     def pool(self, hidden_TD: Tensor, batch: PackedBatch) -> Tensor:
         """Return a vector for each sequence, [B, D], from [CLS] or the mean of all tokens."""
         pooled_BD: Tensor = self.pooler(pool(hidden_TD, batch, self.config.classifier_pooling))
         return pooled_BD
-
-    def token_features(self, hidden_TD: Tensor) -> Tensor:
-        """Return the vectors that heads on tokens read, [T, D]."""
-        features_TD: Tensor = self.pooler(hidden_TD)
-        return features_TD
-
-    def project_qkv(self, layer: int, hidden_TD: Tensor, batch: PackedBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query, key and value of a layer, each [T, N, H], from its input."""
-        module: Any = self.layers[layer]
-        projected: tuple[Tensor, Tensor, Tensor] = module.project_qkv(
-            hidden_TD, self.rotation(batch, is_global=module.is_global)
-        )
-        return projected
 
     @property
     def half_window(self) -> int | None:
@@ -389,33 +422,52 @@ class ModernBertModel(Encoder):
         is_local = config.global_attn_every_n_layers > 1 and config.num_hidden_layers > 1
         return config.local_attention // 2 if is_local else None
 
-    def rotation(self, batch: PackedBatch, *, is_global: bool) -> Rotation:
-        """Return cosine and sine of the angles by which global or local layers rotate query and key."""
-        config = self.config
-        theta = config.global_rope_theta if is_global else config.local_rope_theta
-        head_size = config.hidden_size // config.num_attention_heads
-        table_2PH = angles(theta, head_size, self._num_positions(batch))
-        cosine, sine = table_2PH.to(batch.position_ids.device).index_select(1, batch.position_ids)[:, :, None]
-        return cosine, sine
+    def write_prepared(self, graph: Graph) -> dict[bool, tuple[_GraphRotation, str]]:
+        """Write the rotation and the keys that are seen, for both kinds of layers."""
+        config, columns_L = self.config, graph.columns()
+        row_L1 = graph.add("Unsqueeze", columns_L, graph.constant([1]))
+        distance_LL = graph.add("Abs", graph.add("Sub", row_L1, columns_L))
+        is_near_LL = graph.add("LessOrEqual", distance_LL, graph.constant(config.local_attention // 2))
+        is_real_B11L = graph.is_real_key()
+        global_rotation, local_rotation = (
+            _write_rotation(graph, row_L1, theta, config.head_size)
+            for theta in (config.global_rope_theta, config.local_rope_theta)
+        )
+        return {
+            True: (global_rotation, is_real_B11L),
+            False: (local_rotation, graph.add("And", is_real_B11L, is_near_LL)),
+        }
 
-    def _num_positions(self, batch: PackedBatch) -> int:
-        """Return the rows of a table of angles: a power of two on a CPU, so that few tables are kept."""
-        if batch.position_ids.device.type != "cpu":  # reading the highest would wait for the device
-            return self.config.max_position_embeddings
-        return 1 << int(batch.position_ids.max()).bit_length()
+    def write_final_norm(self, graph: Graph, hidden_BLD: str) -> str:
+        """Write `final_norm`."""
+        return graph.layer_norm("layer_norm", hidden_BLD, self.layer_norm)
+
+    def write_pooled(self, graph: Graph, hidden_BLD: str) -> str:
+        """Write `pool`, and return [B, D]."""
+        vectors_BD = write_pooling(graph, hidden_BLD, self.config.classifier_pooling)
+        vectors_BD = graph.add("CastLike", vectors_BD, graph.constant(1, graph.dtype))
+        pooled_BD: str = self.pooler.write(graph, vectors_BD)
+        return pooled_BD
 
 
 def _layer_norm(config: ModernBertConfig) -> nn.LayerNorm:
     return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=False)
 
 
-MODERN_SIZES: Mapping[str, ModernBertConfig] = MappingProxyType(
-    {
-        "modern-tiny": _modern_size(2, 128),
-        "modern-mini": _modern_size(4, 256),
-        "modern-small": _modern_size(4, 512),
-        "modern-medium": _modern_size(8, 512),
-        "modern-base": ModernBertConfig(),
-    }
-)
-"""The sizes of BERT with about as many parameters; base is the published one."""
+def _write_rotation(graph: Graph, row_L1: str, theta: float, head_size: int) -> _GraphRotation:
+    """Return cosine and sine of each position times each rate, [L, 1, H / 2]."""
+    rates_H = rotation_rates(theta, head_size).numpy()
+    angles_LH = graph.add("Mul", graph.cast(row_L1, "float32"), graph.constant(rates_H, rates_H.dtype))
+    angles_L1H = graph.add("Unsqueeze", angles_LH, graph.constant([1]))
+    one = graph.constant(1, graph.dtype)
+    cosine, sine = (graph.add("CastLike", graph.add(name, angles_L1H), one) for name in ("Cos", "Sin"))
+    return cosine, sine
+
+
+def _write_rotated(graph: Graph, values_BLNH: str, rotation: _GraphRotation) -> str:
+    cosine, sine = rotation
+    first = graph.add("Split", values_BLNH, outputs=2, axis=-1, num_outputs=2)
+    second = f"{first}/1"
+    turned_first = graph.add("Sub", graph.add("Mul", first, cosine), graph.add("Mul", second, sine))
+    turned_second = graph.add("Add", graph.add("Mul", second, cosine), graph.add("Mul", first, sine))
+    return graph.add("Concat", turned_first, turned_second, axis=-1)

@@ -4,22 +4,25 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, D hid
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.encoder import Encoder
+from cloze.models.graph import MASKED_SCORE, Graph
 
 Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
 """[CLS]; or of all tokens with [CLS] and [SEP] the mean, the maximum, or the sum over the square root of the length."""
 
 
 class PoolingEntry(NamedTuple):
-    """A pooling and its names in the files of sentence-transformers."""
+    """A pooling, in torch and in ONNX, and its names in the files of sentence-transformers."""
 
     function: Callable[[Tensor], Tensor]
     """From the vectors of sequences of equal length, [B, L, D], to [B, D]."""
@@ -27,19 +30,41 @@ class PoolingEntry(NamedTuple):
     """The value of `pooling_mode`, since version 5."""
     flag: str
     """The key that is true, until version 5."""
+    write: Callable[[Graph, str], str] | None = None
+    """The same in ONNX, of float32 vectors with padding; None for a pooling without a graph."""
+
+
+def _write_max(graph: Graph, hidden_BLD: str) -> str:
+    lowest = graph.constant(MASKED_SCORE, np.float32)
+    masked_BLD = graph.add("Where", _write_is_real(graph), hidden_BLD, lowest)
+    return graph.add("ReduceMax", masked_BLD, graph.constant([1]), keepdims=0)
+
+
+def _write_mean(graph: Graph, hidden_BLD: str, *, takes_root: bool = False) -> str:
+    shares_BL1, columns = graph.cast(_write_is_real(graph), "float32"), graph.constant([1])
+    sum_BD = graph.add("ReduceSum", graph.add("Mul", hidden_BLD, shares_BL1), columns, keepdims=0)
+    length_B1 = graph.add("ReduceSum", shares_BL1, columns, keepdims=0)
+    length_B1 = graph.add("Max", length_B1, graph.constant(1, np.float32))
+    return graph.add("Div", sum_BD, graph.add("Sqrt", length_B1) if takes_root else length_B1)
+
+
+def _write_is_real(graph: Graph) -> str:
+    """Return which tokens are real, [B, L, 1]."""
+    return graph.add("Unsqueeze", graph.is_real_BL, graph.constant([2]))
 
 
 POOLINGS: Mapping[Pooling, PoolingEntry] = MappingProxyType(
     {
-        "cls": PoolingEntry(lambda hidden: hidden[:, 0], "cls", "pooling_mode_cls_token"),
+        "cls": PoolingEntry(lambda hidden: hidden[:, 0], "cls", "pooling_mode_cls_token", Graph.first_real),
         "mean": PoolingEntry(
-            lambda hidden: hidden.sum(1) / hidden.shape[1], "mean", "pooling_mode_mean_tokens"
+            lambda hidden: hidden.sum(1) / hidden.shape[1], "mean", "pooling_mode_mean_tokens", _write_mean
         ),
-        "max": PoolingEntry(lambda hidden: hidden.amax(1), "max", "pooling_mode_max_tokens"),
+        "max": PoolingEntry(lambda hidden: hidden.amax(1), "max", "pooling_mode_max_tokens", _write_max),
         "mean_sqrt_len": PoolingEntry(
             lambda hidden: hidden.sum(1) / hidden.shape[1] ** 0.5,
             "mean_sqrt_len_tokens",
             "pooling_mode_mean_sqrt_len_tokens",
+            partial(_write_mean, takes_root=True),
         ),
     }
 )
@@ -58,6 +83,18 @@ def pool(hidden_TD: Tensor, batch: PackedBatch, pooling: Pooling) -> Tensor:
             for group in batch.length_groups
         ]
     )
+
+
+def write_pooling(graph: Graph, hidden_BLD: str, pooling: Pooling) -> str:
+    """Write a pooling in ONNX, and return [B, D] in float32, since float16 would overflow.
+
+    Raises:
+        ValueError: the pooling has no graph.
+    """
+    write = POOLINGS[pooling].write
+    if write is None:
+        raise ValueError(f"no graph of the pooling {pooling}")
+    return write(graph, graph.cast(hidden_BLD, "float32"))
 
 
 def check_pooling(pooling: str, encoder: Encoder) -> None:

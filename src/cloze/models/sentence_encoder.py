@@ -5,13 +5,17 @@ Shapes: T tokens in the packed batch, B sequences, D width of a vector.
 
 from typing import ClassVar, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import PackedBatch
 from cloze.models.encoder import Encoder
+from cloze.models.graph import Graph
 from cloze.models.heads import BertForFeatureExtraction
-from cloze.models.pooling import Pooling, pool
+from cloze.models.pooling import Pooling, pool, write_pooling
+
+_MIN_NORM = 1e-12  # torch's
 
 Combine: TypeAlias = Literal["sum", "concat"]
 """How several layers are combined, token by token."""
@@ -93,3 +97,18 @@ class SentenceEncoder(TokenEncoder):
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the vectors."""
         return {"sentence_embedding": self(batch)}
+
+    def write_outputs(self, graph: Graph) -> dict[str, str]:
+        """Write the vectors in ONNX.
+
+        Raises:
+            ValueError: they are those of other layers than the last.
+        """
+        if self.layers != (self.config.num_hidden_layers,):
+            raise ValueError("no graph of other layers than the last")
+        vectors_BD = write_pooling(graph, self.bert.write(graph), self.pooling)
+        if self.normalize:
+            norm_B1 = graph.add("ReduceL2", vectors_BD, graph.constant([1]), keepdims=1)
+            least = graph.constant(_MIN_NORM, np.float32)
+            vectors_BD = graph.add("Div", vectors_BD, graph.add("Max", norm_B1, least))
+        return {"sentence_embedding": vectors_BD}

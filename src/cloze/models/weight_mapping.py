@@ -1,7 +1,7 @@
 """The names and layouts of weights in the files of transformers and of google-research/bert, as reversible tables.
 
-An entry pairs a weight of cloze with the weights it consists of in the other program; several (query, key, value) are
-concatenated along the first axis. `{i}` is the number of a layer.
+A table has the weights of cloze, each with those that it consists of in the other program; several (query, key, value)
+are concatenated along the first axis. `{i}` is the number of a layer.
 """
 
 import re
@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeAlias
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from cloze.errors import InputError
 
-Entries: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+Entries: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 class MissingWeightsError(InputError):
@@ -34,10 +33,6 @@ class WeightMapping:
     transposed_suffix: str | None = None
     """Weights whose external name ends so are [in, out] in the file and [out, in] here."""
 
-    @cached_property
-    def _by_name(self) -> dict[str, tuple[str, ...]]:
-        return dict(self.entries)
-
     def external_names(self, name: str) -> tuple[str, ...]:
         """Return the names of the weights that a weight of cloze consists of.
 
@@ -46,7 +41,7 @@ class WeightMapping:
         """
         number = next((part for part in name.split(".") if part.isdigit()), None)
         pattern = name if number is None else name.replace(f".{number}.", ".{i}.", 1)
-        return tuple(external.replace("{i}", number or "") for external in self._by_name[pattern])
+        return tuple(external.replace("{i}", number or "") for external in self.entries[pattern])
 
     def to_external(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Rename, split and transpose weights of cloze."""
@@ -112,35 +107,43 @@ class WeightMapping:
 
 def dense(name: str, external_name: str) -> Entries:
     """Return the entries of the weight and bias of a layer."""
-    return tuple((f"{name}.{part}", (f"{external_name}.{part}",)) for part in ("weight", "bias"))
+    return {f"{name}.{part}": (f"{external_name}.{part}",) for part in ("weight", "bias")}
 
 
 def same_names(*names: str) -> Entries:
     """Return the entries of weights that no other program has."""
-    return tuple((name, (name,)) for name in names)
+    return {name: (name,) for name in names}
+
+
+def renamed(entries: Entries, parts: Mapping[str, str]) -> Entries:
+    """Return entries with other parts of external names; of two that begin at one place, the first counts."""
+    pattern = re.compile("|".join(map(re.escape, parts)))
+    return {
+        name: tuple(pattern.sub(lambda match: parts[match[0]], external) for external in names)
+        for name, names in entries.items()
+    }
 
 
 _LAYER = "bert.encoder.layer.{i}"
 
-BERT: Entries = (
-    *same_names(
+BERT: Entries = {
+    **same_names(
         *(f"bert.embeddings.{kind}_embeddings.weight" for kind in ("word", "token_type", "position"))
     ),
-    *dense("bert.embeddings.layer_norm", "bert.embeddings.LayerNorm"),
-    *(
-        (
-            f"bert.layers.{{i}}.query_key_value.{part}",
-            tuple(f"{_LAYER}.attention.self.{name}.{part}" for name in ("query", "key", "value")),
+    **dense("bert.embeddings.layer_norm", "bert.embeddings.LayerNorm"),
+    **{
+        f"bert.layers.{{i}}.query_key_value.{part}": tuple(
+            f"{_LAYER}.attention.self.{name}.{part}" for name in ("query", "key", "value")
         )
         for part in ("weight", "bias")
-    ),
-    *dense("bert.layers.{i}.attention_output", f"{_LAYER}.attention.output.dense"),
-    *dense("bert.layers.{i}.attention_layer_norm", f"{_LAYER}.attention.output.LayerNorm"),
-    *dense("bert.layers.{i}.intermediate", f"{_LAYER}.intermediate.dense"),
-    *dense("bert.layers.{i}.output", f"{_LAYER}.output.dense"),
-    *dense("bert.layers.{i}.output_layer_norm", f"{_LAYER}.output.LayerNorm"),
-    *dense("bert.pooler", "bert.pooler.dense"),
-)
+    },
+    **dense("bert.layers.{i}.attention_output", f"{_LAYER}.attention.output.dense"),
+    **dense("bert.layers.{i}.attention_layer_norm", f"{_LAYER}.attention.output.LayerNorm"),
+    **dense("bert.layers.{i}.intermediate", f"{_LAYER}.intermediate.dense"),
+    **dense("bert.layers.{i}.output", f"{_LAYER}.output.dense"),
+    **dense("bert.layers.{i}.output_layer_norm", f"{_LAYER}.output.LayerNorm"),
+    **dense("bert.pooler", "bert.pooler.dense"),
+}
 """The weights of `BertModel`."""
 
 LSTM_NAMES = tuple(
@@ -152,23 +155,16 @@ LSTM_NAMES = tuple(
 )
 """The weights of a bidirectional LSTM of two layers, as torch names them."""
 
-HEADS: Entries = (
-    *dense("masked_lm.dense", "cls.predictions.transform.dense"),
-    *dense("masked_lm.layer_norm", "cls.predictions.transform.LayerNorm"),
-    ("masked_lm.bias", ("cls.predictions.bias",)),
-    *dense("next_sentence", "cls.seq_relationship"),
-    *dense("classifier", "classifier"),
-    *dense("qa_outputs", "qa_outputs"),
-    *same_names(*LSTM_NAMES, "layer_weights", "layer_scale"),
-)
+HEADS: Entries = {
+    **dense("masked_lm.dense", "cls.predictions.transform.dense"),
+    **dense("masked_lm.layer_norm", "cls.predictions.transform.LayerNorm"),
+    "masked_lm.bias": ("cls.predictions.bias",),
+    **dense("next_sentence", "cls.seq_relationship"),
+    **dense("classifier", "classifier"),
+    **dense("qa_outputs", "qa_outputs"),
+    **same_names(*LSTM_NAMES, "layer_weights", "layer_scale"),
+}
 """The weights of heads."""
-
-_BERT_COPIES: Mapping[str, str] = MappingProxyType(
-    {
-        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-        "cls.predictions.decoder.bias": "cls.predictions.bias",
-    }
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,35 +173,63 @@ class HuggingFaceNames:
 
     family: str = "Bert"
     """The first part of the names of its classes, as in BertForMaskedLM."""
-    prefix: str = "bert."
-    """The prefix of the encoder's weights in files of models with a head."""
-    bare: tuple[str, ...] = ("embeddings.", "encoder.", "pooler.")
-    """The first parts of their names in files of the encoder alone."""
-    words: str = "embeddings.word_embeddings.weight"
-    """The word embeddings, without the prefix."""
-    heads: Entries = HEADS
-    copies: Mapping[str, str] = field(default_factory=lambda: _BERT_COPIES)
-    """Copies of tied weights that a file may hold, and the weights to which they are tied."""
+    encoder: Entries = field(default_factory=lambda: BERT)
+    """The weights of the encoder, prefixed with `bert.` here, in files of models with a head; the first entry is that
+    of the word embeddings."""
+    heads: Entries = field(default_factory=lambda: HEADS)
+    decoder: str = "cls.predictions.decoder"
+    """The output layer of masked words, whose weight and bias are tied to those in the tables."""
     renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """For heads, by their class here, the beginnings of names that differ from those in the tables, and the others."""
-
     special_ids: Mapping[str, str] = field(default_factory=dict)
     """Keys of config.json with the ids of special tokens, and the roles of these tokens."""
     shared_pooler: tuple[str, str] | None = None
     """The beginnings of names of layers that the masked-LM head and the pooler have in common, in that order: the
     pooler has the weights of that head in files without its own."""
 
+    @cached_property
+    def mapping(self) -> WeightMapping:
+        """The names of all weights in model.safetensors."""
+        return WeightMapping("Hugging Face", {**self.encoder, **self.heads})
+
+    @cached_property
+    def word_embeddings(self) -> str:
+        """The name of the word embeddings."""
+        return next(iter(self.encoder.values()))[0]
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of the encoder's weights in files of models with a head, as in `bert.`."""
+        return f"{self.word_embeddings.partition('.')[0]}."
+
+    @cached_property
+    def bare(self) -> tuple[str, ...]:
+        """The first parts of the encoder's names in files of the encoder alone, as in `embeddings.`."""
+        names = (name for names in self.encoder.values() for name in names if name.startswith(self.prefix))
+        return tuple({f"{name.split('.')[1]}." for name in names})
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether transformers has the pooler in the encoder; else it is a part of the heads that read it."""
+        poolers = (names[0] for name, names in self.encoder.items() if name.startswith("bert.pooler."))
+        return all(name.startswith(self.prefix) for name in poolers)
+
+    @cached_property
+    def copies(self) -> Mapping[str, str]:
+        """Copies of tied weights that a file may hold, and the weights to which they are tied."""
+        (bias,) = self.heads["masked_lm.bias"]
+        copies = {f"{self.decoder}.weight": self.word_embeddings, f"{self.decoder}.bias": bias}
+        return {copy: original for copy, original in copies.items() if copy != original}
+
     def architecture(self, class_name: str) -> str:
         """Return the class in transformers of an encoder or head of cloze."""
-        if self.family != "Bert" and class_name == "BertForPreTraining":
-            class_name = "BertForMaskedLM"  # no other family has both heads
-        return (
-            f"{self.family}{class_name.removeprefix('Bert')}" if class_name.startswith("Bert") else class_name
-        )
+        if class_name.startswith("Bert"):
+            return f"{self.family}{class_name.removeprefix('Bert')}"
+        return class_name
 
     def is_pretraining_head(self, external_name: str) -> bool:
         """Whether a weight belongs to a head of pre-training, which other models leave out."""
-        heads = (names for name, names in self.heads if name.startswith(("masked_lm.", "next_sentence.")))
+        heads = (n for name, n in self.heads.items() if name.startswith(("masked_lm.", "next_sentence.")))
         return external_name.startswith("cls.") or any(external_name in names for names in heads)
 
     def to_class(self, weights: Mapping[str, Tensor], class_name: str) -> dict[str, Tensor]:
@@ -240,7 +264,7 @@ def _replace_prefix(name: str, prefixes: Mapping[str, str]) -> str:
 
 BERT_NAMES = HuggingFaceNames()
 
-HUGGING_FACE = WeightMapping("Hugging Face", (*BERT, *HEADS))
+HUGGING_FACE = BERT_NAMES.mapping
 """model.safetensors as transformers, sentence-transformers and TEI read it."""
 
 
@@ -265,19 +289,22 @@ def _google_name(name: str) -> str:
 
 GOOGLE = WeightMapping(
     "Google",
-    tuple((name, tuple(map(_google_name, external))) for name, external in HUGGING_FACE.entries),
+    {name: tuple(map(_google_name, external)) for name, external in HUGGING_FACE.entries.items()},
     transposed_suffix="/kernel",
 )
 """The TensorFlow checkpoints of google-research/bert, without optimizer slots and `global_step`."""
 
 
-_MODELS = frozenset({"albert", "bert", "distilbert", "electra", "ernie", "nezha", "roberta", "xlm_roberta"})
+_MODELS = frozenset(
+    {"albert", "bert", "distilbert", "electra", "ernie", "mpnet", "nezha", "roberta", "xlm_roberta"}
+)
 """Prefixes of models that have an embedding table of the same name."""
 
 
 def _wrapper_prefix(external_names: Collection[str], names: HuggingFaceNames) -> str:
     """Return what stands before the names of the weights, as in "module." and "_orig_mod."; empty in doubt."""
-    pattern = re.compile(rf"((?:[^.]+\.)*?)(?:{re.escape(names.prefix)})?{re.escape(names.words)}")
+    words = names.word_embeddings.removeprefix(names.prefix)
+    pattern = re.compile(rf"((?:[^.]+\.)*?)(?:{re.escape(names.prefix)})?{re.escape(words)}")
     prefixes = [match[1] for match in map(pattern.fullmatch, external_names) if match]
     if len(prefixes) != 1 or (_MODELS - {names.prefix[:-1]}) & set(prefixes[0].split(".")):
         return ""

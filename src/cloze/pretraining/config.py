@@ -3,27 +3,19 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from cloze.config import Settings, check_positive, merge_dicts, to_dict
 from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.models.attention import AttendsTo
-from cloze.models.bert import SIZES, BertConfig
-from cloze.models.config_file import check_size
-from cloze.models.modern_bert import MODERN_SIZES, ModernBertConfig
+from cloze.models.encoder import find_size, get_encoder_class, get_size
+from cloze.models.encoder_config import EncoderConfig
 from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig, RunSettings
 
 _MAX_STEPS = 1_000_000_000
 
-Size = Literal["tiny", "mini", "small", "medium", "base", "large"]
-"""The sizes of BERT that Google released."""
-ModelSize: TypeAlias = (
-    Size | Literal["modern-tiny", "modern-mini", "modern-small", "modern-medium", "modern-base"]
-)
-"""The same, and ModernBERT's encoder in such sizes."""
 MODEL_OVERRIDES_WITH_INIT = (
     "model.hidden_dropout_prob",
     "model.attention_probs_dropout_prob",
@@ -32,31 +24,23 @@ MODEL_OVERRIDES_WITH_INIT = (
 """Model settings that may be set when starting from a checkpoint, which has all others."""
 SIZE_FIELDS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 """Settings in which the released sizes differ."""
-_MODERN_FIELDS = (
-    "local_attention",
-    "global_attn_every_n_layers",
-    "global_rope_theta",
-    "local_rope_theta",
+_FIELDS_OF_SIZE = (
+    "hidden_act",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "max_position_embeddings",
+    "initializer_range",
 )
-_ALL_SIZES: Mapping[str, BertConfig] = MappingProxyType({**SIZES, **MODERN_SIZES})
-_MODERN_DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {
-        "model": {
-            "hidden_dropout_prob": 0.0,
-            "attention_probs_dropout_prob": 0.0,
-            "max_position_embeddings": 8192,
-        },
-        "pairs": {"next_sentence": False},
-    }
-)
+"""Settings whose defaults are those of the size."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig(Settings):
     """The encoder: a released size, and settings that override it."""
 
-    size: ModelSize | None = "base"
-    """A released size of BERT, a size of ModernBERT, or None to set the four sizes below."""
+    size: str | None = "base"
+    """A released size of BERT, a size of another encoder, as in modern-tiny or xlm-roberta-base, or None to set the
+    four sizes below."""
     num_hidden_layers: int | None = None
     hidden_size: int | None = None
     num_attention_heads: int | None = None
@@ -69,53 +53,45 @@ class ModelConfig(Settings):
     attends_to: AttendsTo = "all"
     """left or right: each token attends to itself and that side alone, and the model predicts the adjacent token on
     the other side instead of masked tokens."""
-    local_attention: int | None = None
-    """Of ModernBERT: tokens in the window of a local layer, half of them on each side."""
-    global_attn_every_n_layers: int | None = None
-    """Of ModernBERT: the first layer and every n-th after it attend to all tokens."""
-    global_rope_theta: float | None = None
-    """Of ModernBERT: base of the wavelengths of rotary positions in global layers."""
-    local_rope_theta: float | None = None
-    """Of ModernBERT: the same in local layers."""
+    options: dict[str, int | float | str] | None = None
+    """Other fields of the encoder's config, as in {local_attention = 64} of ModernBERT."""
 
     def __post_init__(self) -> None:
-        check_size(self.encoder(vocab_size=1))
+        self.encoder(vocab_size=1).check_size()
 
-    def encoder(self, *, vocab_size: int) -> BertConfig:
+    def encoder(self, *, vocab_size: int) -> EncoderConfig:
         """Return the config of the encoder."""
-        optional = {name: getattr(self, name) for name in (*SIZE_FIELDS, *_MODERN_FIELDS)}
-        optional = {name: value for name, value in optional.items() if value is not None}
-        if self.size is None and not optional.keys() >= set(SIZE_FIELDS):
+        sizes = {name: getattr(self, name) for name in SIZE_FIELDS if getattr(self, name) is not None}
+        if self.size is None and len(sizes) < len(SIZE_FIELDS):
             raise ValueError(f"without a size, set all of {', '.join(SIZE_FIELDS)}")
-        base = BertConfig() if self.size is None else _ALL_SIZES[self.size]
-        if not isinstance(base, ModernBertConfig) and (modern := optional.keys() & set(_MODERN_FIELDS)):
-            raise ValueError(f"{min(modern)} is a setting of ModernBERT, as in --model modern-tiny")
-        others = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in (*SIZE_FIELDS, *_MODERN_FIELDS, "size")
-        }
-        return replace(base, vocab_size=vocab_size, **others, **optional)
+        base = find_size(self.size or "base")
+        settings = {name: getattr(self, name) for name in _FIELDS_OF_SIZE} | sizes | (self.options or {})
+        if self.attends_to != base.attends_to:
+            settings["attends_to"] = self.attends_to
+        if unknown := settings.keys() - {field.name for field in fields(base)}:
+            raise ValueError(f"{min(unknown)} is not a setting of the size {self.size}")
+        return replace(base, vocab_size=vocab_size, **settings)
 
-    def with_architecture(self, encoder: BertConfig) -> "ModelConfig":
+    def with_architecture(self, encoder: EncoderConfig) -> "ModelConfig":
         """Return the settings with the architecture of an existing encoder."""
-        names = (*SIZE_FIELDS, *_MODERN_FIELDS) if isinstance(encoder, ModernBertConfig) else SIZE_FIELDS
-        sizes = {name: getattr(encoder, name) for name in names}
-        known: dict[ModelSize, BertConfig] = {
-            size: config  # type: ignore[misc]
-            for size, config in _ALL_SIZES.items()
-            if isinstance(config, ModernBertConfig) == isinstance(encoder, ModernBertConfig)
-        }
-        released = (size for size, config in known.items() if replace(config, **sizes) == config)
-        # all sizes are set besides, so that another one of the family does no harm
-        other: ModelSize | None = "modern-base" if isinstance(encoder, ModernBertConfig) else None
+        encoder_class = get_encoder_class(encoder)
+        sizes = {name: getattr(encoder, name) for name in SIZE_FIELDS}
+        released = encoder_class.sizes()
+        size = next((name for name, base in released.items() if replace(base, **sizes) == base), None)
+        if size is None and encoder_class.size_prefix:
+            size = f"{encoder_class.size_prefix}base"  # all sizes are set besides
+        base = released[size or "base"]
+        names = {field.name for field in fields(encoder)} - {field.name for field in fields(self)}
+        options = {name: getattr(encoder, name) for name in sorted(names - {"vocab_size"})}
+        options = {name: value for name, value in options.items() if value != getattr(base, name)}
         return replace(
             self,
-            size=next(released, other),
+            size=size,
             **sizes,
             hidden_act=encoder.hidden_act,
             max_position_embeddings=encoder.max_position_embeddings,
             initializer_range=encoder.initializer_range,
+            options=options or None,
         )
 
 
@@ -263,11 +239,12 @@ def overlay_settings(table: Mapping[str, Any], explicit: Mapping[str, Any]) -> d
 
 
 def size_defaults(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of the model's size, where these differ from BERT's.
-
-    ModernBERT is trained on masked words alone, without dropout, and reads up to 8,192 tokens.
-    """
+    """Return the defaults of the model's size, where these differ from BERT's."""
     model = table.get("model")
     size = model.get("size") if isinstance(model, Mapping) else None
-    is_modern = isinstance(size, str) and size in MODERN_SIZES
-    return {name: dict(values) for name, values in _MODERN_DEFAULTS.items()} if is_modern else {}
+    config = get_size(size) if isinstance(size, str) else None
+    if config is None:
+        return {}
+    settings = {name: getattr(config, name) for name in _FIELDS_OF_SIZE}
+    pairs = {} if get_encoder_class(config).trains_on_pairs else {"pairs": {"next_sentence": False}}
+    return {"model": settings, **pairs}

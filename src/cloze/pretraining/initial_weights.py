@@ -7,10 +7,9 @@ import torch
 
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.bert import BertConfig, initialize_weights
 from cloze.models.checkpoint import load_model
-from cloze.models.config_file import count_parameters
 from cloze.models.encoder import build_encoder, with_dropout
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
 from cloze.models.token_embeddings import resize_token_embeddings
 from cloze.models.weight_mapping import MissingWeightsError
@@ -37,7 +36,7 @@ def initial_model(
     """
     if config.init is None:
         generator = torch.Generator().manual_seed(config.seed)
-        encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size)
+        encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size).with_padding(tokenizer.pad_id)
         _check_memory(config, encoder_config)
         return BertForPreTraining(build_encoder(encoder_config, generator=generator), generator=generator)
     checkpoint = resolve_checkpoint(config.init, commit=config.init_commit)
@@ -57,14 +56,14 @@ def initial_model(
     return model
 
 
-def _check_memory(config: PretrainConfig, encoder: BertConfig) -> None:
+def _check_memory(config: PretrainConfig, encoder: EncoderConfig) -> None:
     """Check that the weights, their gradients and the optimizer's averages fit in memory, before they are made.
 
     Raises:
         InputError: they do not.
     """
     available = available_memory(resolve_device(config.device))
-    num_parameters = count_parameters(encoder)
+    num_parameters = encoder.num_parameters
     if available is None or _BYTES_PER_PARAMETER * num_parameters <= available:
         return
     needed = _BYTES_PER_PARAMETER * num_parameters / 1e9
@@ -74,7 +73,7 @@ def _check_memory(config: PretrainConfig, encoder: BertConfig) -> None:
     raise InputError(what, where="model", remedy="Choose a smaller one, as in -m mini")
 
 
-def check_lengths(config: PretrainConfig, encoder: BertConfig) -> None:
+def check_lengths(config: PretrainConfig, encoder: EncoderConfig) -> None:
     """Check that the sequences are not too long for the checkpoint to start from.
 
     Raises:
@@ -123,7 +122,6 @@ def load_for_pretraining(
     generator = torch.Generator().manual_seed(seed)
     model = BertForPreTraining(masked.bert, generator=generator)
     model.masked_lm = masked.masked_lm
-    initialize_weights(model.bert.pooler, model.config.initializer_range, generator)
     return model.eval()
 
 

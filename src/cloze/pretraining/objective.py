@@ -117,11 +117,11 @@ class PretrainingObjective(Objective):
     def save_model(self, directory: Path, model: nn.Module) -> None:
         """Write config, weights and tokenizer.
 
-        Without pairs, an encoder whose pooler belongs to its heads has neither a pooler nor a next-sentence head.
+        Without pairs, a model of a family without a next-sentence head has none.
         """
         assert isinstance(model, BertForPreTraining)
         has_pairs = "next_sentence_loss" in self.loss_names
-        keeps_all = has_pairs or model.bert.has_published_pooler()
+        keeps_all = has_pairs or model.bert.trains_on_pairs
         save_model(directory, model if keeps_all else model.without_next_sentence(), self.tokenizer)
 
     def _metrics(self, batch: PretrainingBatch) -> MetricSums:

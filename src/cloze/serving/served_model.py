@@ -20,9 +20,9 @@ from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor, find_task_name
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.inference.word_vectors import Vectors
-from cloze.models.bert import BertConfig
 from cloze.models.config_file import load_labels
 from cloze.models.encoder import Encoder
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.quantization import is_quantized
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.tasks.config import load_task
@@ -125,7 +125,7 @@ class ServedModel:
         return self.embedder.encoder
 
     @property
-    def config(self) -> BertConfig:
+    def config(self) -> EncoderConfig:
         """The architecture of the encoder."""
         return self.encoder.config
 

@@ -1,0 +1,193 @@
+"""The config of an encoder, by the names of transformers, and the costs that follow from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self
+
+from cloze.config import check_types
+from cloze.models.attention import AttendsTo
+
+SIZES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "tiny": (2, 128),
+        "mini": (4, 256),
+        "small": (4, 512),
+        "medium": (8, 512),
+        "base": (12, 768),
+        "large": (24, 1024),
+    }
+)
+"""Layers and hidden size of the BERTs that Google released; base and large are the paper's."""
+
+_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_tanh": "gelu_tanh",
+}
+"""The names of activations in config.json, and here."""
+_JSON_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new"}
+_REQUIRED = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
+_MAX_VALUES = dict.fromkeys((*_REQUIRED, "type_vocab_size"), 10_000_000) | {"num_hidden_layers": 1000}
+"""Limits against damaged files and settings, from which a model would be built before anything is missing."""
+_MAX_PARAMETERS = 4_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """The fields that all encoders have, with BERT-base as defaults."""
+
+    json_names: ClassVar[Mapping[str, str | None]] = MappingProxyType({})
+    """Fields whose names in config.json differ; None for one that the file does not have."""
+    has_token_types: ClassVar[bool] = True
+    """Whether there are segment embeddings."""
+    counts_padding: ClassVar[bool] = True
+    """Whether the position of a token in a padded batch is its column; else it is that among the real tokens."""
+
+    vocab_size: int = 30_522
+    """Tokens in the vocabulary; the released uncased models have 30,522."""
+    hidden_size: int = 768
+    """H in the paper: the width of each layer's input and output."""
+    num_hidden_layers: int = 12
+    """L in the paper."""
+    num_attention_heads: int = 12
+    """A in the paper; divides `hidden_size`."""
+    intermediate_size: int = 3072
+    """Width of the feed-forward layer, 4H in the paper."""
+    hidden_act: Literal["gelu", "gelu_tanh"] = "gelu"
+    """`gelu` is the erf form, `gelu_tanh` Google's since February 2019 ("gelu_new" in transformers)."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout after the embeddings and after both halves of every layer."""
+    attention_probs_dropout_prob: float = 0.1
+    """Dropout of the attention weights."""
+    max_position_embeddings: int = 512
+    """The longest sequence, in tokens; config.json has the rows of the table, `first_position` more."""
+    type_vocab_size: int = 2
+    """Segments: A and B."""
+    initializer_range: float = 0.02
+    """Standard deviation of the initial weights, which are truncated at twice that."""
+    layer_norm_eps: float = 1e-12
+    """Added to the variance in LayerNorm."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            minimum = 0 if field.name.endswith("_id") else 1
+            if isinstance(value, int) and value < minimum:
+                raise ValueError(f"{field.name} = {value} must be at least {minimum}")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size = {self.hidden_size} is not a multiple of "
+                f"num_attention_heads = {self.num_attention_heads}"
+            )
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)} must be at least 0 and less than 1")
+        for name in ("initializer_range", "layer_norm_eps"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name} = {getattr(self, name)} must be more than 0 and at most 1")
+
+    @classmethod
+    def of_size(cls, num_hidden_layers: int, hidden_size: int) -> Self:
+        """Return the config of a size in `SIZES`."""
+        return cls(
+            num_hidden_layers=num_hidden_layers,
+            hidden_size=hidden_size,
+            num_attention_heads=hidden_size // 64,
+            intermediate_size=4 * hidden_size,
+        )
+
+    @classmethod
+    def missing_key(cls, table: Mapping[str, Any]) -> str | None:
+        """Return a key that config.json lacks, if any."""
+        required = (cls.json_names.get(name, name) for name in _REQUIRED)
+        return next((key for key in required if key not in table), None)
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the fields in config.json, without checking them.
+
+        Raises:
+            ValueError: the file describes an encoder that cloze does not have.
+        """
+        names = {field.name: cls.json_names.get(field.name, field.name) for field in fields(cls)}
+        values = {field: table[name] for field, name in names.items() if name is not None and name in table}
+        if "hidden_act" in values:
+            values["hidden_act"] = _ACTIVATIONS.get(str(values["hidden_act"]), values["hidden_act"])
+        return values
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table of config.json."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["hidden_act"] = _JSON_ACTIVATIONS[self.hidden_act]
+        names = {field: self.json_names.get(field, field) for field in values}
+        return {name: values[field] for field, name in names.items() if name is not None}
+
+    @property
+    def attends_to(self) -> AttendsTo:
+        """The tokens that each token attends to: all of its sequence, or itself and those on one side."""
+        return "all"
+
+    @property
+    def head_size(self) -> int:
+        """The width of an attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @property
+    def first_position(self) -> int:
+        """The row of the first position in the table of position embeddings."""
+        return 0
+
+    def with_padding(self, pad_id: int) -> Self:
+        """Return the config for a tokenizer with this padding token."""
+        return self
+
+    @property
+    def embedding_weights(self) -> int:
+        """Weights of the tables of embeddings."""
+        rows = self.vocab_size + self.max_position_embeddings + self.first_position
+        return self.hidden_size * (rows + self.has_token_types * self.type_vocab_size)
+
+    @property
+    def layer_weights(self) -> int:
+        """Weights of the matrices of a layer."""
+        return 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
+
+    @property
+    def num_parameters(self) -> int:
+        """Weights of the embeddings, the layers and the pooler, without biases and LayerNorms."""
+        return self.embedding_weights + self.num_hidden_layers * self.layer_weights + self.hidden_size**2
+
+    def attention_pairs(self, num_tokens: int, sum_of_squared_lengths: int) -> int:
+        """Return the attention weights of one head in all layers."""
+        return self.num_hidden_layers * sum_of_squared_lengths
+
+    def forward_flops(self, num_tokens: int, sum_of_squared_lengths: int) -> int:
+        """Return the operations of the matrix products of a forward pass, a multiply-add counted as two.
+
+        The pooler, for one token in a hundred, is left out.
+        """
+        weights = 2 * self.num_hidden_layers * self.layer_weights * num_tokens
+        return weights + 4 * self.hidden_size * self.attention_pairs(num_tokens, sum_of_squared_lengths)
+
+    def check_size(self) -> None:
+        """Check the sizes before an encoder is built.
+
+        Raises:
+            ValueError: it is too large.
+        """
+        for key, limit in _MAX_VALUES.items():
+            if getattr(self, key) > limit:
+                raise ValueError(f"{key} = {getattr(self, key)} is more than {limit:,}")
+        if self.num_parameters > _MAX_PARAMETERS:
+            raise ValueError(f"a model of {self.num_parameters:,} parameters, more than {_MAX_PARAMETERS:,}")
