@@ -23,6 +23,11 @@ def wordpiece(_: Path) -> Any:
     return transformers.DistilBertTokenizer(vocab={token: number for number, token in enumerate(tokens)})
 
 
+def wordpiece_of_mpnet(_: Path) -> Any:
+    tokens = ("<s>", "<pad>", "</s>", "[UNK]", "<mask>", *WORDS)
+    return transformers.MPNetTokenizer(vocab={token: number for number, token in enumerate(tokens)})
+
+
 def bytes_of_roberta(directory: Path) -> Any:
     library = tokenizers.ByteLevelBPETokenizer()
     library.train_from_iterator([*TEXTS * 5, "café 学"], vocab_size=290, special_tokens=[*ROBERTA_SPECIAL])
@@ -31,6 +36,13 @@ def bytes_of_roberta(directory: Path) -> Any:
     for name in ("vocab.json", "merges.txt"):
         (directory / name).unlink()
     return tokenizer
+
+
+def unigrams(_: Path) -> Any:
+    characters = sorted(set("".join(WORDS) + "é学"))
+    pieces = [*(f"▁{word}" for word in WORDS if word.isalpha()), "▁", *characters]
+    scores = [(token, 0.0) for token in ROBERTA_SPECIAL] + [(piece, -float(len(pieces))) for piece in pieces]
+    return transformers.XLMRobertaTokenizer(vocab=scores)
 
 
 def bytes_of_modern_bert(_: Path) -> Any:
@@ -65,6 +77,8 @@ FAMILIES = {
     "distilbert": Family("DistilBert", wordpiece),
     "roberta": Family("Roberta", bytes_of_roberta, {"type_vocab_size": 1}),
     "modernbert": Family("ModernBert", bytes_of_modern_bert, _WINDOWS),
+    "xlm-roberta": Family("XLMRoberta", unigrams, {"type_vocab_size": 1}),
+    "mpnet": Family("MPNet", wordpiece_of_mpnet),
 }
 
 

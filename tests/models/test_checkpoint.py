@@ -264,7 +264,9 @@ def test_full_disk_leaves_no_files(pretraining_model, tokenizer, tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("size", ["tiny", "mini", "modern-tiny", "roberta-mini", "distilbert-mini"])
+@pytest.mark.parametrize(
+    "size", ["tiny", "mini", "modern-tiny", "roberta-mini", "mpnet-tiny", "distilbert-mini"]
+)
 def test_parameters_are_counted_before_a_model_is_built(size):
     config = find_size(size)
     with torch.device("meta"):

@@ -122,6 +122,7 @@ def test_other_verbs_work(run: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         ("modern-tiny", WINDOW, False),
         ("modern-tiny", WINDOW, True),
+        ("mpnet-tiny", {}, False),
         ("mean-mixer-tiny", {}, True),
     ],
 )

@@ -56,11 +56,14 @@ class LayerAttention:
     query: Tensor
     key: Tensor
     value: Tensor
+    bias: Tensor | None = None
+    """Is added to the scores, [N, T, T]."""
 
     @property
     def scores(self) -> Tensor:
-        """q·k / sqrt(H), [N, T, T]: a row for each token that attends, a column for each it attends to."""
-        return self.query @ self.key.transpose(1, 2) / math.sqrt(self.query.shape[-1])
+        """q·k / sqrt(H) + bias, [N, T, T]: a row for each token that attends, a column for each it attends to."""
+        scores_NTT = self.query @ self.key.transpose(1, 2) / math.sqrt(self.query.shape[-1])
+        return scores_NTT if self.bias is None else scores_NTT + self.bias
 
     @property
     def weights(self) -> Tensor:
@@ -96,10 +99,13 @@ def attention_map(model: Encoder, tokenizer: Tokenizer, text: str, pair: str | N
         remedy = f"Give a text of at most {model.half_window + 1} tokens, which all layers see whole"
         raise InputError(what, where="text", remedy=remedy)
     hidden_states = model(batch, output_hidden_states=True).hidden_states
+    bias_NTT = model.attention_bias(len(encoding))
+    bias_NTT = None if bias_NTT is None else bias_NTT.float().cpu()
     layers = []
     for layer, hidden_TD in enumerate(hidden_states[:-1]):
         projected = model.project_qkv(layer, hidden_TD, batch)
-        layers.append(LayerAttention(*(part.transpose(0, 1).float().cpu() for part in projected)))
+        query, key, value = (part.transpose(0, 1).float().cpu() for part in projected)
+        layers.append(LayerAttention(query, key, value, bias_NTT))
     return AttentionMap(tuple(encoding.tokens), tuple(encoding.token_type_ids), tuple(layers))
 
 
@@ -114,7 +120,7 @@ class AttentionRow:
     products: Tensor
     """query · key, [T]."""
     scores: Tensor
-    """The products / sqrt(H), [T]."""
+    """The products / sqrt(H), plus the bias of an encoder that has one, [T]."""
     weights: Tensor
     """Softmax of the scores, [T]."""
     value: Tensor
@@ -133,7 +139,7 @@ def attention_row(layer: LayerAttention, *, head: int, token: int) -> AttentionR
     """
     query_H, key_TH, value_TH = layer.query[head, token], layer.key[head], layer.value[head]
     products_T = key_TH @ query_H
-    scores_T = products_T / math.sqrt(len(query_H))
+    scores_T = layer.scores[head, token]
     weights_T = scores_T.softmax(-1)
     weighted_TH = weights_T[:, None] * value_TH
     return AttentionRow(

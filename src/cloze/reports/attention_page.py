@@ -20,8 +20,11 @@ def attention_page(attention: AttentionMap, *, model: str) -> str:
         model: name or path of the model.
 
     Raises:
-        InputError: the page would be too large for a browser.
+        InputError: the page would be too large for a browser, or the model's scores have a bias.
     """
+    if attention.layers[0].bias is not None:
+        what = "its attention scores have a bias, which the page does not show"
+        raise InputError(what, where="model", remedy="Read the weights in Python, with cloze.attention")
     num_heads, num_tokens, head_size = attention.layers[0].query.shape
     num_floats = 2 * len(attention.layers) * num_heads * num_tokens * head_size
     megabytes = num_floats * 4 * 4 / 3 / 1e6  # base64 writes 3 of the 4 bytes of a float as 4 characters

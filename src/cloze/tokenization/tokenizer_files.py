@@ -17,7 +17,7 @@ import tokenizers
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.tokenization.special_tokens import CONTINUATION, SPECIAL_TOKENS, UNK
+from cloze.tokenization.special_tokens import CLS, CONTINUATION, SPECIAL_TOKENS, UNK
 from cloze.tokenization.vocabulary import check_vocabulary, count_embeddings, keep_ids, read_vocabulary
 
 VOCAB_FILE = "vocab.txt"
@@ -102,8 +102,10 @@ class TokenizerFiles:
 
     @property
     def is_wordpiece(self) -> bool:
-        """Whether they describe BERT's kind of tokenizer."""
-        library = self.library or {}
+        """Whether they describe BERT's kind of tokenizer, with BERT's special tokens."""
+        library, cls_token = self.library or {}, self.read_roles().get("cls_token") or CLS
+        if (cls_token.get("content") if isinstance(cls_token, dict) else cls_token) != CLS:
+            return False
         parts = (
             ("model", "WordPiece"),
             ("normalizer", "BertNormalizer"),

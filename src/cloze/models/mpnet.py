@@ -1,0 +1,164 @@
+"""The MPNet encoder: BERT with a learned bias for each distance between tokens, and positions counted as in RoBERTa.
+
+Shapes: T tokens in the packed batch, B sequences, L columns, N heads.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from cloze.data.batch import PackedBatch
+from cloze.models.bert import BertEmbeddings, embedding_table, initialize_weights
+from cloze.models.encoder import register_encoder
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.graph import Graph
+from cloze.models.roberta import RobertaConfig, RobertaModel
+from cloze.models.weight_mapping import BERT, HuggingFaceNames, renamed
+
+_PADDING = 1  # in transformers, whatever config.json says
+_NUM_BUCKETS = 32  # also
+_MAX_DISTANCE = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class MPNetConfig(RobertaConfig):
+    """The fields of BERT; positions are counted from 2, whatever the padding token is."""
+
+    has_token_types: ClassVar[bool] = False
+    json_names: ClassVar[Mapping[str, str | None]] = MappingProxyType(
+        {"type_vocab_size": None, "pad_token_id": None}
+    )
+
+    @property
+    def embedding_weights(self) -> int:
+        """Weights of the tables of embeddings and of biases."""
+        return super().embedding_weights + _NUM_BUCKETS * self.num_attention_heads
+
+    def with_padding(self, pad_id: int) -> Self:
+        """Return the same config."""
+        return self
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the fields in config.json, without checking them.
+
+        Raises:
+            ValueError: another number of buckets than that of transformers' program.
+        """
+        if table.get("relative_attention_num_buckets", _NUM_BUCKETS) != _NUM_BUCKETS:
+            raise ValueError(f"relative_attention_num_buckets must be {_NUM_BUCKETS}")
+        return super().from_json(table)
+
+
+class MPNetEmbeddings(BertEmbeddings):
+    """The sum of token and position embeddings, normalized; tokens with the id 1 have the position before the first."""
+
+    def position_rows(self, batch: PackedBatch) -> Tensor:
+        """Return the row of each token in the table of positions."""
+        is_counted_T = (batch.input_ids != _PADDING).long()
+        count_T = is_counted_T.cumsum(0)
+        starts_B, lengths_B = batch.cu_seqlens[:-1], batch.cu_seqlens.diff()
+        before_B = (count_T - is_counted_T).index_select(0, starts_B)
+        before_T = before_B.repeat_interleave(lengths_B, output_size=len(count_T))
+        rows_T: Tensor = (count_T - before_T) * is_counted_T + _PADDING
+        return rows_T
+
+    def write_position_rows(self, graph: Graph) -> tuple[str, int]:
+        """Write `position_rows`, and return them, counted from a row of the table, and that row."""
+        is_padding_BL = graph.add("Equal", "input_ids", graph.constant(_PADDING))
+        is_counted_BL = graph.add("And", graph.is_real_BL, graph.add("Not", is_padding_BL))
+        counted_BL = graph.cast(is_counted_BL, "int64")
+        count_BL = graph.add("CumSum", counted_BL, graph.constant(1))
+        return graph.add("Mul", count_BL, counted_BL), _PADDING
+
+
+@register_encoder("mpnet")
+class MPNetModel(RobertaModel):
+    """MPNet, whose attention scores have a bias for the distance of two tokens, the same in all layers.
+
+    Source:
+        Song et al. 2020; Raffel et al. 2020, "T5", 2.1 (the bias); transformers models/mpnet.
+
+    Differs:
+        Padding before a text has no position; in transformers it has none only if its id is 1.
+    """
+
+    config_class: ClassVar[type[EncoderConfig]] = MPNetConfig
+    embeddings_class: ClassVar[type[BertEmbeddings]] = MPNetEmbeddings
+    names = HuggingFaceNames(
+        family="MPNet",
+        encoder={
+            **renamed(
+                BERT,
+                {
+                    "bert.": "mpnet.",
+                    "attention.self.query.": "attention.attn.q.",
+                    "attention.self.key.": "attention.attn.k.",
+                    "attention.self.value.": "attention.attn.v.",
+                    "attention.output.dense.": "attention.attn.o.",
+                    "attention.output.LayerNorm.": "attention.LayerNorm.",
+                },
+            ),
+            "bert.relative_attention_bias.weight": ("mpnet.encoder.relative_attention_bias.weight",),
+        },
+        heads=RobertaModel.names.heads,
+        decoder=RobertaModel.names.decoder,
+        renamed=MappingProxyType(
+            {
+                "BertForSequenceClassification": {
+                    "mpnet.pooler.dense.": "classifier.dense.",
+                    "classifier.": "classifier.out_proj.",
+                }
+            }
+        ),
+    )
+
+    def __init__(self, config: EncoderConfig, *, generator: torch.Generator | None = None) -> None:
+        super().__init__(config, generator=generator)
+        self.relative_attention_bias = embedding_table(_NUM_BUCKETS, config.num_attention_heads)
+        initialize_weights(self.relative_attention_bias, config.initializer_range, generator)
+
+    def prepare(self, batch: PackedBatch) -> list[Tensor]:
+        """Return the biases of each length group."""
+        return [self.attention_bias(group.length) for group in batch.length_groups]
+
+    def attention_bias(self, length: int) -> Tensor:
+        """Return what is added to the attention scores of a sequence, [N, L, L]."""
+        place_L = torch.arange(length, device=self.relative_attention_bias.weight.device)
+        buckets_LL = distance_buckets(place_L - place_L[:, None])
+        bias_NLL: Tensor = self.relative_attention_bias(buckets_LL).permute(2, 0, 1)
+        return bias_NLL
+
+    def write_prepared(self, graph: Graph) -> tuple[str, str]:
+        """Write the keys that are seen and the biases, which are gathered by distance."""
+        longest = self.config.max_position_embeddings
+        table = self.relative_attention_bias(distance_buckets(torch.arange(1 - longest, longest)))
+        columns_L = graph.columns()
+        row_L1 = graph.add("Unsqueeze", columns_L, graph.constant([1]))
+        distances_LL = graph.add("Sub", columns_L, row_L1)
+        places_LL = graph.add("Add", distances_LL, graph.constant(longest - 1))
+        bias_LLN = graph.gather("relative_attention_bias", table, places_LL)
+        bias_NLL = graph.add("Transpose", bias_LLN, perm=[2, 0, 1])
+        return graph.is_real_key(), graph.add("Unsqueeze", bias_NLL, graph.constant([0]))
+
+
+def distance_buckets(distances: Tensor) -> Tensor:
+    """Return the row in the table of biases for each distance from a query to a key, positive to the right.
+
+    Distances below 8 have rows of their own, larger ones share them by their logarithm, and those of 128 or more are
+    alike.
+
+    Source:
+        Raffel et al. 2020, 2.1; transformers models/mpnet/modeling_mpnet.py, `relative_position_bucket`.
+    """
+    per_side, size = _NUM_BUCKETS // 2, distances.abs()
+    num_exact = per_side // 2
+    share = torch.log(size.float() / num_exact) / math.log(_MAX_DISTANCE / num_exact)
+    large = num_exact + (share * (per_side - num_exact)).long()
+    bucket = torch.where(size < num_exact, size, large.clamp(max=per_side - 1))
+    return bucket + per_side * (distances > 0)
