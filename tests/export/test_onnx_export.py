@@ -119,11 +119,14 @@ def test_graph_of_every_head_equals_transformers(
 
 @pytest.mark.protected
 @pytest.mark.parametrize(
-    ("pooling", "normalize"), [*((pooling, False) for pooling in get_args(Pooling)), ("mean", True)]
+    ("pooling", "normalize", "dim"),
+    [*((pooling, False, None) for pooling in get_args(Pooling)), ("mean", True, None), ("mean", True, 7)],
 )
-def test_graph_equals_sentence_transformers(pooling: Pooling, normalize: bool, tmp_path: Path) -> None:
+def test_graph_equals_sentence_transformers(
+    pooling: Pooling, normalize: bool, dim: int | None, tmp_path: Path
+) -> None:
     library = pytest.importorskip("sentence_transformers")
-    vectors = SentenceEncoderConfig(pooling=pooling, normalize=normalize, max_seq_length=6)
+    vectors = SentenceEncoderConfig(pooling=pooling, normalize=normalize, max_seq_length=6, truncate_dim=dim)
     directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
     exported = export.export_onnx(directory, tmp_path / "graph")
     assert exported.outputs == ("sentence_embedding",)

@@ -111,4 +111,7 @@ class SentenceEncoder(TokenEncoder):
             norm_B1 = graph.add("ReduceL2", vectors_BD, graph.constant([1]), keepdims=1)
             least = graph.constant(_MIN_NORM, np.float32)
             vectors_BD = graph.add("Div", vectors_BD, graph.add("Max", norm_B1, least))
+        if self.truncate_dim is not None:
+            start, end = graph.constant([0]), graph.constant([self.truncate_dim])
+            vectors_BD = graph.add("Slice", vectors_BD, start, end, graph.constant([1]))
         return {"sentence_embedding": vectors_BD}
