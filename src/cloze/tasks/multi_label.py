@@ -203,7 +203,7 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
         self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
     ) -> LabelSetPrediction:
         """Return the labels above the threshold from the mean logits of the windows."""
-        probabilities_C = sigmoid(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
+        probabilities_C = sigmoid(self.raw_scores(outputs)).tolist()
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
         labels = (label for label, probability in probabilities.items() if probability > self.threshold)
         return LabelSetPrediction(tuple(labels), probabilities)

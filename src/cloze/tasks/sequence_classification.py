@@ -77,46 +77,32 @@ class SequenceClassification(TextLabels[ClassPrediction]):
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Return the task with the labels of the examples, at least two, and their weights if these are balanced."""
+        where = source_of(examples[0].where)
         names = merge_labels(example.label for example in examples if example.label is not None)
         labels = self.labels or tuple(sorted(set(names.values())))
         if len(labels) < 2:
-            where = source_of(examples[0].where)
             what = f"every row has the label {labels[0]!r}" if labels else "no row has a label"
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
-        where = source_of(examples[0].where)
         rows = ((names[example.label], example.where) for example in examples if example.label is not None)
         warn_of_similar_classes(labels, rows, where)
         if not self.labels and len(labels) > max(_MANY_CLASSES, len(examples) / 2):
             what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
             remedy = "Numbers are learned by the task regression; --label-column names another column"
             warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
-        task = replace(self, labels=labels, class_weights=())
-        if self.class_weights == "balanced":
+        task, weights = replace(self, labels=labels, class_weights=()), self.class_weights
+        if weights == "balanced":
             counts = Counter(map(task.gold, examples))
-            weights = tuple(len(examples) / (len(labels) * max(counts[label], 1)) for label in labels)
-            return replace(task, class_weights=weights)
-        if isinstance(self.class_weights, dict):
-            if unknown := [label for label in self.class_weights if label not in labels]:
+            weights = {label: len(examples) / (len(labels) * max(counts[label], 1)) for label in labels}
+        if isinstance(weights, dict):
+            if unknown := [label for label in weights if label not in labels]:
                 raise unknown_label(unknown[0], labels, f"{self.name}.class_weights")
-            return replace(task, class_weights=tuple(self.class_weights.get(label, 1.0) for label in labels))
-        return replace(task, class_weights=self.class_weights)
-
-    @property
-    def loss_weights(self) -> tuple[float, ...]:
-        """The weight of each class in the order of the labels; empty if all are equal."""
-        assert isinstance(self.class_weights, tuple), "known once the labels are"
-        return self.class_weights
+            weights = tuple(weights.get(label, 1.0) for label in labels)
+        return replace(task, class_weights=weights)
 
     def gold(self, example: LabeledText) -> str:
         """Return the class of an example, which must be known if the task has labels."""
-        label = self._class_of(example.label or "")
-        if self.labels and label not in self.labels:
-            raise unknown_label(example.label, self.labels, example.where)
-        return label
-
-    def _class_of(self, label: str) -> str:
-        """Return the class of a label; equal numbers are one class, however files write them."""
-        return (find_class(label, self.labels) or label) if self.labels else plain_label(label)
+        label = example.label or ""
+        return self.check_label(label, example.where) if self.labels else plain_label(label)
 
     def classes_of(self, example: LabeledText) -> frozenset[str]:
         """Return the class."""
@@ -157,7 +143,8 @@ class SequenceClassification(TextLabels[ClassPrediction]):
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
         """Return the summed cross entropy of logits [B, C], and the accuracy."""
-        weight_C = torch.tensor(self.loss_weights).to(logits) if self.loss_weights else None
+        assert isinstance(self.class_weights, tuple), "known once the labels are"
+        weight_C = torch.tensor(self.class_weights).to(logits) if self.class_weights else None
         return cross_entropy(logits, batch.targets, weight=weight_C)
 
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
@@ -168,14 +155,15 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
     ) -> ClassPrediction:
         """Return the most probable label (the first of equals) from the mean logits of the windows."""
-        probabilities_C = softmax(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
+        probabilities_C = softmax(self.raw_scores(outputs)).tolist()
         best = int(np.argmax(probabilities_C))
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
         return ClassPrediction(self.labels[best], probabilities_C[best], probabilities)
 
     def pairs(self, example: LabeledText, prediction: ClassPrediction) -> Iterator[GoldAnswer]:
         """Yield both classes."""
-        yield GoldAnswer(self.gold(example), self._class_of(prediction.label), prediction.probability)
+        label = prediction.label if self.labels else plain_label(prediction.label)
+        yield GoldAnswer(self.gold(example), label, prediction.probability)
 
     def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]) -> str | None:
         """Detect a constant prediction, and one that scores no better than the most frequent label.

@@ -57,6 +57,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     | Which loss? | `loss` |
     | What is predicted? | `outputs` splits the logits by feature, `decode` turns them into a prediction |
     | How does it learn a teacher's outputs? | `soft_loss`; `teacher_rows` gives them its order of classes |
+    | What is right? | `gold`; `pairs` has it beside the prediction, from which most scores follow |
     | Which metrics? | `score`, and `with_tuned_threshold` for settings tuned on dev data |
     """
 
