@@ -17,11 +17,12 @@ from torch import nn
 import cloze
 from cloze import artifacts, file_io
 from cloze.api.settings import resolve_finetuning
+from cloze.data.batch import batch_by_length
 from cloze.errors import DataWarning, InputError
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
-from cloze.tasks.batches import batch_by_length, held_out_mask, shuffled_indices
+from cloze.tasks.batches import held_out_mask, shuffled_indices
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.custom import Classification
 from cloze.tasks.data import load_data, read_examples
