@@ -90,7 +90,7 @@ def compare(comparison: Comparison, data: Path, work: Path) -> dict[str, dict[st
         FIVE: learn_by_library(train, comparison, SPECIAL_TOKENS),
     }
     timed |= {name: (load_tokenizer(data / "vocab" / name), None) for name in comparison.published}
-    counts = count_input_words(held_out, [tokenizer for tokenizer, _ in timed.values()], workers=2)
+    counts, _ = count_input_words(held_out, [tokenizer for tokenizer, _ in timed.values()], workers=2)
     return {
         name: {"seconds": seconds, "vocabulary": tokenizer.vocab_size}
         | asdict(describe_text(tokenizer, words))
@@ -102,7 +102,7 @@ def learn(files: Sequence[Path], comparison: Comparison) -> tuple[Tokenizer, flo
     """Learn a vocabulary as `cloze vocab` does, with two workers."""
     started = time.perf_counter()
     nothing = WordPieceTokenizer.from_tokens(SPECIAL_TOKENS, lowercase=comparison.lowercase)
-    (counts,) = count_input_words(files, [nothing], workers=2)
+    (counts,), _ = count_input_words(files, [nothing], workers=2)
     tokens = learn_vocabulary(counts, size=comparison.size)
     tokenizer = WordPieceTokenizer.from_tokens(tokens, lowercase=comparison.lowercase)
     return tokenizer, time.perf_counter() - started

@@ -217,7 +217,7 @@ def inspect_vocabulary(
     with open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
         if files:
             shown = resolve_progress(progress)
-            counts = count_input_words(
+            counts, _ = count_input_words(
                 files, tokenizers, reading=reading, workers=resolve_workers(workers), progress=shown
             )
     return [

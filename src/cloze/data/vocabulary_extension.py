@@ -12,7 +12,7 @@ from cloze import artifacts
 from cloze.data.accents import AccentCounts
 from cloze.data.input_shards import ReadingConfig, local_paths, plan_input_shards, read_documents
 from cloze.data.vocabulary import KIND
-from cloze.data.word_counts import count_words_and_accents, word_settings
+from cloze.data.word_counts import count_input_words, word_settings
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
@@ -80,7 +80,7 @@ def extend_vocabulary(
     tokenizer = load_wordpiece(vocabulary)
     counts: Mapping[str, int] = {}
     if inputs:
-        (counts,), accents = count_words_and_accents(
+        (counts,), accents = count_input_words(
             inputs, [tokenizer], reading=reading, workers=workers, progress=progress
         )
     if words is not None:

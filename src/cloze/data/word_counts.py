@@ -43,23 +43,8 @@ def count_input_words(
     reading: ReadingConfig = ReadingConfig(),
     workers: Workers = 1,
     progress: Progress = SILENT,
-) -> list["Counter[str]"]:
-    """Count the words of a text as each tokenizer splits it, while reading it once."""
-    counts, _ = count_words_and_accents(
-        inputs, tokenizers, reading=reading, workers=workers, progress=progress
-    )
-    return counts
-
-
-def count_words_and_accents(
-    inputs: Sequence[str | Path],
-    tokenizers: Sequence[WordPieceTokenizer],
-    *,
-    reading: ReadingConfig = ReadingConfig(),
-    workers: Workers = 1,
-    progress: Progress = SILENT,
 ) -> tuple[list["Counter[str]"], AccentCounts]:
-    """Count words as `count_input_words` does, and the letters that the first tokenizer changes other than in case."""
+    """Count the words of a text as each tokenizer splits it, and the letters that the first one changes but in case."""
     settings = list(map(word_settings, tokenizers))
     different = [entry for number, entry in enumerate(settings) if entry not in settings[:number]]
     totals: list[Counter[str]] = [Counter() for _ in different]
