@@ -111,8 +111,10 @@ def test_googles_instances_are_built_once(nano, tmp_path):
     config = replace(nano, google_instances=GoogleInstancesConfig(dupe_factor=2), steps=8)
     measured = pretrain(config, tmp_path / "run")
     assert math.isfinite(measured["loss"])
-    artifacts.verify(tmp_path / "run" / "instances" / "phase-1", kind="instances")
-    artifacts.verify(tmp_path / "run" / "instances" / "phase-2", kind="instances")
+    built = sorted((tmp_path / "run" / "instances").iterdir())
+    assert [path.name[:8] for path in built] == ["phase-1-", "phase-2-"]
+    for path in built:
+        artifacts.verify(path, kind="instances")
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ class BuildPlan:
     @property
     def hash(self) -> str:
         """Hash of all of it."""
-        return _hash(self.as_json())
+        return content_hash(self.as_json())
 
     def describe_change(self, new: "BuildPlan") -> str | None:
         """Describe why an output of this plan would not be that of a new one; None if it is the same."""
@@ -84,9 +84,10 @@ def _key(input_shard: InputShard, settings: Mapping[str, Any]) -> str:
     files = sorted({file_range.file for file_range in input_shard.ranges})
     if STDIN in files:
         return STDIN_PREFIX + uuid.uuid4().hex
-    return _hash([input_shard.as_dict(), {file: file_version(file) for file in files}, dict(settings)])
+    return content_hash([input_shard.as_dict(), {file: file_version(file) for file in files}, dict(settings)])
 
 
-def _hash(content: object) -> str:
+def content_hash(content: object) -> str:
+    """Hash a JSON value."""
     text = json.dumps(content, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

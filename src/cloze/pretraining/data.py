@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cloze import artifacts
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
+from cloze.data.build_plan import content_hash
 from cloze.data.dataset import INFO_FILE, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.google_instances import GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances import DynamicInstances, EpochPlans, InstanceSource, micro_batches, take
@@ -213,7 +214,7 @@ def _google_instances(
         whole_word=config.masking.whole_word,
         seed=config.seed,
     )
-    directory = run / "instances" / f"phase-{number + 1}"
+    directory = run / "instances" / f"phase-{number + 1}-{content_hash(asdict(settings))}"
 
     def build() -> None:
         if not directory.exists():
