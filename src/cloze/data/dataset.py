@@ -117,15 +117,15 @@ class Documents:
     @property
     def num_tokens(self) -> int:
         """Number of tokens."""
-        return int(self._lengths.sum())
+        return int(self.lengths.sum())
 
     @property
     def largest_share(self) -> float:
         """Share of all tokens that the largest document has."""
-        return float(self._lengths.max(initial=0) / max(self.num_tokens, 1))
+        return float(self.lengths.max(initial=0) / max(self.num_tokens, 1))
 
     @property
-    def _lengths(self) -> Integers:
+    def lengths(self) -> Integers:
         """Tokens of each document [D]."""
         return self.sentence_offsets[self.end_sentence] - self.sentence_offsets[self.first_sentence]
 
@@ -253,7 +253,7 @@ def split_documents(documents: Documents, info: DatasetInfo, name: Split) -> Doc
     """
     below, min_sentences = info.held_out_below, 2
     if not below:
-        below = choose_held_out_threshold([documents.digests], _HELD_OUT_WITHOUT_PAIRS, on_each_side=1)
+        below = choose_held_out_threshold(documents.digests, _HELD_OUT_WITHOUT_PAIRS, on_each_side=1)
         min_sentences = 1
     is_long_enough = documents.end_sentence - documents.first_sentence >= min_sentences
     held_out = is_long_enough & (documents.digests < np.uint64(below))

@@ -9,14 +9,13 @@ Text in the format `sentences` (Google's) is kept with its duplicates.
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from cloze.data.build_directory import parts_directory, remove_parts, write_output
 from cloze.data.build_plan import BuildPlan
@@ -26,7 +25,7 @@ from cloze.data.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_sh
 from cloze.data.held_out import choose_held_out_threshold, choose_validation_fraction
 from cloze.data.part_files import Part, list_parts
 from cloze.data.parts import BuildSummary, count_shard
-from cloze.data.shards import Digests, Offsets, Shard, shard_name, write_shard
+from cloze.data.shards import Digests, Integers, Offsets, Shard, shard_name, write_shard
 from cloze.errors import InputError
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -38,25 +37,20 @@ def finalize(output: Path, plan: BuildPlan, tokenizer: Tokenizer, *, overwrite: 
 
     The shards and the held-out documents of a data set that is appended to stay as they are.
     """
-    skipped_steps = plan.settings["skipped_final_steps"]
-    dataset = Dataset.open(output) if plan.settings["append"] else None
+    settings = plan.settings
+    dataset = Dataset.open(output) if settings["append"] else None
     old = [_Source(path) for path in dataset.shards] if dataset else []
     new = [_Source(part.path, part) for part in list_parts(parts_directory(output), plan)]
     sources = [*old, *new]
-    everywhere = [np.ones(len(source.shard.document_digests), np.bool_) for source in sources]
-    documents, duplicate_documents = _choose_duplicates(
-        _DOCUMENTS, sources, everywhere, tokenizer, keep="duplicate_documents" in skipped_steps
-    )
-    elsewhere = [
-        ~dropped[_PARAGRAPHS.documents(source.shard)]
-        for source, dropped in zip(sources, documents, strict=True)
-    ]
-    paragraphs, duplicate_paragraphs = _choose_duplicates(
-        _PARAGRAPHS, sources, elsewhere, tokenizer, keep="duplicate_paragraphs" in skipped_steps
-    )
+    units = [_documents_of(source.shard) for source in sources]
+    everywhere = [np.ones(len(unit.digests), np.bool_) for unit in units]
+    keep = "duplicate_documents" in settings["skipped_final_steps"]
+    documents, duplicate_documents = _choose_duplicates(sources, units, everywhere, tokenizer, keep=keep)
+    units = [_paragraphs_of(source.shard) for source in sources]
+    elsewhere = [~dropped_D[unit.documents] for unit, dropped_D in zip(units, documents, strict=True)]
+    keep = "duplicate_paragraphs" in settings["skipped_final_steps"]
+    paragraphs, duplicate_paragraphs = _choose_duplicates(sources, units, elsewhere, tokenizer, keep=keep)
     summary = BuildSummary(duplicate_documents=duplicate_documents, duplicate_paragraphs=duplicate_paragraphs)
-    digests = [source.shard.multi_sentence_digests for source in old]
-    lengths = [source.shard.multi_sentence_lengths for source in old]
     with write_output(output, plan, kind=KIND, overwrite=overwrite or dataset is not None) as directory:
         tokenizer.save(directory)
         paths = (directory / shard_name(number) for number in count())
@@ -71,20 +65,10 @@ def finalize(output: Path, plan: BuildPlan, tokenizer: Tokenizer, *, overwrite: 
             elif counts.documents:
                 write_shard(next(paths), shard, vocab_size=tokenizer.vocab_size)
             summary += counts
-            digests.append(shard.multi_sentence_digests)
-            lengths.append(shard.multi_sentence_lengths)
         if not (summary.documents or duplicate_documents.dropped or duplicate_paragraphs.dropped):
             remove_parts(output)
-            raise InputError("no text in it", where=", ".join(plan.settings["inputs"]))
-        info = _total_info(summary, dataset, tokenizer.vocab_size)
-        if not info.held_out_below:
-            fraction = plan.settings["validation_fraction"] or choose_validation_fraction(digests, lengths)
-            threshold = choose_held_out_threshold(digests, fraction, on_each_side=2)
-            info = replace(info, held_out_below=threshold)
-        info = replace(info, has_words=plan.settings["segmenter"] is not None)
-        written = info.map_documents(sorted(directory.glob("*.arrow")))
-        train = split_documents(written, info, "train")
-        info.write(directory, train.token_counts(info.vocab_size))
+            raise InputError("no text in it", where=", ".join(settings["inputs"]))
+        _write_info(directory, summary, dataset, plan, tokenizer.vocab_size)
         builds = [*(_read_builds(dataset.path) if dataset else []), summary.as_dict()]
         text = json.dumps({"builds": builds}, indent=1, ensure_ascii=False) + "\n"
         (directory / REPORT_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -101,14 +85,26 @@ def _read_builds(directory: Path) -> list[dict[str, Any]]:
     return builds
 
 
-def _total_info(summary: BuildSummary, dataset: Dataset | None, vocab_size: int) -> DatasetInfo:
-    """Add the counts of what was built to those of the data set which it is appended to."""
+def _write_info(
+    directory: Path, summary: BuildSummary, dataset: Dataset | None, plan: BuildPlan, vocab_size: int
+) -> None:
+    """Choose the held-out documents, unless the data set that is appended to has some, and write `dataset.json`."""
     names = ("documents", "sentences", "tokens", "unknown_tokens")
-    totals = {
-        name: getattr(summary, name) + (getattr(dataset.info, name) if dataset else 0) for name in names
-    }
-    held_out_below = dataset.info.held_out_below if dataset else 0
-    return DatasetInfo(vocab_size=vocab_size, held_out_below=held_out_below, **totals)
+    info = DatasetInfo(
+        vocab_size=vocab_size,
+        held_out_below=dataset.info.held_out_below if dataset else 0,
+        has_words=plan.settings["segmenter"] is not None,
+        **{name: getattr(summary, name) + (getattr(dataset.info, name) if dataset else 0) for name in names},
+    )
+    documents = info.map_documents(sorted(directory.glob("*.arrow")))
+    if not info.held_out_below:
+        several = documents.select(np.flatnonzero(documents.end_sentence - documents.first_sentence >= 2))
+        fraction = plan.settings["validation_fraction"] or choose_validation_fraction(
+            several.digests, several.lengths
+        )
+        threshold = choose_held_out_threshold(several.digests, fraction, on_each_side=2)
+        info = replace(info, held_out_below=threshold)
+    info.write(directory, split_documents(documents, info, "train").token_counts(vocab_size))
 
 
 def _link(old: Path, new: Path) -> None:
@@ -160,50 +156,53 @@ class _Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
-    """Documents or paragraphs, as arrays over those of a shard."""
+class _Units:
+    """The documents or the paragraphs of a shard."""
 
-    digests: Callable[[Shard], Digests]
-    documents: Callable[[Shard], npt.NDArray[np.int64]]
+    digests: Digests
+    documents: Integers
     """The document that contains each."""
-    sentences: Callable[[Shard], tuple[Offsets, Offsets]]
-    """The first sentence of each, and the one after its last."""
+    starts: Offsets
+    """The first sentence of each."""
+    ends: Offsets
+    """The sentence after the last of each."""
 
 
-_DOCUMENTS = _Unit(
-    digests=lambda shard: shard.document_digests,
-    documents=lambda shard: np.arange(len(shard.document_digests)),
-    sentences=lambda shard: (shard.document_offsets[:-1], shard.document_offsets[1:]),
-)
-_PARAGRAPHS = _Unit(
-    digests=lambda shard: shard.paragraph_digests,
-    documents=lambda shard: np.repeat(
-        np.arange(len(shard.document_digests)), np.diff(shard.paragraph_offsets)
-    ),
-    sentences=lambda shard: (shard.paragraph_starts, shard.paragraph_ends),
-)
+def _documents_of(shard: Shard) -> _Units:
+    bounds = shard.document_offsets
+    return _Units(shard.document_digests, np.arange(len(bounds) - 1), bounds[:-1], bounds[1:])
+
+
+def _paragraphs_of(shard: Shard) -> _Units:
+    documents = np.repeat(np.arange(len(shard.document_digests)), np.diff(shard.paragraph_offsets))
+    return _Units(shard.paragraph_digests, documents, shard.paragraph_starts, shard.paragraph_ends)
 
 
 def _choose_duplicates(
-    unit: _Unit, sources: Sequence[_Source], among: Sequence[Mask], tokenizer: Tokenizer, *, keep: bool
+    sources: Sequence[_Source],
+    units: Sequence[_Units],
+    among: Sequence[Mask],
+    tokenizer: Tokenizer,
+    *,
+    keep: bool,
 ) -> tuple[list[Mask], DuplicateCounts]:
     """Return which documents or paragraphs of each source are to be dropped, and counts with examples."""
-    duplicates = find_duplicates([unit.digests(source.shard) for source in sources], among)
+    duplicates = find_duplicates([unit.digests for unit in units], among)
     chosen = [np.zeros_like(mask) for mask in duplicates]
     counts = DuplicateCounts()
-    for source, is_duplicate, is_dropped in zip(sources, duplicates, chosen, strict=True):
+    for source, unit, is_duplicate, is_dropped in zip(sources, units, duplicates, chosen, strict=True):
         if not (source.is_new and is_duplicate.any()):
             continue
-        documents = unit.documents(source.shard)
         if not keep:
-            is_dropped |= is_duplicate & source.is_running_text()[documents]
-        starts, ends = (source.shard.sentence_offsets[bounds] for bounds in unit.sentences(source.shard))
+            is_dropped |= is_duplicate & source.is_running_text()[unit.documents]
+        starts, ends = (source.shard.sentence_offsets[bounds] for bounds in (unit.starts, unit.ends))
         examples = []
         for number in np.flatnonzero(is_dropped)[: MAX_EXAMPLES - len(counts.examples)]:
             tokens = source.shard.token_ids[starts[number] : ends[number]][:_EXCERPT_TOKENS]
-            first = _first_place(unit, sources, among, unit.digests(source.shard)[number])
             text = tokenizer.decode(without_words(tokens, tokenizer.vocab_size).tolist())
-            examples.append(Duplicate(where=source.where(int(documents[number])), first=first, text=text))
+            first = _first_place(sources, units, among, unit.digests[number])
+            where = source.where(int(unit.documents[number]))
+            examples.append(Duplicate(where=where, first=first, text=text))
         counts += DuplicateCounts(
             dropped=int(is_dropped.sum()),
             kept=int((is_duplicate & ~is_dropped).sum()),
@@ -213,9 +212,11 @@ def _choose_duplicates(
     return chosen, counts
 
 
-def _first_place(unit: _Unit, sources: Sequence[_Source], among: Sequence[Mask], digest: np.uint64) -> str:
-    for source, mask in zip(sources, among, strict=True):
-        places = np.flatnonzero((unit.digests(source.shard) == digest) & mask)
+def _first_place(
+    sources: Sequence[_Source], units: Sequence[_Units], among: Sequence[Mask], digest: np.uint64
+) -> str:
+    for source, unit, mask in zip(sources, units, among, strict=True):
+        places = np.flatnonzero((unit.digests == digest) & mask)
         if len(places):
-            return source.where(int(unit.documents(source.shard)[places[0]]))
+            return source.where(int(unit.documents[places[0]]))
     raise AssertionError("a duplicate has an original")

@@ -49,15 +49,8 @@ class ReadingConfig:
     """Approximate size of an input shard."""
     part_characters: int = PART_CHARACTERS
     """Approximate size of a part, which a process works on at a time."""
-
     merge_rows: int = 1 << 21
     """To learn a vocabulary: word counts in memory before those of the same word are added up."""
-
-    @property
-    def part_settings(self) -> dict[str, Any]:
-        """Settings that decide where parts end, unless they are the default."""
-        size = self.part_characters
-        return {} if size == PART_CHARACTERS else {"part_characters": size}
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:

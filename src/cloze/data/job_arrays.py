@@ -16,22 +16,15 @@ class ArrayTask:
     number: int
     count: int
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.number <= self.count <= _MAX_TASKS:
-            raise _invalid_task(f"{self.number}/{self.count}")
-
     @classmethod
     def parse(cls, text: str) -> "ArrayTask":
         """Parse a task such as "3/8"."""
         numbers = _TASK.fullmatch(text)
-        if numbers is None:
-            raise _invalid_task(text)
-        return cls(int(numbers[1]), int(numbers[2]))
+        task = cls(int(numbers[1]), int(numbers[2])) if numbers else cls(0, 0)
+        if not 1 <= task.number <= task.count <= _MAX_TASKS:
+            remedy = "Write 3/8 for the third of eight"
+            raise InputError(f"{text[:40]!r} is not a task", where="task", remedy=remedy)
+        return task
 
 
 SINGLE_TASK = ArrayTask(1, 1)
-
-
-def _invalid_task(text: str) -> InputError:
-    remedy = "Write 3/8 for the third of eight"
-    return InputError(f"{text[:40]!r} is not a task", where="task", remedy=remedy)

@@ -70,17 +70,6 @@ class Shard:
         """Number of sentences of each document [D]."""
         return np.diff(self.document_offsets).astype(np.int64)
 
-    @property
-    def multi_sentence_digests(self) -> Digests:
-        """Digests of the documents of two sentences or more, which may be held out."""
-        return self.document_digests[self.sentences_per_document >= 2]
-
-    @property
-    def multi_sentence_lengths(self) -> npt.NDArray[np.int64]:
-        """Tokens of these documents."""
-        lengths = np.diff(self.sentence_offsets[self.document_offsets]).astype(np.int64)
-        return lengths[self.sentences_per_document >= 2]
-
     @classmethod
     def open(cls, path: Path) -> "Shard":
         """Map a file that `write_shard` wrote."""

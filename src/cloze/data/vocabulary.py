@@ -76,7 +76,7 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
             "lowercase": lowercase,
             "keep_accents": keep_accents,
             "without": sorted(reading.cleaning.without),
-            **reading.part_settings,
+            "part_characters": reading.part_characters,
             **{name: metadata.version(name) for name in _PACKAGES},
         },
         {"size": size, "max_word_chars": max_word_chars},
