@@ -22,7 +22,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.tasks.conll import ConllColumns
 from cloze.tasks.conll import read_documents as read_conll
-from cloze.tasks.squad_files import read_questions
+from cloze.tasks.squad import SquadV1
 
 LINES = ["Ein König kam. Er ging.", "Une fille, dit-il.", "", "Ένα, δύο. Τρία.", "さようなら。"]
 SQUAD = {"data": [{"paragraphs": [{"context": "Ein König", "qas": [{"id": "1", "question": "Wer?"}]}]}]}
@@ -55,7 +55,7 @@ READERS: dict[str, tuple[list[str], Callable[[Path], Any]]] = {
         json.dumps(SQUAD, indent=1, ensure_ascii=False).split("\n"),
         lambda file: [
             (question.question, question.paragraph.text)
-            for question in read_questions(file, labeled=False, allows_no_answer=False)
+            for question in SquadV1().examples(file, labeled=False)
         ],
     ),
 }  # fmt: skip

@@ -19,7 +19,11 @@ SCHEMES: tuple[Scheme, ...] = ("IOB1", "IOB2", "IOBES")
 def read(tmp_path: Path, text: str, columns: ConllColumns | None = None) -> list[Sentence]:
     path = tmp_path / "words.conll"
     path.write_text(text, encoding="utf-8")
-    return list(read_sentences(path, columns or ConllColumns()))
+    sentences, schemes = list(read_sentences(path, columns or ConllColumns())), SchemeDetector()
+    for sentence in sentences:
+        schemes.add(sentence.tags or (), sentence.where)
+    schemes.scheme()
+    return sentences
 
 
 @pytest.mark.parametrize(

@@ -102,4 +102,4 @@ def _number_of(where: str) -> str:
 
 
 def _kind_of(where: str) -> str:
-    return "row" if where.endswith("]") else "line"
+    return "line" if where.rpartition(":")[2].isdigit() else "row"

@@ -9,9 +9,8 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
-from cloze.data.files import Line, check_file, open_text, read_lines, read_text
+from cloze.data.files import Line
 from cloze.errors import InputError
-from cloze.remote_files import PathOrUrl
 
 RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 """The cells of a row by column, and "file:line"."""
@@ -24,7 +23,6 @@ _ROWS = (
     "items",
     "samples",
 )  # fields of one object that have all rows
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LIST = re.compile(r"\[.*\]|\(.*,.*\)|\{[^:]*\}", re.DOTALL)
 _NUMPY_NUMBERS = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
 _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
@@ -37,56 +35,47 @@ def json_lines(lines: Iterator[Line]) -> Iterator[RawRow]:
     return ((as_object(text, where), where) for text, where in lines if text.strip())
 
 
-def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[tuple[Any, str]]:
-    """Yield the lines of JSON lines as text, or the items of a file that is one list.
+def read_json(path: object, lines: Iterator[Line]) -> Iterator[tuple[Any, str]]:
+    """Yield the lines of JSON lines as text, or the rows of a file that is one list or one object.
 
     Args:
         path: the file.
-        lines: its lines, if they are read already.
+        lines: its lines.
 
     Raises:
         InputError: a list cannot be parsed.
     """
-    if lines is None:
-        check_file(path)
-        with open_text(str(path)) as (_, _, head):
-            is_list = head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"[")
-        if not is_list:
-            lines = read_lines(path)
-    if lines is not None:
-        first = next((line for line in lines if line[0].strip()), ("", ""))
-        is_list = first[0].lstrip().startswith("[")
-        lines = chain([first], lines)
-    if not is_list:
-        assert lines is not None
-        full = (line for line in lines if line[0].strip())
-        first_two = list(islice(full, 2))
-        is_one = len(first_two) == 1 or (bool(first_two) and first_two[0][0].strip() == "{")
-        lines = chain(first_two, full)
-        whole = list(lines) if is_one else []
-        rows = _rows_of_object("\n".join(line for line, _ in whole)) if is_one else None
-        if rows is None:
-            yield from whole or lines
-        else:
-            yield from ((row, f"{path}: [{index}]") for index, row in enumerate(rows))
+    full = (line for line in lines if line[0].strip())
+    first_two = list(islice(full, 2))
+    begin = first_two[0][0].strip() if first_two else ""
+    if len(first_two) > 1 and begin != "{" and not begin.startswith("["):
+        yield from chain(first_two, full)
         return
-    read = None if lines is None else list(lines)
-    text = read_text(path) if read is None else "\n".join(line for line, _ in read)
+    read = [*first_two, *full]
+    text = "\n".join(line for line, _ in read)
+    rows = _rows_of_list(text, path) if begin.startswith("[") else _rows_of_object(text)
+    if rows is None:
+        yield from read
+    else:
+        yield from ((row, f"{path}: [{index}]") for index, row in enumerate(rows))
+
+
+def _rows_of_list(text: str, path: object) -> list[Any] | None:
+    """Return the rows of a file that is one list; None if each line is a list."""
     try:
-        items = json.loads(text)
+        items: list[Any] = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if not str(error).startswith("Extra data"):
-            remedy = "Give one object a line, or one list of objects"
-            raise InputError(f"not JSON: {error}", where=path, remedy=remedy) from error
-        items = None
-    if items is None or (items and isinstance(items[0], str)):  # each line is a list
-        yield from (line for line in read or read_lines(path) if line[0].strip())
-        return
+        if str(error).startswith("Extra data"):
+            return None
+        remedy = "Give one object a line, or one list of objects"
+        raise InputError(f"not JSON: {error}", where=path, remedy=remedy) from error
+    if items and isinstance(items[0], str):
+        return None
     for index, item in enumerate(items):
-        where = f"{path}: [{index}]"
         if isinstance(item, str):  # not a line that is still to be parsed
+            where = f"{path}: [{index}]"
             raise InputError("not a JSON object", where=where, remedy="Give a list of objects")
-        yield item, where
+    return items
 
 
 def _rows_of_object(text: str) -> list[Any] | None:

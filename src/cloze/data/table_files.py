@@ -94,7 +94,7 @@ def open_table(
         rows = _arrow_rows(path, schema.names, columns, is_also_read)
         return RawTable(rows, lambda cells, where: name_classes(cells, class_names, where))
     if extension in _JSON:
-        return RawTable(read_json(path), annotated_row)
+        return RawTable(read_json(path, read_lines(path)), annotated_row)
     if extension not in _EXTENSIONS:
         remedy = f"Its name must end in {', '.join(_EXTENSIONS)}"
         raise InputError("not a table that cloze reads", where=path, remedy=remedy)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cloze.data.files import Line, read_lines
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.tag_schemes import SchemeDetector, is_tag
+from cloze.tasks.tag_schemes import is_tag
 from cloze.text_encoding import refuse_carriage_return
 
 DOCUMENT = "-DOCSTART-"
@@ -102,12 +102,7 @@ class ConllColumns:
 
 
 def read_sentences(
-    path: PathOrUrl,
-    columns: ConllColumns,
-    *,
-    schemes: SchemeDetector | None = None,
-    check_tags: bool = True,
-    lines: Iterable[Line] | None = None,
+    path: PathOrUrl, columns: ConllColumns, lines: Iterable[Line] | None = None
 ) -> Iterator[Sentence]:
     """Yield the sentences of a file, and an empty one for every -DOCSTART-.
 
@@ -116,15 +111,11 @@ def read_sentences(
     Args:
         path: the file.
         columns: the columns to read.
-        schemes: receives the tags, and decides which are valid.
-        check_tags: whether tags must be valid.
         lines: the lines of the file, if they are read already.
 
     Raises:
-        InputError: a line is invalid, there are no words, or tags are in no scheme or several and `check_tags` is set.
+        InputError: a line is invalid, or there are no words.
     """
-    schemes = schemes or SchemeDetector(columns.task)
-    check_tags = check_tags and columns.tag is not None
     rows: list[_Row] = []
     is_empty = True
     numbered: list[_Row] | None = [] if columns.word == 0 and not columns.is_conllu else None
@@ -150,8 +141,6 @@ def read_sentences(
                 )
                 if numbered is not None and len(numbered) > 1:
                     raise _numbers_of_words(numbered[0], columns.task)
-            if check_tags:
-                schemes.add(tags or (), sentence.where)
             yield sentence
             rows, is_empty = [], False
         if row == DOCUMENT:
@@ -160,18 +149,14 @@ def read_sentences(
         raise InputError("holds no words", where=path)
     if numbered:
         raise _numbers_of_words(numbered[0], columns.task)
-    if check_tags:
-        schemes.scheme()
 
 
 def read_documents(
     path: PathOrUrl,
     columns: ConllColumns,
+    lines: Iterable[Line] | None = None,
     *,
     must_be_marked: bool = False,
-    schemes: SchemeDetector | None = None,
-    check_tags: bool = True,
-    lines: Iterable[Line] | None = None,
 ) -> Iterator[tuple[Sentence, ...]]:
     """Yield the documents of a file; each sentence before the first -DOCSTART- is a document of its own.
 
@@ -180,8 +165,7 @@ def read_documents(
     """
     sentences: list[Sentence] = []
     is_marked = False
-    read = read_sentences(path, columns, schemes=schemes, check_tags=check_tags, lines=lines)
-    for number, sentence in enumerate(read):
+    for number, sentence in enumerate(read_sentences(path, columns, lines)):
         if must_be_marked and not is_marked and sentence.words and number:
             what = f"no line with {DOCUMENT} before it, so its document is unknown"
             remedy = "Mark where documents begin, or read sentences alone with"

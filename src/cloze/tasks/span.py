@@ -23,7 +23,7 @@ from cloze.tasks.arrays import split_rows
 from cloze.tasks.features import max_context_windows, sliding_windows
 from cloze.tasks.paragraphs import Context, Excerpt, Paragraph
 from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
-from cloze.tasks.task import Task
+from cloze.tasks.task import ID, Task
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
@@ -103,7 +103,7 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
     contains; Google's code takes the first answer of the question, and trains other windows as without an answer.
     """
 
-    columns = (Column("question"), Column("context"), Column("answers", "label"))
+    columns = (Column("question"), Column("context"), Column("answers", "label"), ID)
     allows_no_answer: ClassVar[bool]
     """Whether a paragraph may have no answer."""
     defaults: ClassVar[tuple[str, ...]] = ("max_seq_length=384",)

@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import ClassVar, Self
 
+from cloze.data.json_rows import as_text
 from cloze.data.memory import MemoryRows, Source
+from cloze.data.table_files import RawTable
+from cloze.data.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.squad import (
@@ -17,16 +20,18 @@ from cloze.metrics.squad import (
     squad_v2_scores,
 )
 from cloze.remote_files import PathOrUrl
+from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.registry import register_task
 from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, gold_answers
 from cloze.tasks.squad_files import (
+    answers_of_row,
     has_question_rows,
     read_answers,
     read_na_probs,
-    read_question_rows,
-    read_questions,
+    squad_rows,
 )
 from cloze.tasks.task_batch import Outputs, Scores
+from cloze.tokenization.unicode import replace_lone_surrogates
 
 
 def _file_names(split: str, version: str) -> tuple[str, ...]:
@@ -39,11 +44,28 @@ class Squad(SpanTask):
 
     data_format: ClassVar[str] = "SQuAD's JSON, or a table with the columns question, context and answers"
 
-    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[SpanQuestion]:
-        """Read the questions of a file."""
+    def open_rows(self, source: Source, *, labeled: bool) -> RawTable | None:
+        """Open a file in SQuAD's form."""
         if isinstance(source, MemoryRows) or has_question_rows(source, labeled=labeled):
-            return read_question_rows(source, labeled=labeled, allows_no_answer=self.allows_no_answer)
-        return read_questions(source, labeled=labeled, allows_no_answer=self.allows_no_answer)
+            return None
+        return RawTable(squad_rows(source, labeled=labeled), lambda row, where: row)
+
+    def example(self, row: Row) -> SpanQuestion:
+        """Return the question of a row, and its answers; without an id it has its place."""
+        question, context = (replace_lone_surrogates(row.required(key)) for key in ("question", "context"))
+        answers = answers_of_row(row, context) if row.labeled else ()
+        if row.labeled and not answers and not self.allows_no_answer:
+            raise InputError("has no answer", where=row.where, remedy="Use the task squad_v2")
+        identifier = as_text(row.cells.get("id")) or row.where
+        return SpanQuestion(identifier, question, Paragraph(context), answers, row.where)
+
+    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[SpanQuestion]:
+        """Read the questions of a file; consecutive ones on one text share its paragraph, which is tokenized once."""
+        paragraph = Paragraph("")
+        for question in super().examples(source, labeled=labeled):
+            if question.paragraph.text != paragraph.text:
+                paragraph = question.paragraph
+            yield replace(question, paragraph=paragraph)
 
     def read_predictions(self, source: Source, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
         """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""

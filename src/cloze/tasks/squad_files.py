@@ -10,35 +10,45 @@ import ast
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from cloze.data.files import check_file, open_text, read_text
-from cloze.data.json_rows import RawRow, as_text, json_lines
+from cloze.data.json_rows import RawRow, json_lines
 from cloze.data.memory import MemoryRows, Source
 from cloze.data.table_files import is_json, is_table
-from cloze.data.tables import Row, read_rows
+from cloze.data.tables import Row
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.paragraphs import Excerpt, Paragraph
+from cloze.tasks.paragraphs import Excerpt
 from cloze.tasks.prediction_files import is_json_lines, read_prediction_rows
-from cloze.tasks.span import SpanQuestion
 from cloze.tasks.texts import finite_number
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 _OF_ANSWER = ("text", "answer_start")
 
 
-def read_questions(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) -> Iterator[SpanQuestion]:
-    """Yield the questions of a file in SQuAD's form; those of one text share the paragraph.
+def has_question_rows(path: PathOrUrl, *, labeled: bool) -> bool:
+    """Return whether a file has a question a row, as data sets of the Hugging Face Hub have them."""
+    if not is_table(path):
+        return False
+    if not (is_json(path) or is_json_lines(path)):
+        return True
+    check_file(path)
+    with open_text(str(path)) as (_, _, head):  # SQuAD's form is often one line of 30 MB
+        is_rows = b'"context"' in head and not any(name in head for name in (b'"paragraphs"', b'"data"'))
+    return is_rows or (not labeled and is_json_lines(path))
+
+
+def squad_rows(path: PathOrUrl, *, labeled: bool) -> Iterator[RawRow]:
+    """Yield a row with id, question, context and answers for each question of a file in SQuAD's form.
 
     Unless `labeled`, answers are ignored and may be missing.
 
     Raises:
         InputError: the file does not have that form; the place in it is named.
     """
-    known: dict[str, SpanQuestion] = {}
+    known: dict[str, RawRow] = {}
     name = str(path)
     try:
         table = json.loads(read_text(path))
@@ -50,36 +60,31 @@ def read_questions(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) ->
     for i, article in enumerate(_get(table, "data", name, list)):
         for j, part in enumerate(_get(article, "paragraphs", f"{name}: data[{i}]", list)):
             where = f"{name}: data[{i}].paragraphs[{j}]"
-            paragraph = Paragraph(_text(part, "context", where))
-            for k, row in enumerate(_get(part, "qas", where, list)):
-                question = _question(row, paragraph, f"{where}.qas[{k}]", labeled=labeled)
-                if labeled and not question.answers and not allows_no_answer:
-                    raise InputError("has no answer", where=question.where, remedy="Use the task squad_v2")
-                other = known.setdefault(question.id, question)
-                # like the official programs, accept a repeated question
-                repeated = replace(question, paragraph=other.paragraph, where=other.where)
-                if repeated != other or paragraph.text != other.paragraph.text:
-                    first = other.where.removeprefix(f"{name}: ")
-                    raise InputError(f"{first} has the same id", where=question.where)
-                yield question
+            context = _text(part, "context", where)
+            for k, values in enumerate(_get(part, "qas", where, list)):
+                row, place = _question(values, context, f"{where}.qas[{k}]", labeled=labeled)
+                other, first = known.setdefault(row["id"], (row, place))
+                if row != other:  # like the official programs, accept a repeated question
+                    raise InputError(f"{first.removeprefix(f'{name}: ')} has the same id", where=place)
+                yield row, place
     if not known:
         raise InputError("holds no questions", where=path)
 
 
-def _question(row: Any, paragraph: Paragraph, where: str, *, labeled: bool) -> SpanQuestion:
-    identifier = str(_get(row, "id", where, str, int))
+def _question(values: Any, context: str, where: str, *, labeled: bool) -> RawRow:
+    identifier = str(_get(values, "id", where, str, int))
     where = f"{where} (id {identifier})"
-    question = SpanQuestion(identifier, _text(row, "question", where), paragraph, where=where)
+    row = {"id": identifier, "question": _text(values, "question", where), "context": context}
     if not labeled:
-        return question
+        return row, where
     answers = tuple(
-        _answer(answer, paragraph.text, f"{where}.answers[{i}]")
-        for i, answer in enumerate(_get(row, "answers", where, list))
+        _answer(answer, context, f"{where}.answers[{i}]")
+        for i, answer in enumerate(_get(values, "answers", where, list))
     )
-    if "is_impossible" in row and _get(row, "is_impossible", where, bool) == bool(answers):
-        what = f"is_impossible is {json.dumps(row['is_impossible'])}, and there are {len(answers)} answers"
+    if "is_impossible" in values and _get(values, "is_impossible", where, bool) == bool(answers):
+        what = f"is_impossible is {json.dumps(values['is_impossible'])}, and there are {len(answers)} answers"
         raise InputError(what, where=where)
-    return replace(question, answers=answers)
+    return {**row, "answers": answers}, where
 
 
 def _answer(row: Any, context: str, where: str) -> Excerpt:
@@ -93,43 +98,15 @@ def _answer(row: Any, context: str, where: str) -> Excerpt:
     return Excerpt(text, start, end)
 
 
-def has_question_rows(path: PathOrUrl, *, labeled: bool) -> bool:
-    """Return whether a file has a question a row, as data sets of the Hugging Face Hub have them."""
-    if not is_table(path):
-        return not labeled and is_table(path) and not is_json(path)
-    if not (is_json(path) or is_json_lines(path)):
-        return True
-    check_file(path)
-    with open_text(str(path)) as (_, _, head):  # SQuAD's form is often one line of 30 MB
-        is_rows = b'"context"' in head and not any(name in head for name in (b'"paragraphs"', b'"data"'))
-    return is_rows or (not labeled and is_json_lines(path))
-
-
-def read_question_rows(path: Source, *, labeled: bool, allows_no_answer: bool) -> Iterator[SpanQuestion]:
-    """Yield the questions of a table with the columns question and context; consecutive ones share a paragraph.
-
-    Labeled ones have a column of answers: a list of objects, or an object of lists, in TSV and CSV as JSON.
+def answers_of_row(row: Row, context: str) -> tuple[Excerpt, ...]:
+    """Return the answers of a row: a list of objects, or an object of lists, in TSV and CSV as text.
 
     Raises:
-        InputError: a row is invalid, or has no answer although it must have one.
+        InputError: an answer is not in the context, or the cell has another form.
     """
-    paragraph = Paragraph("")
-    columns = ["question", "context", *(["answers"] if labeled else [])]
-    for row in read_rows(path, columns, is_also_read="id".__eq__):
-        text = replace_lone_surrogates(row.required("context"))
-        if text != paragraph.text:
-            paragraph = Paragraph(text)
-        identifier = as_text(row.cells.get("id")) or row.where
-        question = SpanQuestion(identifier, row.required("question"), paragraph, where=row.where)
-        if labeled:
-            question = replace(question, answers=_answers_of_row(row, paragraph.text))
-            if not question.answers and not allows_no_answer:
-                raise InputError("has no answer", where=row.where, remedy="Use the task squad_v2")
-        yield question
-
-
-def _answers_of_row(row: Row, context: str) -> tuple[Excerpt, ...]:
     answers = row.cells["answers"]
+    if isinstance(answers, tuple):
+        return answers
     if isinstance(answers, str):
         for parse in (json.loads, ast.literal_eval):  # as JSON and Python write them
             with suppress(ValueError, SyntaxError, RecursionError, MemoryError):

@@ -62,7 +62,7 @@ def read_columns(path: PathOrUrl, word_column: int, examples: Sequence[TaggedTex
         InputError: the words are not those of the examples.
     """
     columns = ConllColumns(word_column, -1)
-    sentences = (s for s in read_sentences(path, columns, check_tags=False) if s.words)
+    sentences = (s for s in read_sentences(path, columns) if s.words)
     predictions = [
         TagPrediction(tuple(_matching_tags(next(sentences, None), gold, path) for gold in example.sentences))
         for example in examples

@@ -115,7 +115,7 @@ class TaggedFiles:
         self, path: PathOrUrl, columns: ConllColumns, lines: Iterable[Line]
     ) -> Iterator[TaggedText]:
         by_document = self.context == "document"
-        documents = read_documents(path, columns, must_be_marked=by_document, check_tags=False, lines=lines)
+        documents = read_documents(path, columns, lines, must_be_marked=by_document)
         for document in documents:
             if by_document:
                 yield TaggedText(document)

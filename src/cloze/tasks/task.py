@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from cloze.data.bad_rows import MissingLabelError
 from cloze.data.columns import Column, NoColumnError
 from cloze.data.memory import Source
+from cloze.data.table_files import RawTable
 from cloze.data.tables import Row, TableConfig, parse_rows
 from cloze.errors import DataWarning, InputError
 from cloze.file_io import read_json
@@ -39,6 +40,8 @@ _TASK_OF_PROBLEM_TYPE = {
 
 _FLAGS = {"text_column": "--text-column NAME", "label_column": "--label-column NAME"}
 """The flags of settings that name columns."""
+
+ID = Column("id", "other", is_required=False)
 
 ExampleT = TypeVar("ExampleT")
 PredictionT = TypeVar("PredictionT")
@@ -106,6 +109,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return whether labeled data may have a further column of this name, which `example` uses."""
         return False
 
+    def open_rows(self, source: Source, *, labeled: bool) -> RawTable | None:
+        """Open data of another form than a table; None for a table."""
+        return None
+
     def example(self, row: Row) -> ExampleT:
         """Return the example of a row; a row of unlabeled data has no cell of a label.
 
@@ -148,7 +155,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             return example
 
         try:
-            examples = parse_rows(source, config, parse)
+            examples = parse_rows(source, config, parse, self.open_rows(source, labeled=labeled))
             yield from self.with_plain_labels(examples) if labeled else examples
         except NoColumnError as error:
             setting = error.column.setting

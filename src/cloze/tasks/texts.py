@@ -26,12 +26,11 @@ from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
 from cloze.tasks.features import Target, TextFeature, encode_text, pack
 from cloze.tasks.labels import DASHES, PLACEHOLDERS, find_class, find_labels_for_none, warn_of_minus_one
-from cloze.tasks.task import Task
+from cloze.tasks.task import ID, Task
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 PredictionT = TypeVar("PredictionT")
-ID = Column("id", "other", is_required=False)
 
 
 @dataclass(frozen=True, slots=True)
