@@ -35,7 +35,7 @@ from cloze.tokenization.loading import load_tokenizer
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
-from cloze.training.resume import change_settings
+from cloze.training.run_directory import change_settings
 from cloze.training.run_lock import file_lock
 from experiments.plan import NO_DATA, OUTCOME, PlannedRun, describe_plan, plan_study, runs_of_seeds
 from experiments.plots import require_matplotlib

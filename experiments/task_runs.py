@@ -25,7 +25,7 @@ from cloze.tasks.hyperparameter_search import TRIALS, extract_scores
 from cloze.tasks.registry import find_task
 from cloze.tasks.run import SCORES
 from cloze.tasks.task import AnyTask
-from cloze.training.resume import change_settings
+from cloze.training.run_directory import change_settings
 from experiments.results import TaskScores
 
 _MAJORITY = "majority_accuracy"

@@ -9,6 +9,20 @@ from torch import Tensor
 
 from cloze.model_paths import resolve_checkpoint
 from cloze.training.metrics_log import read_metrics
+from cloze.training.model_card import CardInfo
+
+CARD = CardInfo(
+    title="A line",
+    summary="",
+    use="",
+    data=(),
+    measured_on="",
+    intended_use="",
+    limits="",
+    license="unknown",
+    pipeline_tag=None,
+    settings="",
+)
 
 
 def rows(run: Path, kind: str = "train") -> list[dict[str, Any]]:

@@ -20,15 +20,15 @@ from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Bar, Progress
 from cloze.training.budget import Budget, parse_duration
-from cloze.training.checkpoints import CheckpointConfig, TrainingState, newest_checkpoint, read_state
+from cloze.training.checkpoints import CheckpointConfig, newest_checkpoint, read_state
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
-from cloze.training.loop import Trainer
 from cloze.training.metric_sums import MetricSums
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import OptimizerConfig
-from runs import losses, rows, weights
+from cloze.training.run import TrainingRun
+from runs import CARD, losses, rows, weights
 
 MICRO_BATCHES = 3
 
@@ -75,18 +75,14 @@ class LineObjective(Objective):
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         return (-metrics["loss"],)
 
-    def save_model(self, directory: Path, model: nn.Module) -> None:
-        save_file(model.state_dict(), directory / "model.safetensors")
+    def save_model(self, directory: Path) -> None:
+        save_file(self.model.state_dict(), directory / "model.safetensors")
 
 
 class NumberedBatches:
     """Steps of three numbered batches each."""
 
-    def __init__(self) -> None:
-        self.micro_batch_tokens: set[int] = set()
-
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[int]:
-        self.micro_batch_tokens.add(micro_batch_tokens)
         batches = [position.index * MICRO_BATCHES + i for i in range(MICRO_BATCHES)]
         next_position = DataPosition(0, 0, position.index + 1)
         return StepData(batches, 10, {"square": MICRO_BATCHES}, next_position, f"batch {position.index}")
@@ -101,7 +97,7 @@ CONFIG = RunSettings(
 EVALUATION = EvaluationConfig(times=3, log_every_steps=1)
 
 
-def _trainer(
+def _run(
     run: Path,
     objective: LineObjective,
     *,
@@ -111,30 +107,31 @@ def _trainer(
     evaluation: EvaluationConfig = EVALUATION,
     progress: Progress = SILENT,
     **checkpoints: int,
-) -> tuple[Trainer, Path | None]:
-    checkpoint = newest_checkpoint(run, SILENT) if resume else None
-    state = TrainingState()
-    if checkpoint is not None:
-        objective.model.load_state_dict(load_file(checkpoint / "model.safetensors"))
-        state = read_state(checkpoint)
-    trainer = Trainer(
-        objective=objective,
-        batches=NumberedBatches(),
+) -> dict[str, float]:
+    """Start or resume a run, and return its last evaluation."""
+    training = TrainingRun(
+        path=run,
+        settings="",
         config=replace(config, checkpoints=CheckpointConfig(**checkpoints)),
         evaluation=evaluation,
         budget=budget or Budget(30),
-        run=run,
-        save_model=lambda directory, model, state: objective.save_model(directory, model),
+        card=CARD,
         context=DistributedContext(torch.device("cpu")),
         progress=progress,
-        state=state,
     )
-    return trainer, checkpoint
+
+    def load(checkpoint: Path | None) -> LineObjective:
+        if checkpoint is not None:
+            objective.model.load_state_dict(load_file(checkpoint / "model.safetensors"))
+        return objective
+
+    if resume:
+        return training.resume(load, NumberedBatches)
+    return training.start(objective, NumberedBatches)
 
 
 def _train(run: Path, objective: LineObjective | None = None, **settings) -> dict[str, Tensor]:
-    trainer, checkpoint = _trainer(run, objective or LineObjective(), **settings)
-    trainer.train(resume_from=checkpoint)
+    _run(run, objective or LineObjective(), **settings)
     return weights(run)
 
 
@@ -242,19 +239,9 @@ def test_randomness_of_a_step_depends_on_the_seed(tmp_path):
 
 
 def test_resuming_a_finished_run_returns_its_metrics(tmp_path):
-    trainer, _ = _trainer(tmp_path, LineObjective())
-    measured = trainer.train()
-    again, checkpoint = _trainer(tmp_path, LineObjective(), resume=True)
-    assert again.train(resume_from=checkpoint) == measured
+    measured = _run(tmp_path, LineObjective())
+    assert _run(tmp_path, LineObjective(), resume=True) == measured
     assert len(losses(tmp_path, "validation")) == 3
-
-
-@pytest.mark.parametrize(("left", "setting", "expected"), [(None, 8, 8), (4, 8, 4), (4, 2, 2)])
-def test_smaller_of_halved_and_configured_micro_batch_is_used(tmp_path, left, setting, expected):
-    trainer, _ = _trainer(tmp_path, LineObjective(), config=replace(CONFIG, micro_batch_tokens=setting))
-    trainer.state = TrainingState(micro_batch_tokens=left)
-    trainer.train()
-    assert trainer.batches.micro_batch_tokens == {expected}
 
 
 def test_nan_step_is_skipped_and_recorded(tmp_path):
@@ -312,8 +299,7 @@ def test_damaged_newest_checkpoint_is_skipped(tmp_path, capsys):
     content = bytearray(newest.read_bytes())
     content[-1] ^= 1
     newest.write_bytes(bytes(content))
-    again, checkpoint = _trainer(tmp_path / "cut", LineObjective(), every_steps=4, keep_newest=1, resume=True)
-    again.train(resume_from=checkpoint)
+    _train(tmp_path / "cut", every_steps=4, keep_newest=1, resume=True)
     assert _kept(tmp_path / "cut")[-1] == 30
     resumed = weights(tmp_path / "cut")
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
@@ -473,17 +459,14 @@ def test_permanent_checkpoints_are_saved_when_due(tmp_path):
 
 
 def test_signal_while_the_last_step_is_saved_stops_the_caller(tmp_path):
-    trainer, _ = _trainer(tmp_path, LineObjective())
-    save = trainer.save_model
+    class Stopped(LineObjective):
+        def save_model(self, directory: Path) -> None:
+            super().save_model(directory)
+            if len(losses(tmp_path, "validation")) == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
 
-    def stopped(directory: Path, model: nn.Module, state: TrainingState) -> None:
-        save(directory, model, state)
-        if state.step == 30:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    trainer.save_model = stopped
     with pytest.raises(Interrupted, match="stopped by SIGTERM after step 30"):
-        trainer.train(resume_from=None)
+        _train(tmp_path, Stopped())
     assert _kept(tmp_path)[-1] == 30
 
 

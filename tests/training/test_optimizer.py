@@ -20,7 +20,6 @@ from cloze.progress import SILENT
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
-from cloze.training.loop import Trainer
 from cloze.training.metric_sums import MetricSums
 from cloze.training.metrics_log import read_metrics
 from cloze.training.objective import Objective, StepData
@@ -31,6 +30,8 @@ from cloze.training.optimizer import (
     learning_rate_at,
     round_warmup,
 )
+from cloze.training.run import TrainingRun
+from runs import CARD
 
 
 def _model(nano, weights: dict[str, Tensor]) -> BertForPreTraining:
@@ -78,8 +79,8 @@ class GoogleObjective(Objective):
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         return (-metrics["loss"],)
 
-    def save_model(self, directory: Path, model: nn.Module) -> None:
-        raise AssertionError("the test does not save")
+    def save_model(self, directory: Path) -> None:
+        """Save nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +90,9 @@ def googles_steps(google_nano, tmp_path_factory) -> tuple[BertForPreTraining, li
     model = _model(google_nano, google_nano.weights)
     steps = settings["num_train_steps"]
     objective = GoogleObjective(model, google_nano.expected)
-    Trainer(
-        objective=objective,
-        batches=objective,
+    TrainingRun(
+        path=run,
+        settings="",
         config=RunSettings(
             seed=1,
             micro_batch_tokens=1 << 20,
@@ -102,11 +103,10 @@ def googles_steps(google_nano, tmp_path_factory) -> tuple[BertForPreTraining, li
         ),
         evaluation=EvaluationConfig(times=1, log_every_steps=1),
         budget=Budget(steps),
-        run=run,
-        save_model=lambda directory, model, state: None,
+        card=CARD,
         context=DistributedContext(torch.device("cpu")),
         progress=SILENT,
-    ).train()
+    ).start(objective, lambda: objective)
     return model, [row for row in read_metrics(run) if row["kind"] == "train"]
 
 

@@ -34,7 +34,7 @@ from cloze.tasks.memory import read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.training.budget import parse_duration
-from cloze.training.resume import is_run, run_settings_file
+from cloze.training.run_directory import is_run, run_settings_file
 
 Recipe: TypeAlias = FinetuneConfig | PretrainConfig | str | Path | None
 """A config object, the path of a TOML file, or the name of a recipe."""

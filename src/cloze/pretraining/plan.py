@@ -6,9 +6,9 @@ from pathlib import Path
 
 from cloze.data.batch import DataPosition
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.data import PretrainingData, steps_per_phase
+from cloze.pretraining.data import PretrainingData, build_batches, steps_per_phase
 from cloze.pretraining.initial_weights import initial_model
-from cloze.pretraining.run import objective_builder
+from cloze.pretraining.run import build_objective
 from cloze.progress import SILENT, Progress
 from cloze.training.distributed import DistributedContext
 from cloze.training.memory import available_memory
@@ -26,9 +26,8 @@ def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> 
     data = PretrainingData.load(config, DistributedContext(resolve_device(config.device)))
     device = data.context.device
     available = available_memory(device)
-    model = initial_model(config, data.tokenizer, progress).to(device)
-    objective, build_batches = objective_builder(config, data, Path(), progress)(model)
-    batches = build_batches()
+    objective = build_objective(config, data, initial_model(config, data.tokenizer, progress))
+    batches = build_batches(config, data, Path(), progress)
     ends = accumulate(phase.fraction for phase in config.phases)
     counts = (
         [None] * len(config.phases) if config.steps is None else steps_per_phase(config.steps, config.phases)

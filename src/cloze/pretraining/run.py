@@ -1,13 +1,11 @@
 """A pre-training run from its settings to its last checkpoint."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-from torch import nn
 
 from cloze import artifacts
 from cloze import config as configuration
@@ -19,21 +17,21 @@ from cloze.models.heads import BertForPreTraining
 from cloze.models.quantization import refuse_int8
 from cloze.pretraining.card import build_card_info
 from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
-from cloze.pretraining.data import PretrainingBatches, PretrainingData, build_batches, steps_per_phase
+from cloze.pretraining.data import PretrainingData, build_batches, steps_per_phase
 from cloze.pretraining.initial_weights import initial_model, load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
-from cloze.training.resume import (
+from cloze.training.run import TrainingRun
+from cloze.training.run_directory import (
     change_settings,
     is_run,
     is_same_run,
     run_settings_file,
     settings_to_change,
 )
-from cloze.training.run import TrainingRun
 
 MIN_HELD_OUT_INSTANCES = 200
 """Warn if evaluations have fewer instances."""
@@ -100,8 +98,10 @@ def pretrain(
         config = replace(config, data_sha256=data.fingerprint, old_data_sha256=data.old_fingerprint)
         if config.init is not None:
             config = replace(config, model=config.model.with_architecture(model.config))
-        build = objective_builder(config, data, run, progress)
-        metrics = _training_run(config, data, run, callbacks, progress).start(model, build)
+        objective = build_objective(config, data, model)
+        metrics = _training_run(config, data, run, callbacks, progress).start(
+            objective, lambda: build_batches(config, data, run, progress)
+        )
         context.run_on_rank_zero(lambda: _note_losses(run, progress))
         return metrics
 
@@ -168,14 +168,16 @@ def _resume(
 ) -> dict[str, float]:
     data = PretrainingData.load(config, context)
 
-    def load(checkpoint: Path | None) -> BertForPreTraining:
+    def load(checkpoint: Path | None) -> PretrainingObjective:
         if checkpoint is None:
-            return initial_model(config, data.tokenizer, progress)
+            return build_objective(config, data, initial_model(config, data.tokenizer, progress))
         next_sentence = config.pairs.next_sentence
-        return load_for_pretraining(checkpoint, next_sentence=next_sentence, seed=config.seed, verify=False)
+        model = load_for_pretraining(checkpoint, next_sentence=next_sentence, seed=config.seed, verify=False)
+        return build_objective(config, data, model)
 
-    build = objective_builder(config, data, run, progress)
-    metrics = _training_run(config, data, run, callbacks, progress).resume(load, build)
+    metrics = _training_run(config, data, run, callbacks, progress).resume(
+        load, lambda: build_batches(config, data, run, progress)
+    )
     context.run_on_rank_zero(lambda: _note_losses(run, progress))
     return metrics
 
@@ -245,21 +247,15 @@ def _training_run(
     )
 
 
-def objective_builder(
-    config: PretrainConfig, data: PretrainingData, run: Path, progress: Progress
-) -> Callable[[nn.Module], tuple[PretrainingObjective, Callable[[], PretrainingBatches]]]:
-    """Return the function that returns the objective of a model, and builds the source of its batches."""
-
-    def build(model: nn.Module) -> tuple[PretrainingObjective, Callable[[], PretrainingBatches]]:
-        assert isinstance(model, BertForPreTraining)
-        objective = PretrainingObjective(
-            model,
-            data.tokenizer,
-            held_out=data.held_out,
-            old_held_out=data.old_held_out,
-            unigram_nats=data.unigram_nats,
-            next_sentence=config.pairs.next_sentence,
-        )
-        return objective, lambda: build_batches(config, data, run, progress)
-
-    return build
+def build_objective(
+    config: PretrainConfig, data: PretrainingData, model: BertForPreTraining
+) -> PretrainingObjective:
+    """Return the objective of a run, with its model on the device."""
+    return PretrainingObjective(
+        model.to(data.context.device),
+        data.tokenizer,
+        held_out=data.held_out,
+        old_held_out=data.old_held_out,
+        unigram_nats=data.unigram_nats,
+        next_sentence=config.pairs.next_sentence,
+    )

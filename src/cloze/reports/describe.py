@@ -27,7 +27,7 @@ from cloze.tokenization.tokenizer_files import TOKENIZER_FILE, VOCAB_FILE
 from cloze.training.checkpoints import STATE_FILE, newest_with_settings, read_state
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import METRICS
-from cloze.training.resume import check_settings, is_run
+from cloze.training.run_directory import check_settings, is_run
 
 _REMEDY = "Give a directory that cloze wrote, or a Hugging Face model"
 

@@ -34,14 +34,14 @@ from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory
 from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
-from cloze.training.resume import (
+from cloze.training.run_directory import (
     change_settings,
+    create_run_directory,
     is_run,
     is_same_run,
     run_settings_file,
     settings_to_change,
 )
-from cloze.training.run import create_run_directory
 from cloze.training.workers import place_workers
 
 

@@ -39,7 +39,7 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.memory import configure_process_memory
 from cloze.training.precision import resolve_device
-from cloze.training.resume import is_run
+from cloze.training.run_directory import is_run
 from cloze.training.workers import LoadedPerWorker
 
 TRIALS = "trials.json"

@@ -169,7 +169,7 @@ class FinetuningObjective(Objective):
         """Return the loss and the scores, without the accuracy of the most frequent class, which does not change."""
         return {name: value for name, value in metrics.items() if name != "majority_accuracy"}
 
-    def save_model(self, directory: Path, model: nn.Module) -> None:
+    def save_model(self, directory: Path) -> None:
         """Write config, weights, tokenizer and the task as tuned."""
         max_seq_length = self.config.max_seq_length
-        save_finetuned(directory, model, self.tokenizer, self.task, max_seq_length=max_seq_length)
+        save_finetuned(directory, self.model, self.tokenizer, self.task, max_seq_length=max_seq_length)

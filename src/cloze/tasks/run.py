@@ -1,7 +1,6 @@
 """One fine-tuning run, from prepared data to a scored model."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -266,22 +265,19 @@ def train_and_score(
     steps_per_epoch = -(-len(prepared.data.flat_train_features) // config.batch_size)
     teacher_model = None
     if prepared.teacher is not None and prepared.teacher_outputs is None and not resume:
-        teacher_model = (
-            prepared.teacher.load_model()
-        )  # one that cannot be read is found before anything is written
+        # one that cannot be read is found before anything is written
+        teacher_model = prepared.teacher.load_model()
 
-    tuned = task
-
-    def load(checkpoint: Path | None) -> nn.Module:
-        nonlocal tuned
-        if checkpoint is not None:
+    def load(checkpoint: Path | None) -> FinetuningObjective:
+        tuned = task
+        if checkpoint is None:
+            generator = torch.Generator().manual_seed(config.seed)
+            model = build_model(prepared, config, generator)
+        else:
+            model = freeze(load_model(checkpoint, task.head, verify=False), config)
             stored = load_task(checkpoint)
             tuned = task if stored is None else stored[0]  # with the threshold of the last evaluation
-            return freeze(load_model(checkpoint, task.head, verify=False), config)
-        return build_model(prepared, config, torch.Generator().manual_seed(config.seed)).train()
-
-    def build(model: nn.Module) -> tuple[FinetuningObjective, Callable[[], FinetuningBatches]]:
-        return FinetuningObjective(model, tuned, prepared.data, config, prepared.tokenizer), build_batches
+        return FinetuningObjective(model.to(context.device), tuned, prepared.data, config, prepared.tokenizer)
 
     def build_batches() -> FinetuningBatches:
         data = prepared.data
@@ -290,34 +286,27 @@ def train_and_score(
             task, data.flat_train_features, config, context, data.num_labeled_features, outputs
         )
 
-    training_run = _training_run(prepared, config, run, progress, steps_per_epoch)
-    if resume:
-        training_run.resume(load, build)
-    else:
-        training_run.start(load(None), build)
-    return context.run_on_rank_zero(lambda: _score_best(prepared, config, run, progress))
-
-
-def _training_run(
-    prepared: PreparedData, config: FinetuneConfig, run: Path, progress: Progress, steps_per_epoch: int
-) -> TrainingRun:
-    task = prepared.task
-    steps = config.epochs * steps_per_epoch
-    times = config.epochs * config.evaluations_per_epoch
-    return TrainingRun(
+    training_run = TrainingRun(
         path=run,
         settings=to_toml(task, config),
         config=replace(config, precision=prepared.precision),
         evaluation=EvaluationConfig(
-            times=times, log_every_steps=config.log_every_steps, patience=config.patience
+            times=config.epochs * config.evaluations_per_epoch,
+            log_every_steps=config.log_every_steps,
+            patience=config.patience,
         ),
-        budget=Budget(steps, config.budget_seconds),
+        budget=Budget(config.epochs * steps_per_epoch, config.budget_seconds),
         card=_build_card_info(prepared, config),
-        context=prepared.context,
+        context=context,
         progress=progress,
         in_memory=prepared.in_memory,
         callbacks=prepared.callbacks,
     )
+    if resume:
+        training_run.resume(load, build_batches)
+    else:
+        training_run.start(load(None), build_batches)
+    return context.run_on_rank_zero(lambda: _score_best(prepared, config, run, progress))
 
 
 def _score_best(

@@ -62,6 +62,10 @@ class Objective(nn.Module, ABC):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        # DDP must look for unused parameters: a head may leave out the pooler, a run without pairs the next-sentence
+        # head. Only then, too, does it keep its first buckets, so that a resumed run sums in the same order. If it
+        # finds none, it warns, around Python's filters.
+        self.unused = nn.Parameter(next(model.parameters()).new_zeros(1))
 
     @abstractmethod
     def forward(self, batch: Any) -> MetricSums:
@@ -93,5 +97,5 @@ class Objective(nn.Module, ABC):
         return metrics
 
     @abstractmethod
-    def save_model(self, directory: Path, model: nn.Module) -> None:
-        """Write config, weights and tokenizer of `model` into a checkpoint."""
+    def save_model(self, directory: Path) -> None:
+        """Write config, weights and tokenizer of the model into a checkpoint."""

@@ -7,14 +7,14 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from cloze.training.distributed import DistributedContext, DistributionConfig
 from cloze.training.interrupts import StopRequest, StopRequested
-from cloze.training.metric_sums import MetricAccumulator, MetricSums
+from cloze.training.metric_sums import MetricAccumulator
 from cloze.training.objective import Objective, StepData
 from cloze.training.precision import autocast
 
@@ -25,27 +25,9 @@ def replicate(
     """Return a wrapper whose backward pass sums gradients over the ranks; None if there is one rank."""
     if context.world_size == 1:
         return None
-    replicas = DistributedDataParallel(_WithUnusedParameter(objective), find_unused_parameters=True)
+    replicas = DistributedDataParallel(objective, find_unused_parameters=True)
     replicas.register_comm_hook(getattr(torch, config.reduce_dtype), _sum_bucket)
     return replicas
-
-
-class _WithUnusedParameter(nn.Module):
-    """An objective, and a parameter that its losses do not depend on.
-
-    DDP must look for unused parameters: a head may leave out the pooler, a run without pairs the next-sentence head.
-    Only then, too, does it keep its first buckets, so that a resumed run sums in the same order. If it finds none, it
-    warns, around Python's filters.
-    """
-
-    def __init__(self, objective: Objective) -> None:
-        super().__init__()
-        self.objective = objective
-        self.unused = nn.Parameter(next(objective.parameters()).new_zeros(1))
-
-    def forward(self, batch: Any) -> MetricSums:
-        sums: MetricSums = self.objective(batch)
-        return sums
 
 
 def _sum_bucket(dtype: torch.dtype, bucket: GradBucket) -> Future[Tensor]:

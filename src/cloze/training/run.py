@@ -1,8 +1,17 @@
-"""A run directory: start or resume it, lock it, and record its settings, environment, checkpoints and model card."""
+"""A run of pre-training or fine-tuning in its directory: its start, its steps, its evaluations and its checkpoints.
+
+One step: the batch source names the instances, they pass through the model in micro-batches whose gradients add up,
+the norm is clipped, the optimizer steps. Dropout is seeded in each step from (seed, step, rank), so a resumed run
+needs no random states: the same step always draws the same numbers.
+
+Several ranks share the instances of a step. They agree on all that decides the next action: rank zero's clock, a
+request to stop on any rank, sums of losses. Rank zero alone writes.
+"""
 
 import math
+import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -10,45 +19,65 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
-from cloze import artifacts, file_io
-from cloze.callbacks import Callback
+from cloze import artifacts
+from cloze.callbacks import Callback, Callbacks
+from cloze.data.hashing import mix
 from cloze.data.memory import MemoryRows
-from cloze.errors import InputError, RunError
-from cloze.progress import Progress
+from cloze.errors import RunError
+from cloze.models.torch_internals import is_out_of_memory
+from cloze.progress import Bar, Progress, join_values
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     SETTINGS_FILE,
     TrainingState,
+    load_optimizer,
+    move_later_checkpoints_aside,
     newest_checkpoint,
+    optimizer_state_tensors,
+    prune_checkpoints,
     read_state,
+    save_checkpoint,
+    write_pointers,
 )
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.environment import write_environment
-from cloze.training.loop import Trainer
-from cloze.training.memory import memory_errors
-from cloze.training.metrics_log import METRICS, read_metrics
+from cloze.training.evaluation_time import estimate_evaluation, fit_evaluations
+from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
+from cloze.training.memory import empty_cache, memory_errors
+from cloze.training.metric_sums import LogWindow, MetricAccumulator
+from cloze.training.metrics_log import FILLS, METRICS, VALIDATION, default_callbacks, read_metrics
 from cloze.training.model_card import CardInfo, model_card
-from cloze.training.objective import BatchSource, Objective
+from cloze.training.objective import BatchSource, Objective, StepData
+from cloze.training.optimizer import (
+    build_optimizer,
+    clip_gradients,
+    learning_rate_at,
+    round_warmup,
+    set_learning_rate,
+)
+from cloze.training.parallelize import accumulate_gradients, replicate
 from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
-from cloze.training.resume import check_settings
-from cloze.training.run_lock import check_not_locked, run_lock
+from cloze.training.run_directory import check_settings, create_run_directory
+from cloze.training.run_lock import run_lock
 
-_MAX_EVALUATION_SHARE = 0.2
-"""Evaluations take at most this share of a run on the clock, unless the last one alone takes more."""
-_MEASURED_SHARE = 0.05
-"""The share of a budget that measuring an evaluation may take; one batch always runs."""
+_MAX_LINE_WIDTH = 100
+_MAX_SKIPPED_STEPS = 2
+"""Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
+_NUM_SEEDS = 2**32  # torch's CPU generator distinguishes no more, and reads the low bits
 
-BuildObjective = Callable[[nn.Module], tuple[Objective, Callable[[], BatchSource]]]
-"""Builds the objective of a model on its device, and a function that builds its batches and may write to the run."""
+BuildBatches = Callable[[], BatchSource]
+"""Builds the source of training batches once the run has its directory, which may keep a part of them."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class TrainingRun:
-    """A run of pre-training or fine-tuning in its directory."""
+    """One run, from its first step or a checkpoint to its end."""
 
     path: Path
+    """Its directory."""
     settings: str
     """The content of `run.toml`."""
     config: RunSettings
@@ -58,161 +87,410 @@ class TrainingRun:
     context: DistributedContext
     progress: Progress
     evaluate_first: bool = False
-    """Also evaluate before the first step."""
-    callbacks: tuple[Callback, ...] = ()
+    """Also evaluate before the first step, so that a loss or gain against the initial model is seen."""
+    callbacks: Sequence[Callback] = ()
+    """They receive what the run measures, besides its log."""
     in_memory: Mapping[str, MemoryRows] = field(default_factory=dict)
     """Data in memory by the path of the file in which the run keeps them, so that it can be resumed."""
+    _objective: Objective = field(init=False)
+    _batches: BatchSource = field(init=False)
+    _state: TrainingState = field(init=False)
+    _replicas: DistributedDataParallel | None = field(init=False)
+    _optimizer: torch.optim.Optimizer = field(init=False)
+    _compute_dtype: torch.dtype = field(init=False)
+    _callbacks: Callback = field(init=False, default_factory=Callback)
+    """Of rank zero; the others have one that does nothing."""
+    _window: LogWindow = field(init=False, default_factory=LogWindow)
+    _saved_step: int = field(init=False)
+    _saved_at: float = field(init=False)
+    _started_at: float = field(init=False)
+    _num_skipped: int = field(init=False, default=0)
+    """Steps skipped in a row."""
+    _shown: dict[str, str] = field(init=False, default_factory=dict)
+    """Values of the last log below the bar."""
 
-    def start(self, model: nn.Module, build: BuildObjective) -> dict[str, float]:
+    def start(self, objective: Objective, build_batches: BuildBatches) -> dict[str, float]:
         """Create the directory, in the place of an older run, and train; return the last evaluation.
 
         Args:
-            model: the initial model.
-            build: builds objective and batches.
+            objective: the initial model, on its device, with its loss.
+            build_batches: builds the training batches.
 
         Raises:
             InputError: another process uses the run, a setting is not Unicode text, or no evaluation fits into the
                 budget; then nothing was written.
+            Interrupted: SIGINT or SIGTERM arrived; the newest checkpoint holds the last step that was not skipped.
+            RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
         """
-        state = self._initial_state(model, build)
+        self._objective = objective
+        self._state = self._initial_state()
         self.context.run_on_rank_zero(lambda: create_run_directory(self.path, self.settings, self.in_memory))
         with run_lock(self.path, self.context):
-            return self._train(model, build, state)
+            return self._train(build_batches)
 
-    def resume(self, load: Callable[[Path | None], nn.Module], build: BuildObjective) -> dict[str, float]:
+    def resume(
+        self, load: Callable[[Path | None], Objective], build_batches: BuildBatches
+    ) -> dict[str, float]:
         """Train from the newest intact checkpoint; return the last evaluation.
 
         Args:
-            load: loads the model of a checkpoint, or builds the initial model without one.
-            build: builds objective and batches.
+            load: loads the model of a checkpoint, or builds the initial one without, with its loss.
+            build_batches: builds the training batches.
 
         Raises:
             InputError: no checkpoint is intact, a file of the run is damaged, a setting has changed, or another process
                 uses the run.
+            Interrupted, RunError: as for `start`.
         """
         with run_lock(self.path, self.context):
-            checkpoint, changes = self.context.run_on_rank_zero(self._check_files)
-            model = load(checkpoint)
-            if checkpoint is None:
-                return self._train(model, build, self._initial_state(model, build))
-            return self._train(model, build, read_state(checkpoint), checkpoint, changes)
+            checkpoint, changes = self.context.run_on_rank_zero(self._find_checkpoint)
+            self._objective = load(checkpoint)
+            self._state = self._initial_state() if checkpoint is None else read_state(checkpoint)
+            return self._train(build_batches, checkpoint, changes)
 
-    def _check_files(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
-        """Return the newest intact checkpoint and the settings that changed since."""
+    def _find_checkpoint(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
+        """Return the newest intact checkpoint, and the settings that changed since."""
         checkpoint = newest_checkpoint(self.path, self.progress)
         changes = check_settings(self.path, checkpoint)
         if (self.path / METRICS).exists():
             read_metrics(self.path)
         return checkpoint, changes
 
-    def _initial_state(self, model: nn.Module, build: BuildObjective) -> TrainingState:
-        seconds, budget = None, self.budget.seconds
-        if budget is not None:
-            objective, _ = build(model.to(self.context.device))
-            limit = _MEASURED_SHARE * budget
-            seconds = self.context.run_on_rank_zero(lambda: self._evaluation_seconds(objective, limit))
-            if seconds >= budget:
-                what = (
-                    f"an evaluation takes about {seconds:.1f} s, and leaves none of {budget:g} s for training"
-                )
-                needed = math.ceil(2 * seconds)
-                remedy = f"Say --budget {needed}s (budget_seconds={needed}) or longer, or evaluate on less"
-                raise self.context.shared_error(InputError(what, where="budget_seconds", remedy=remedy))
+    def _initial_state(self) -> TrainingState:
+        if self.budget.seconds is None:
+            return TrainingState()
+        seconds = estimate_evaluation(
+            self._objective, self.budget.seconds, self.config.precision, self.context, self.progress
+        )
         return TrainingState(evaluation_seconds=seconds)
-
-    def _evaluation_seconds(self, objective: Objective, limit: float) -> float:
-        """Estimate the seconds of an evaluation from its first batches; measure for about `limit` seconds."""
-        dtype, clock = resolve_dtype(self.config.precision, self.context.device), self.progress.clock
-        num_batches = objective.num_evaluation_batches
-        times = [clock()]
-        objective.model.eval()
-        with torch.no_grad(), training_arithmetic(), memory_errors(), autocast(self.context.device, dtype):
-            for _, metrics in zip(range(num_batches), objective.evaluate(), strict=False):
-                float(next(iter(metrics.values()))[0])  # waits for the device
-                times.append(clock())
-                if times[-1] - times[0] > limit:
-                    break
-        if len(times) > 2:  # the first batch touches memory for the first time
-            del times[0]
-        return num_batches * (times[-1] - times[0]) / max(len(times) - 1, 1)
-
-    def _fit_evaluations(self, seconds: float | None) -> tuple[EvaluationConfig, Budget]:
-        """Return as many evaluations as fit, and the budget before the last one, if each takes a time."""
-        evaluation, budget = self.evaluation, self.budget
-        if seconds is None or budget.seconds is None or not 0 < seconds < budget.seconds:
-            return evaluation, budget
-        times = int(_MAX_EVALUATION_SHARE * budget.seconds / seconds) - self.evaluate_first
-        if times < evaluation.times:
-            times = max(times, 1)
-            what = f"{times} instead of {evaluation.times}"
-            share = seconds / budget.seconds
-            self.progress.note(
-                f"evaluations: {what}, since each takes about {seconds:.1f} s, {share:.0%} of the budget"
-            )
-            evaluation = replace(evaluation, times=times)
-        return evaluation, replace(budget, seconds=budget.seconds - seconds)
 
     def _train(
         self,
-        model: nn.Module,
-        build: BuildObjective,
-        state: TrainingState,
+        build_batches: BuildBatches,
         checkpoint: Path | None = None,
         changes: Mapping[str, tuple[Any, Any]] = MappingProxyType({}),
     ) -> dict[str, float]:
-        objective, build_batches = build(model.to(self.context.device))
-        batches = build_batches()
-        evaluation, budget = self._fit_evaluations(state.evaluation_seconds)
-        settings = self.context.run_on_rank_zero((self.path / artifacts.RUN_CONFIG).read_bytes)
+        """Train until the budget is used up; return the metrics of the last evaluation.
 
-        def save_model(directory: Path, model: nn.Module, state: TrainingState) -> None:
-            objective.save_model(directory, model)
-            (directory / SETTINGS_FILE).parent.mkdir()
-            (directory / SETTINGS_FILE).write_bytes(settings)
-            (directory / artifacts.CARD_FILE).write_text(
-                model_card(self.card, model, self.path, state), encoding="utf-8"
+        Args:
+            build_batches: builds the training batches.
+            checkpoint: the one that the model and the state were read from.
+            changes: settings that the resumed run changes: the values before and from here.
+        """
+        self._batches = build_batches()
+        self.evaluation, self.budget = fit_evaluations(
+            self.evaluation,
+            self.budget,
+            self._state.evaluation_seconds,
+            evaluate_first=self.evaluate_first,
+            progress=self.progress,
+        )
+        self._compute_dtype = resolve_dtype(self.config.precision, self.context.device)
+        self.context.run_on_rank_zero(
+            lambda: write_environment(self.path, self.context, self._compute_dtype, self.progress)
+        )
+        self._replicas = replicate(self._objective, self.context, self.config.distribution)
+        self._optimizer = build_optimizer(self._model, self.config.optimizer)
+        if checkpoint is not None:
+            load_optimizer(checkpoint, self._model, self._optimizer)
+            self._window = LogWindow.from_state(self._state.log_window, self.context)
+        self._saved_step = self._state.step
+        used = self.budget.used(self._state.step, self._state.elapsed_seconds)
+        done = used if self.budget.unit == "seconds" else self._state.step
+        bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
+        with catch_signals() as stop, training_arithmetic(), memory_errors():
+            self.context.run_on_rank_zero(lambda: self._open_log(changes))
+            self._saved_at = self.progress.clock()
+            self._started_at = self.progress.clock() - self._state.elapsed_seconds
+            completed = False
+            try:
+                last_metrics, evaluations = self.context.run_on_rank_zero(self._last_evaluation)
+                if self.evaluate_first and not self._state.step and not last_metrics:
+                    self.progress.note("evaluating before the first step")
+                    last_metrics = self._evaluate(stop)
+                with bar as shown:
+                    metrics = self._run_steps(stop, shown, last_metrics, evaluations)
+                completed = True
+            except StopRequested:
+                if not self._num_skipped:  # else a resumed run repeats and recounts the skipped steps
+                    self._save_if_new()
+                raise self._interrupted(stop) from None
+            finally:
+                self._callbacks.on_end(completed=completed)
+            if self.context.any(stop):  # while the last step was saved: the caller may have more to do
+                raise self._interrupted(stop)
+            return metrics
+
+    @property
+    def _model(self) -> nn.Module:
+        return self._objective.model
+
+    def _interrupted(self, stop: StopRequest) -> Interrupted:
+        message = f"stopped by {stop.signal_name or 'another rank'} after step {self._state.step}"
+        return Interrupted(message, remedy="The state is saved: continue with --resume")
+
+    def _run_steps(
+        self, stop: StopRequest, bar: Bar, metrics: dict[str, float], evaluations: int
+    ) -> dict[str, float]:
+        """Run the steps that are left; return the last metrics, which are `metrics` after so many evaluations."""
+        used, save_due, must_stop = self._synchronize(stop)
+        if self._is_patience_used_up():  # in a run that is resumed
+            return metrics
+        while True:
+            if must_stop:
+                raise StopRequested
+            due = self._evaluations_due(used)
+            is_over = used >= self.budget.total
+            # Weights that cause skipped steps may be corrupt: they must not displace the checkpoints before them.
+            if is_over or not self._num_skipped:
+                if due > evaluations:
+                    bar.show(evaluating="…", **self._shown)
+                    metrics = self._evaluate(stop)
+                    bar.show(**self._shown)
+                    evaluations = due
+                    if not is_over and self._is_patience_used_up():
+                        what = f"stopped early at step {self._state.step:,}: the best is step {self._state.best_step:,}"
+                        self.progress.note(f"{what}, {self.evaluation.patience} evaluations ago")
+                        return metrics
+                elif save_due:
+                    self._save_if_new()
+            if is_over:
+                return metrics
+            step = self._state.step
+            self._step(used / self.budget.total, stop)
+            now_used, save_due, must_stop = self._synchronize(stop)
+            # steps cut short by a time use up the budget without running
+            bar.advance(now_used - used if self.budget.unit == "seconds" else self._state.step - step)
+            used = now_used
+            if self._state.step % self.evaluation.log_every_steps == 0 or used >= self.budget.total:
+                self._write_log(bar)
+
+    def _open_log(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
+        artifacts.remove_temporary_files(self.path / "checkpoints")
+        move_later_checkpoints_aside(self.path, self._state.step)
+        write_pointers(self.path, self._state)
+        self._callbacks = Callbacks([*default_callbacks(), *self.callbacks])
+        self._callbacks.on_start(self.path, tomllib.loads(self.settings), self._state.step)
+        for key, (old, new) in changes.items():
+            self._callbacks.on_event(
+                self._state.step, "changed", {"setting": key, "before": old, "after": new}
+            )
+            self.progress.note(f"{key} is {new!r} from step {self._state.step:,} on, {old!r} before")
+
+    def _elapsed_seconds(self) -> float:
+        return self.progress.clock() - self._started_at
+
+    def _synchronize(self, stop: StopRequest) -> tuple[float, bool, bool]:
+        """Return the used budget and whether to save, by rank zero's clock; and whether to stop."""
+        clock = (self._elapsed_seconds(), self._save_due()) if self.context.is_rank_zero else (0.0, False)
+        elapsed, save_due, must_stop = self.context.all_reduce(*clock, bool(stop))
+        return self.budget.used(self._state.step, elapsed), bool(save_due), bool(must_stop)
+
+    def _last_evaluation(self) -> tuple[dict[str, float], int]:
+        """Return the last evaluation in a resumed run's log, and the number of evaluations so far.
+
+        The log decides, not the clock: a run that was stopped during an evaluation has yet to make it.
+        """
+        rows = [row for row in read_metrics(self.path) if row["kind"] == VALIDATION]
+        if not rows:
+            return {}, 0
+        step, seconds = rows[-1].pop("step"), rows[-1].pop("seconds")
+        del rows[-1]["kind"]
+        return rows[-1], self._evaluations_due(self.budget.used(step, seconds))
+
+    def _evaluations_due(self, used: float) -> int:
+        times = self.evaluation.times
+        return times if used >= self.budget.total else math.floor(used * times / self.budget.total)
+
+    def _is_patience_used_up(self) -> bool:
+        """Return whether so many evaluations were made since the best one; the log counts them."""
+        patience = self.evaluation.patience
+        if patience is None or self._state.best_step is None:
+            return False
+        best_step = self._state.best_step
+
+        def count() -> int:
+            return sum(
+                row["kind"] == VALIDATION and row["step"] > best_step for row in read_metrics(self.path)
             )
 
-        compute_dtype = resolve_dtype(self.config.precision, self.context.device)
-        self.context.run_on_rank_zero(
-            lambda: write_environment(self.path, self.context, compute_dtype, self.progress)
+        return self.context.run_on_rank_zero(count) >= patience
+
+    def _step(self, progress: float, stop: StopRequest) -> None:
+        """Take one optimizer step, or raise with the weights unchanged if a stop was requested."""
+        started = self.progress.clock()
+        optimizer = self.config.optimizer
+        learning_rate = learning_rate_at(progress, round_warmup(optimizer, self.budget))
+        step = self._batches.step_data(progress, self._state.position, self._micro_batch_tokens)
+        while (result := self._forward_backward(step, stop)) is None:
+            step = self._smaller_micro_batches(progress, step)
+        rank_loss, metrics = result
+        (loss,) = self.context.all_reduce(rank_loss)
+        norm = clip_gradients(self._model.parameters(), optimizer.max_grad_norm)
+        if math.isfinite(loss) and math.isfinite(norm.item()):
+            set_learning_rate(self._optimizer, learning_rate)
+            self._optimizer.step()
+            self._num_skipped = 0
+            self._window.add(
+                metrics, learning_rate, norm.item(), step.num_tokens, self.progress.clock() - started
+            )
+        else:
+            self._skip(step.name, loss, norm.item())
+        self._state = replace(
+            self._state,
+            step=self._state.step + 1,
+            elapsed_seconds=self._elapsed_seconds(),
+            tokens=self._state.tokens + step.num_tokens,
+            position=step.next_position,
         )
-        trainer = Trainer(
-            objective=objective,
-            batches=batches,
-            config=self.config,
-            evaluation=evaluation,
-            evaluate_first=self.evaluate_first,
-            budget=budget,
-            run=self.path,
-            save_model=save_model,
-            context=self.context,
-            progress=self.progress,
-            settings=tomllib.loads(self.settings),
-            callbacks=self.callbacks,
-            changed_settings=changes,
-            state=state,
-        )
-        return trainer.train(resume_from=checkpoint)
 
+    @property
+    def _micro_batch_tokens(self) -> int:
+        """The setting, or the size left of it after memory ran out, if smaller."""
+        setting = self.config.micro_batch_tokens
+        return min(self._state.micro_batch_tokens or setting, setting)
 
-def create_run_directory(run: Path, settings: str, in_memory: Mapping[str, MemoryRows]) -> None:
-    """Create a run's directory, with its settings alone, and those data in memory whose files it has.
+    def _forward_backward(
+        self, step: StepData[Any], stop: StopRequest
+    ) -> tuple[float, MetricAccumulator] | None:
+        """Accumulate the gradients of the step; return its loss and metrics, or None if memory does not suffice.
 
-    Raises:
-        InputError: another process uses the existing run, or a setting is not Unicode text.
-        RunError: the disk is full or cannot be written; no file is left.
-    """
-    check_not_locked(run)
-    artifacts.clear_directory(run)
-    files = {
-        Path(file).relative_to(run).as_posix(): rows.content
-        for file, rows in in_memory.items()
-        if Path(file).is_relative_to(run)
-    }
-    try:
-        for name, text in {artifacts.RUN_CONFIG: settings, **files}.items():
-            file_io.write_text(run / name, text)
-    except RunError:
-        artifacts.clear_directory(run)
-        raise
+        Several ranks cannot take a step again: DDP has sent some of its gradients.
+        """
+        torch.manual_seed(int(mix(self.config.seed, self._state.step, self.context.rank)) % _NUM_SEEDS)
+        self._optimizer.zero_grad(set_to_none=True)
+        self._model.train()
+        try:
+            # several ranks stop together, between steps
+            stop_in_step = stop if self.context.world_size == 1 else None
+            return accumulate_gradients(
+                self._objective, step, self._compute_dtype, replicas=self._replicas, stop=stop_in_step
+            )
+        except (MemoryError, RuntimeError) as error:
+            if self._replicas is not None or not is_out_of_memory(error):
+                raise
+        return None
+
+    def _smaller_micro_batches(self, progress: float, step: StepData[Any]) -> StepData[Any]:
+        """Cut the step into more micro-batches; the run keeps their size.
+
+        Args:
+            progress: share of the run before the step.
+            step: the step, as it was cut.
+        """
+        self._optimizer.zero_grad(set_to_none=True)
+        empty_cache(self.context.device)
+        tokens = self._micro_batch_tokens
+        number = self._state.step + 1
+        while tokens > 1:
+            tokens //= 2
+            smaller = self._batches.step_data(progress, self._state.position, tokens)
+            if len(smaller.batches) > len(step.batches):
+                self._state = replace(self._state, micro_batch_tokens=tokens)
+                self._callbacks.on_event(
+                    number, "halved", {"micro_batch_tokens": tokens, "reason": "out of memory"}
+                )
+                self.progress.note(
+                    f"warning: out of memory at step {number}: micro_batch_tokens is {tokens:,} from here"
+                )
+                return smaller
+        what = f"out of memory at step {number} with one sequence at a time"
+        remedy = "Use shorter sequences or a smaller model"
+        raise RunError(what, where=self.path, remedy=remedy)
+
+    def _skip(self, name: str, loss: float, norm: float) -> None:
+        """Leave the weights unchanged; give up after too many skipped steps in a row."""
+        self._num_skipped += 1
+        step = self._state.step + 1
+        what = f"loss {loss}, gradient norm {norm} at step {step} ({name})"
+        self._callbacks.on_event(step, "skipped", {"reason": what})
+        self.progress.note(f"warning: {what}: the step was skipped")
+        if self._num_skipped > _MAX_SKIPPED_STEPS:
+            rates = ["optimizer.learning_rate"]
+            if self.config.optimizer.muon is not None:  # its rate is a setting of its own
+                rates.append("optimizer.muon.learning_rate")
+            remedy = (
+                f"Continue with a lower rate: --resume {' '.join(f'--set {rate}=RATE' for rate in rates)}"
+            )
+            if self._saved_step and self._saved_step == step - self._num_skipped:
+                remedy += (
+                    f"; step {self._saved_step} was saved right before and may be corrupt: if so, delete it"
+                )
+            raise RunError(f"{what}, {self._num_skipped} times in a row", where=self.path, remedy=remedy)
+
+    def _write_log(self, bar: Bar) -> None:
+        values = self._window.means(self._objective.loss_names, self.context)
+        if not values:
+            return
+        state = self._state
+        where = {"phase": state.position.phase, "epoch": state.position.epoch, "tokens": state.tokens}
+        self._callbacks.on_step(state.step, {**values, **where, "seconds": round(state.elapsed_seconds, 3)})
+        counted = {} if self.budget.unit == "steps" else {"step": f"{state.step:,}"}
+        self._shown = {
+            **counted,
+            "loss": f"{values['loss']:.3f}",
+            "tokens/s": f"{values['tokens_per_second']:,.0f}",
+            "lr": f"{values['learning_rate']:.1e}",
+            "norm": f"{values['gradient_norm']:.2f}",
+        }
+        bar.show(**self._shown)
+        self._window = LogWindow()
+
+    def _evaluate(self, stop: StopRequest) -> dict[str, float]:
+        self._model.eval()
+        sums = MetricAccumulator()
+        in_dtype = autocast(self.context.device, self._compute_dtype)
+        with torch.inference_mode(), in_dtype:
+            for batch_metrics in self._objective.evaluate():
+                if self.context.any(stop):
+                    raise StopRequested
+                sums.add(batch_metrics)
+            fills = self._objective.fill_samples()
+        metrics = sums.means(self._objective.loss_names)
+        self._callbacks.on_evaluation(self._state.step, {**metrics, "seconds": self._state.elapsed_seconds})
+        if fills:
+            self._callbacks.on_event(self._state.step, FILLS, {"fills": fills})
+        shown = {
+            name: "undefined" if math.isnan(value) else f"{value:.4g}"
+            for name, value in self._objective.shown_metrics(metrics).items()
+        }
+        start = f"step {self._state.step:,} held-out: "
+        self.progress.note(start + join_values(shown, _MAX_LINE_WIDTH - len(start)))
+        # NaN compares as neither larger nor smaller, and would stay the best
+        scores = self._objective.selection_score(metrics)
+        score = tuple(-sys.float_info.max if math.isnan(value) else value for value in scores)
+        if score > self._state.best_score:
+            self._state = replace(self._state, best_score=score, best_step=self._state.step)
+        self._save()  # again if a stop during the evaluation had saved this step: the best may have changed
+        return metrics
+
+    def _save_due(self) -> bool:
+        config = self.config.checkpoints
+        every = (config.every_steps, config.keep_every_steps)
+        if any(steps is not None and self._state.step % steps == 0 for steps in every):
+            return True
+        return self.progress.clock() - self._saved_at >= 60 * config.every_minutes
+
+    def _save_if_new(self) -> None:
+        if self._saved_step != self._state.step:
+            self._save()
+
+    def _save(self) -> None:
+        window = self._window.to_state(self.context)
+        self._state = replace(self._state, elapsed_seconds=self._elapsed_seconds(), log_window=window)
+        self.context.run_on_rank_zero(self._write_checkpoint)
+        self._saved_step = self._state.step
+        self._saved_at = self.progress.clock()
+
+    def _write_checkpoint(self) -> None:
+        tensors = optimizer_state_tensors(self._model, self._optimizer)
+        save_checkpoint(self.path, self._state, tensors, self._save_model)
+        prune_checkpoints(self.path, self.config.checkpoints)
+
+    def _save_model(self, directory: Path) -> None:
+        """Write the model, its card and a copy of the settings into a checkpoint."""
+        self._objective.save_model(directory)
+        (directory / SETTINGS_FILE).parent.mkdir()
+        (directory / SETTINGS_FILE).write_text(self.settings, encoding="utf-8")
+        card = model_card(self.card, self._model, self.path, self._state)
+        (directory / artifacts.CARD_FILE).write_text(card, encoding="utf-8")

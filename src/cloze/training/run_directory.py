@@ -1,4 +1,4 @@
-"""What a run may change when it is resumed, and whether its `run.toml` is that of its checkpoints."""
+"""The directory of a run: creating it, and what its settings may change when it is resumed."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
-from cloze.errors import InputError
+from cloze.data.memory import MemoryRows
+from cloze.errors import InputError, RunError
 from cloze.training.checkpoints import SETTINGS_FILE, newest_with_settings
 from cloze.training.run_lock import check_not_locked
 
@@ -20,6 +21,28 @@ _CHANGEABLE = (
 """Settings that may change on resume; data may be moved, and are known by their SHA-256."""
 _READ = ("model", "init")
 """Models that a run started from, which its checkpoints replace: they may be moved, too."""
+
+
+def create_run_directory(run: Path, settings: str, in_memory: Mapping[str, MemoryRows]) -> None:
+    """Create a run's directory, with its settings alone, and those data in memory whose files it has.
+
+    Raises:
+        InputError: another process uses the existing run, or a setting is not Unicode text.
+        RunError: the disk is full or cannot be written; no file is left.
+    """
+    check_not_locked(run)
+    artifacts.clear_directory(run)
+    files = {
+        Path(file).relative_to(run).as_posix(): rows.content
+        for file, rows in in_memory.items()
+        if Path(file).is_relative_to(run)
+    }
+    try:
+        for name, text in {artifacts.RUN_CONFIG: settings, **files}.items():
+            file_io.write_text(run / name, text)
+    except RunError:
+        artifacts.clear_directory(run)
+        raise
 
 
 def is_changeable(setting: str) -> bool:
