@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import cloze
+from cloze.explorer.layer_trace import trace_masked_lm, trace_token
 from cloze.inference.fill_mask import Candidate
-from cloze.inference.layer_trace import trace_masked_lm, trace_token
 from cloze.tokenization.sentences import split_sentences
 
 MODEL = "cloze-mini"

@@ -60,9 +60,9 @@ if TYPE_CHECKING:
     from cloze.demo.run import run_demo as run_demo
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
+    from cloze.explorer.encoder_internals import AttentionMap as AttentionMap
     from cloze.inference.embedder import Embedder as Embedder
     from cloze.inference.embedding_files import EmbeddingFileSummary as EmbeddingFileSummary
-    from cloze.inference.encoder_internals import AttentionMap as AttentionMap
     from cloze.inference.explain import ExplainConfig as ExplainConfig
     from cloze.inference.explain import Explanation as Explanation
     from cloze.inference.fill_mask import Candidate as Candidate
@@ -132,7 +132,7 @@ _NAMES = {
     "cloze.errors": "InputError RunError",
     "cloze.inference.embedder": "Embedder",
     "cloze.inference.embedding_files": "EmbeddingFileSummary",
-    "cloze.inference.encoder_internals": "AttentionMap",
+    "cloze.explorer.encoder_internals": "AttentionMap",
     "cloze.inference.explain": "ExplainConfig Explanation",
     "cloze.inference.fill_mask": "Candidate FillMask FilledText",
     "cloze.inference.load": "load",

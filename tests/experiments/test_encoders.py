@@ -10,7 +10,7 @@ import torch
 from cloze.artifacts import write_directory
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.inference.encoder_internals import input_embeddings
+from cloze.explorer.encoder_internals import input_embeddings
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model

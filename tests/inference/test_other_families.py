@@ -13,12 +13,12 @@ import transformers
 import cloze
 from cloze.cli import main
 from cloze.errors import InputError
+from cloze.explorer.span_scores import span_scores
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import load_encoder
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
-from cloze.inference.span_scores import span_scores
 from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.serving.served_model import ServedModel

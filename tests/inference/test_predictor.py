@@ -12,8 +12,8 @@ import transformers
 
 import cloze
 from cloze.errors import InputError
+from cloze.explorer.span_scores import span_scores
 from cloze.inference.predictor import Predictor
-from cloze.inference.span_scores import span_scores
 from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer, TextClassifier, TextRanker
 from cloze.models import heads
 from cloze.models.batch import pack_padded, to_device

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cloze.errors import InputError
-from cloze.inference.loading import batch_of
+from cloze.explorer.encoder_internals import batch_of
 from cloze.inference.sentence_scorer import SentenceScorer, WordMasking
 
 SENTENCES = ["The cats annoy Tim.", "unfathomably, he laughed", "the", "a b c d. " * 3]

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from cloze.errors import InputError
-from cloze.inference.encoder_internals import AttentionMap, LayerAttention
-from cloze.reports.attention_page import attention_page
+from cloze.explorer.encoder_internals import AttentionMap, LayerAttention
+from cloze.reports.attention_page import attention_page as write_page
 
 TOKENS = ("[CLS]", "</script><b>", "bank", "[SEP]", "&amp;", "[SEP]")
 
@@ -23,6 +23,11 @@ def attention(*, num_layers: int = 2, num_tokens: int = 6) -> AttentionMap:
     layers = tuple(LayerAttention(*draw[3 * i : 3 * i + 3]) for i in range(num_layers))
     tokens = (TOKENS * (num_tokens // 6))[:num_tokens]
     return AttentionMap(tokens, (0,) * num_tokens, layers)
+
+
+def attention_page(attention: AttentionMap, *, model: str) -> str:
+    queries, keys = [layer.query for layer in attention.layers], [layer.key for layer in attention.layers]
+    return write_page(attention.tokens, attention.token_type_ids, queries, keys, model=model)
 
 
 def test_queries_and_keys_on_the_page_give_the_weights() -> None:

@@ -28,7 +28,7 @@ from explorer_models import make_models
 from starlette.types import ASGIApp
 
 import cloze
-from cloze.inference.encoder_internals import attention_map
+from cloze.explorer.encoder_internals import attention_map
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.run_report import write_report
 from cloze.serving.app import create_app

@@ -11,10 +11,10 @@ from explorer_models import make_models
 from fastapi.testclient import TestClient
 
 from cloze.errors import InputError
-from cloze.inference.encoder_internals import attention_map
-from cloze.inference.loading import encode_untruncated
+from cloze.explorer.encoder_internals import attention_map, encode_untruncated
+from cloze.explorer.views import view_attention
 from cloze.serving.app import create_app
-from cloze.serving.explorer_routes import PAGE, TextRequest, describe_encoder
+from cloze.serving.explorer_routes import PAGE
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel, load_models
 
@@ -131,8 +131,9 @@ def test_a_layer_head_or_token_out_of_range_is_refused(client: TestClient, name:
 
 
 def test_too_many_attention_weights_are_refused(models: dict[str, ServedModel]) -> None:
+    served = models["pretrained"]
     with pytest.raises(InputError, match="11 tokens, at most 10 can be shown for all 6 heads"):
-        describe_encoder(models["pretrained"], TextRequest(**TEXT), max_weights=600)
+        view_attention(served.encoder, served.tokenizer, TEXT["text"], TEXT["pair"], max_weights=600)
 
 
 def test_too_many_occurrences_are_refused(client: TestClient) -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import cloze
-from cloze.inference.layer_trace import trace_masked_lm, trace_token
-from cloze.inference.word_in_context import word_in_context
+from cloze.explorer.layer_trace import trace_masked_lm, trace_token
+from cloze.explorer.word_in_context import word_in_context
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES: dict[str, Any] = json.loads((REPOSITORY / "page" / "src" / "examples.json").read_text("utf-8"))

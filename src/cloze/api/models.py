@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from cloze.choices import GeluForm, GraphPrecision, InferencePrecision
 
 if TYPE_CHECKING:  # not needed for --help
+    from cloze.explorer.encoder_internals import AttentionMap
     from cloze.export.int8 import Int8Report
     from cloze.export.onnx import ExportReport
-    from cloze.inference.encoder_internals import AttentionMap
     from cloze.inference.explain import ExplainConfig
     from cloze.inference.fill_mask import FilledText
     from cloze.inference.next_sentence import NextSentencePrediction
@@ -108,8 +108,9 @@ def attention(
     """
     from cloze.arguments import check_path, check_text
     from cloze.artifacts import check_output_path
+    from cloze.errors import InputError
+    from cloze.explorer.encoder_internals import attention_map
     from cloze.file_io import write_text
-    from cloze.inference.encoder_internals import attention_map
     from cloze.inference.loading import Checkpoint
     from cloze.models.heads import BertForFeatureExtraction
     from cloze.reports.attention_page import attention_page
@@ -121,7 +122,12 @@ def attention(
     second = None if pair is None else check_text(pair, "pair")
     attention = attention_map(encoder, checkpoint.tokenizer, check_text(text), second)
     if output is not None:
-        write_text(Path(output), attention_page(attention, model=str(model)))
+        if attention.layers[0].bias is not None:
+            what = "its attention scores have a bias, which the page does not show"
+            raise InputError(what, where="model", remedy="Leave the page out")
+        queries, keys = ([getattr(layer, name) for layer in attention.layers] for name in ("query", "key"))
+        page = attention_page(attention.tokens, attention.token_type_ids, queries, keys, model=str(model))
+        write_text(Path(output), page)
     return attention
 
 

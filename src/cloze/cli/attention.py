@@ -6,7 +6,7 @@ from cloze.api.models import attention
 from cloze.cli.parser import verb
 
 if TYPE_CHECKING:
-    from cloze.inference.encoder_internals import AttentionMap
+    from cloze.explorer.encoder_internals import AttentionMap
 
 
 @verb(attention)

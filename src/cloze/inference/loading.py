@@ -12,11 +12,9 @@ from torch import Tensor, nn
 from cloze import artifacts
 from cloze.arguments import check_choice, check_path
 from cloze.choices import InferencePrecision
-from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.batch import to_device
 from cloze.models.checkpoint import KIND, load_model, save_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
@@ -26,7 +24,7 @@ from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task
 from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import prepare_for_inference, resolve_device
 
 _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
@@ -225,19 +223,6 @@ def load_encoder(
     return Checkpoint.open(model, precision=precision).load_model(lambda encoder: encoder, device=device)
 
 
-def encode_untruncated(
-    model: nn.Module, tokenizer: Tokenizer, text: str, pair: str | None = None
-) -> tuple[Encoding, PackedBatch]:
-    """Encode a text or a pair that must fit the model; return it and a batch of it on the model's device.
-
-    Raises:
-        InputError: the text is no str, or has more tokens than the model takes.
-    """
-    encoding = tokenizer.encode(text, pair)
-    check_length(encoding.input_ids, get_encoder(model).config.max_position_embeddings)
-    return encoding, batch_of(model, encoding)
-
-
 def check_length(
     input_ids: Sequence[int], limit: int, *, where: str = "text", remedy: str = "Give a shorter text"
 ) -> None:
@@ -248,9 +233,3 @@ def check_length(
     """
     if len(input_ids) > limit:
         raise InputError(f"{len(input_ids):,} tokens, the model takes {limit}", where=where, remedy=remedy)
-
-
-def batch_of(model: nn.Module, *encodings: Encoding) -> PackedBatch:
-    """Return a batch of encodings on the model's device."""
-    batch = collate([e.input_ids for e in encodings], [e.token_type_ids for e in encodings])
-    return to_device(batch, next(model.parameters()).device)

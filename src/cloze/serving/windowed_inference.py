@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
+from cloze.explorer.span_scores import SpanScores, join_scores
 from cloze.inference.explain import Attributions, EmbeddingPath, PathSegment
 from cloze.inference.predictor import Predictor
 from cloze.inference.sentence_scorer import MaskedCopy, SentenceScore, SentenceScorer
-from cloze.inference.span_scores import SpanScores, join_scores
 from cloze.serving.batcher import WindowedInput
 from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.paragraphs import Paragraph

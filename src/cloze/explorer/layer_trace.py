@@ -5,72 +5,56 @@ The vectors are recorded while the encoder runs, so they are the numbers that it
 Shapes: L layers, T tokens, D hidden, I intermediate.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
-from cloze.inference.fill_mask import Candidate
-from cloze.inference.loading import encode_untruncated
+from cloze.explorer.encoder_internals import encode_untruncated
+from cloze.inference.fill_mask import Candidate, top_candidates
 from cloze.models.bert import BertLayer
 from cloze.models.encoder import Encoder
 from cloze.models.heads import MaskedLMHead
 from cloze.tokenization.tokenizer import Tokenizer
 
-
-@dataclass(frozen=True, slots=True)
-class LayerSteps:
-    """One token in one layer, step by step; vectors in float32 on the CPU, all [D] but `intermediate`."""
-
-    context: Tensor
-    """The outputs of all heads, side by side."""
-    attended: Tensor
-    """A dense layer on them."""
-    attention_sum: Tensor
-    """That plus the input of the layer: the first residual connection."""
-    attention_normalized: Tensor
-    """LayerNorm of the sum."""
-    intermediate: Tensor
-    """A dense layer and the activation, [I]."""
-    output: Tensor
-    """A dense layer back to [D]."""
-    output_sum: Tensor
-    """That plus `attention_normalized`: the second residual connection."""
-    normalized: Tensor
-    """LayerNorm of the sum: the output of the layer."""
+STEPS = {
+    "context": ("attention_output", 0),  # the outputs of all heads, side by side
+    "attended": ("attention_output", 1),  # a dense layer on them
+    "attention_sum": (
+        "attention_layer_norm",
+        0,
+    ),  # that plus the input of the layer: the first residual connection
+    "attention_normalized": ("attention_layer_norm", 1),  # LayerNorm of the sum
+    "intermediate": ("output", 0),  # a dense layer and the activation
+    "output": ("output", 1),  # a dense layer back to [D]
+    "output_sum": (
+        "output_layer_norm",
+        0,
+    ),  # that plus `attention_normalized`: the second residual connection
+    "normalized": ("output_layer_norm", 1),  # LayerNorm of the sum: the output of the layer
+}
+"""The steps of a layer: the input (0) or output (1) of a submodule."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenTrace:
-    """A token's way through the layers, and how far every token moved."""
+    """A token's way through the layers, and how far every token moved; vectors in float32 on the CPU."""
 
     token: int
     """The token that was followed, counted from 0."""
     tokens: tuple[str, ...]
     input_ids: tuple[int, ...]
     token_type_ids: tuple[int, ...]
-    layers: tuple[LayerSteps, ...]
+    layers: tuple[dict[str, Tensor], ...]
+    """The token's vector at each of `STEPS`, [D] or, of the intermediate one, [I]."""
     hidden_states: Tensor
     """The token's vector after the embeddings and after each layer, [L + 1, D]."""
     movements: Tensor
     """1 - cosine of every token's vector before and after each layer, [L, T]."""
     pooled: Tensor
     """The pooler's output for the text, [D]: a dense layer and an activation on [CLS]."""
-
-
-# the input (0) or output (1) of a submodule of a layer, by step
-_RECORDED = {
-    "context": ("attention_output", 0),
-    "attended": ("attention_output", 1),
-    "attention_sum": ("attention_layer_norm", 0),
-    "attention_normalized": ("attention_layer_norm", 1),
-    "intermediate": ("output", 0),
-    "output": ("output", 1),
-    "output_sum": ("output_layer_norm", 0),
-    "normalized": ("output_layer_norm", 1),
-}
 
 
 @torch.inference_mode()
@@ -112,7 +96,7 @@ def trace_token(
     handles = [
         record(getattr(module, name), layer, step, place)
         for layer, module in enumerate(model.layers)
-        for step, (name, place) in _RECORDED.items()
+        for step, (name, place) in STEPS.items()
     ]
     try:
         encoded = model(batch, output_hidden_states=True)
@@ -121,15 +105,12 @@ def trace_token(
             handle.remove()
     hidden_states = torch.stack(encoded.hidden_states).float().cpu()
     movements_LT = 1 - torch.cosine_similarity(hidden_states[:-1], hidden_states[1:], dim=-1)
-    layers = tuple(
-        LayerSteps(**{step.name: steps[step.name] for step in fields(LayerSteps)}) for steps in recorded
-    )
     return TokenTrace(
         token=token,
         tokens=tuple(encoding.tokens),
         input_ids=tuple(encoding.input_ids),
         token_type_ids=tuple(encoding.token_type_ids),
-        layers=layers,
+        layers=tuple({step: steps[step] for step in STEPS} for steps in recorded),
         hidden_states=hidden_states[:, token],
         movements=movements_LT,
         pooled=encoded.pooled_output[0].float().cpu(),
@@ -144,7 +125,7 @@ class MaskedLMTrace:
     """The last layer's vector after the head's dense layer, activation and LayerNorm, [D]."""
     logits: tuple[float, ...]
     """Of the last layer's candidates: `transformed` · the token's embedding + its bias."""
-    candidates: tuple[tuple[Candidate, ...], ...]
+    candidates: tuple[list[Candidate], ...]
     """The most probable tokens after the embeddings and after each layer."""
 
 
@@ -172,13 +153,9 @@ def trace_masked_lm(
         nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
     hidden_LD = hidden_states.to(word_embeddings.device, word_embeddings.dtype)
-    logits_LV = head(hidden_LD, word_embeddings)[:, : tokenizer.vocab_size].float()
-    top = logits_LV.softmax(-1).topk(top_k)
+    logits_LV = head(hidden_LD, word_embeddings)[:, : tokenizer.vocab_size].float().cpu()
     return MaskedLMTrace(
         transformed=head.transform(hidden_LD[-1]).float().cpu(),
-        logits=tuple(logits_LV[-1, top.indices[-1]].tolist()),
-        candidates=tuple(
-            tuple(Candidate(tokenizer.tokens[i], p) for i, p in zip(ids, probabilities, strict=True))
-            for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
-        ),
+        logits=tuple(logits_LV[-1].topk(min(top_k, tokenizer.vocab_size)).values.tolist()),
+        candidates=tuple(top_candidates(logits_LV.numpy(), tokenizer.tokens.__getitem__, top_k)),
     )

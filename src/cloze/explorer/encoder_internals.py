@@ -10,31 +10,43 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.loading import batch_of, encode_untruncated
-from cloze.models.encoder import Encoder
+from cloze.inference.loading import check_length
+from cloze.models.batch import to_device
+from cloze.models.encoder import Encoder, get_encoder
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
+EMBEDDINGS = ("word", "segment", "position")
+"""The three embeddings that are summed."""
 
-@dataclass(frozen=True, slots=True)
-class InputEmbeddings:
-    """The input of the first layer and the three embeddings it is made of, each [T, D] in float32 on the CPU.
 
-    Those that the encoder does not have are 0.
+def encode_untruncated(
+    model: nn.Module, tokenizer: Tokenizer, text: str, pair: str | None = None
+) -> tuple[Encoding, PackedBatch]:
+    """Encode a text or a pair that must fit the model; return it and a batch of it on the model's device.
+
+    Raises:
+        InputError: the text is no str, or has more tokens than the model takes.
     """
+    encoding = tokenizer.encode(text, pair)
+    check_length(encoding.input_ids, get_encoder(model).config.max_position_embeddings)
+    return encoding, batch_of(model, encoding)
 
-    word: Tensor
-    segment: Tensor
-    position: Tensor
-    normalized: Tensor
-    """LayerNorm of their sum."""
+
+def batch_of(model: nn.Module, *encodings: Encoding) -> PackedBatch:
+    """Return a batch of encodings on the model's device."""
+    batch = collate([e.input_ids for e in encodings], [e.token_type_ids for e in encodings])
+    return to_device(batch, next(model.parameters()).device)
 
 
 @torch.inference_mode()
-def input_embeddings(model: Encoder, encoding: Encoding) -> InputEmbeddings:
-    """Look up the three embeddings of each token.
+def input_embeddings(model: Encoder, encoding: Encoding) -> dict[str, Tensor]:
+    """Return `EMBEDDINGS` of each token, 0 where the encoder has no such, and the LayerNorm of their sum, `normalized`.
+
+    Shapes: [T, D] each, in float32 on the CPU.
 
     Source:
         Devlin et al. 2019, figure 2.
@@ -43,10 +55,8 @@ def input_embeddings(model: Encoder, encoding: Encoding) -> InputEmbeddings:
     normalized_TD = model.embeddings(batch)
     parts = {name: part_TD.float().cpu() for name, part_TD in model.embeddings.look_up(batch).items()}
     zeros_TD = torch.zeros(normalized_TD.shape)
-    return InputEmbeddings(
-        **{name: parts.get(name, zeros_TD) for name in ("word", "segment", "position")},
-        normalized=normalized_TD.float().cpu(),
-    )
+    embeddings = {name: parts.get(name, zeros_TD) for name in EMBEDDINGS}
+    return {**embeddings, "normalized": normalized_TD.float().cpu()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,30 +119,13 @@ def attention_map(model: Encoder, tokenizer: Tokenizer, text: str, pair: str | N
     return AttentionMap(tuple(encoding.tokens), tuple(encoding.token_type_ids), tuple(layers))
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionRow:
-    """One head's computation for one token, step by step."""
+def attention_row(layer: LayerAttention, *, head: int, token: int) -> dict[str, Tensor]:
+    """Compute one head's output for one token, step by step; both are counted from 0.
 
-    query: Tensor
-    """Of the token, [H]."""
-    key: Tensor
-    """Of every token, [T, H]."""
-    products: Tensor
-    """query · key, [T]."""
-    scores: Tensor
-    """The products / sqrt(H), plus the bias of an encoder that has one, [T]."""
-    weights: Tensor
-    """Softmax of the scores, [T]."""
-    value: Tensor
-    """Of every token, [T, H]."""
-    weighted: Tensor
-    """Each value times its weight, [T, H]."""
-    context: Tensor
-    """The sum of the weighted values, [H]: the output of the head."""
-
-
-def attention_row(layer: LayerAttention, *, head: int, token: int) -> AttentionRow:
-    """Compute one head's output for one token; both are counted from 0.
+    Returns:
+        `query` of the token, [H]; `key` of every token, [T, H]; their `products`, [T]; `scores`, these / sqrt(H) plus
+        the bias of an encoder that has one; `weights`, the softmax of these; `value` of every token, [T, H];
+        `weighted`, each value times its weight; `context`, the sum of these, [H]: the output of the head.
 
     Source:
         Vaswani et al. 2017, 3.2.1.
@@ -142,6 +135,13 @@ def attention_row(layer: LayerAttention, *, head: int, token: int) -> AttentionR
     scores_T = layer.scores[head, token]
     weights_T = scores_T.softmax(-1)
     weighted_TH = weights_T[:, None] * value_TH
-    return AttentionRow(
-        query_H, key_TH, products_T, scores_T, weights_T, value_TH, weighted_TH, weighted_TH.sum(0)
-    )
+    return {
+        "query": query_H,
+        "key": key_TH,
+        "products": products_T,
+        "scores": scores_T,
+        "weights": weights_T,
+        "value": value_TH,
+        "weighted": weighted_TH,
+        "context": weighted_TH.sum(0),
+    }

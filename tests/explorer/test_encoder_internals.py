@@ -8,8 +8,8 @@ import torch
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.inference.encoder_internals import attention_map, attention_row, input_embeddings
-from cloze.inference.word_in_context import word_in_context
+from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings
+from cloze.explorer.word_in_context import word_in_context
 from cloze.models.batch import to_device
 from cloze.models.bert import BertLayer, BertModel
 from cloze.models.checkpoint import save_model
@@ -38,23 +38,23 @@ def test_three_embeddings_sum_to_the_input_of_the_first_layer(model: BertModel, 
     packed = to_device(collate([encoding.input_ids], [encoding.token_type_ids]))
     with torch.no_grad():
         first = model(packed, output_hidden_states=True).hidden_states[0]
-        summed = model.embeddings.layer_norm(found.word + found.segment + found.position)
-    torch.testing.assert_close(found.normalized, first)
+        summed = model.embeddings.layer_norm(found["word"] + found["segment"] + found["position"])
+    torch.testing.assert_close(found["normalized"], first)
     torch.testing.assert_close(summed, first)
-    assert torch.equal(found.word[3], found.word[6])  # [SEP] and [SEP]
-    assert not torch.equal(found.segment[3], found.segment[6])
+    assert torch.equal(found["word"][3], found["word"][6])  # [SEP] and [SEP]
+    assert not torch.equal(found["segment"][3], found["segment"][6])
 
 
 def test_a_row_leads_from_query_to_context(model: BertModel, tokenizer: Tokenizer) -> None:
     layer = attention_map(model, tokenizer, "the river banks").layers[1]
     row = attention_row(layer, head=2, token=3)
-    assert row.query.shape == (5,)
-    assert row.products[1].item() == pytest.approx(
-        sum(q * k for q, k in zip(row.query, row.key[1], strict=True))
+    assert row["query"].shape == (5,)
+    assert row["products"][1].item() == pytest.approx(
+        sum(q * k for q, k in zip(row["query"], row["key"][1], strict=True))
     )
-    torch.testing.assert_close(row.scores, row.products / math.sqrt(5))
-    torch.testing.assert_close(row.weights, layer.weights[2, 3])
-    torch.testing.assert_close(row.context, (layer.weights @ layer.value)[2, 3])
+    torch.testing.assert_close(row["scores"], row["products"] / math.sqrt(5))
+    torch.testing.assert_close(row["weights"], layer.weights[2, 3])
+    torch.testing.assert_close(row["context"], (layer.weights @ layer.value)[2, 3])
 
 
 def test_a_word_has_one_row_and_as_many_vectors_as_contexts(model: BertModel, tokenizer: Tokenizer) -> None:

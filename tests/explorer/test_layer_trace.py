@@ -1,14 +1,12 @@
 """The vectors of one token in each layer are those of the encoder, and predictions those of the MLM head."""
 
-from dataclasses import fields
-
 import pytest
 import torch
 from torch import nn
 
 from cloze.errors import InputError
+from cloze.explorer.layer_trace import trace_masked_lm, trace_token
 from cloze.inference.fill_mask import FillMask
-from cloze.inference.layer_trace import LayerSteps, trace_masked_lm, trace_token
 from cloze.models.bert import BertLayer, BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.engine import TorchEngine
@@ -43,20 +41,18 @@ def test_each_step_follows_from_the_one_before(model: BertForMaskedLM, tokenizer
     ):
         assert isinstance(layer, BertLayer)
         expected = {
-            "attended": layer.attention_output(steps.context),
-            "attention_sum": before + steps.attended,
-            "attention_normalized": layer.attention_layer_norm(steps.attention_sum),
-            "intermediate": nn.functional.gelu(layer.intermediate(steps.attention_normalized)),
-            "output": layer.output(steps.intermediate),
-            "output_sum": steps.attention_normalized + steps.output,
-            "normalized": layer.output_layer_norm(steps.output_sum),
+            "attended": layer.attention_output(steps["context"]),
+            "attention_sum": before + steps["attended"],
+            "attention_normalized": layer.attention_layer_norm(steps["attention_sum"]),
+            "intermediate": nn.functional.gelu(layer.intermediate(steps["attention_normalized"])),
+            "output": layer.output(steps["intermediate"]),
+            "output_sum": steps["attention_normalized"] + steps["output"],
+            "normalized": layer.output_layer_norm(steps["output_sum"]),
         }
         for name, vector in expected.items():
-            torch.testing.assert_close(getattr(steps, name), vector, rtol=1e-3, atol=1e-3, msg=name)
-        torch.testing.assert_close(steps.normalized, after)
-    assert [len(getattr(trace.layers[0], step.name)) for step in fields(LayerSteps)] == [16] * 4 + [20] + [
-        16
-    ] * 3
+            torch.testing.assert_close(steps[name], vector, rtol=1e-3, atol=1e-3, msg=name)
+        torch.testing.assert_close(steps["normalized"], after)
+    assert [len(vector) for vector in trace.layers[0].values()] == [16] * 4 + [20] + [16] * 3
 
 
 def test_movement_is_the_change_of_direction(model: BertForMaskedLM, tokenizer: Tokenizer) -> None:

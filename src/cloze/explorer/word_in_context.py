@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from cloze.errors import InputError
-from cloze.inference.loading import batch_of, encode_untruncated
+from cloze.explorer.encoder_internals import batch_of, encode_untruncated
 from cloze.models.encoder import Encoder
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 

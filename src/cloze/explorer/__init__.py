@@ -1,0 +1,1 @@
+"""What the page of the server shows of a model: layers, attention, word senses, answer spans."""

@@ -1,0 +1,179 @@
+"""The numbers of the explorer page's views, ready for JSON: attention, one head, the layers, a word's senses."""
+
+import base64
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cloze.errors import InputError
+from cloze.explorer.encoder_internals import (
+    EMBEDDINGS,
+    AttentionMap,
+    LayerAttention,
+    attention_map,
+    attention_row,
+    input_embeddings,
+)
+from cloze.explorer.layer_trace import TokenTrace, trace_masked_lm, trace_token
+from cloze.explorer.word_in_context import word_in_context
+from cloze.inference.fill_mask import FillMask
+from cloze.inference.next_sentence import IS_NEXT, NextSentence
+from cloze.models.encoder import Encoder
+from cloze.tokenization.tokenizer import Tokenizer
+
+MAX_OCCURRENCES = 64
+"""Of a word; the response grows with their square."""
+MAX_WEIGHTS = 1 << 20
+"""Attention weights in a response, 4 bytes each."""
+_FIRST_DIMENSIONS = 8
+_TOP_K = 5
+_DIGITS = 6
+_INPUTS = (*EMBEDDINGS, "normalized")
+
+
+def view_attention(
+    encoder: Encoder,
+    tokenizer: Tokenizer,
+    text: str,
+    pair: str | None = None,
+    *,
+    max_weights: int = MAX_WEIGHTS,
+) -> dict[str, Any]:
+    """Return the input embeddings and the attention weights of every head, at most `max_weights` of these."""
+    config, encoding = encoder.config, tokenizer.encode(text, pair)
+    heads = config.num_hidden_layers * config.num_attention_heads
+    if heads * len(encoding) ** 2 > max_weights:
+        limit = int((max_weights / heads) ** 0.5)
+        what = f"{len(encoding)} tokens, at most {limit} can be shown for all {heads} heads"
+        raise InputError(what, where="text", remedy="Give a shorter text")
+    layers = attention_map(encoder, tokenizer, text, pair).layers
+    embeddings = input_embeddings(encoder, encoding)
+    return {
+        "tokens": encoding.tokens,
+        "input_ids": encoding.input_ids,
+        "token_type_ids": encoding.token_type_ids,
+        "embeddings": {
+            name: {
+                "norms": _rounded(embeddings[name].norm(dim=-1)),
+                "first": _rounded(embeddings[name][:, :_FIRST_DIMENSIONS]),
+            }
+            for name in _INPUTS
+        },
+        "layers": config.num_hidden_layers,
+        "heads": config.num_attention_heads,
+        "weights": _to_base64(torch.stack([layer.weights for layer in layers])),
+    }
+
+
+def view_head(attention: AttentionMap, *, layer: int, head: int, token: int) -> dict[str, Any]:
+    """Return one head's computation for one token."""
+    for name, number, count in (
+        ("layer", layer, len(attention.layers)),
+        ("head", head, len(attention.layers[0].query)),
+        ("token", token, len(attention.tokens)),
+    ):
+        if number >= count:
+            raise InputError(f"{number} is not in 0..{count - 1}", where=name)
+    row = attention_row(attention.layers[layer], head=head, token=token)
+    return {name: _rounded(values) for name, values in row.items()}
+
+
+def view_layers(
+    encoder: Encoder,
+    tokenizer: Tokenizer,
+    text: str,
+    pair: str | None = None,
+    *,
+    token: int | None = None,
+    fill_mask: FillMask | None = None,
+    next_sentence: NextSentence | None = None,
+) -> dict[str, Any]:
+    """Return one token's vectors at every step, its attention, and what the heads of pre-training read from them."""
+    attention = attention_map(encoder, tokenizer, text, pair)
+    trace = trace_token(encoder, tokenizer, text, pair, token=token)
+    embeddings = input_embeddings(encoder, tokenizer.encode(text, pair))
+    return {
+        "tokens": trace.tokens,
+        "token_type_ids": trace.token_type_ids,
+        "token": trace.token,
+        "token_id": trace.input_ids[trace.token],
+        "heads": encoder.config.num_attention_heads,
+        "input": {name: _vector(embeddings[name][trace.token]) for name in _INPUTS},
+        "layers": [
+            {
+                "steps": {
+                    **_projections(layer_attention, trace.token),
+                    **{step: _vector(vector) for step, vector in steps.items()},
+                },
+                "scores": _rounded(layer_attention.scores[:, trace.token]),
+                "weights": _rounded(layer_attention.weights[:, trace.token]),
+                "movements": _rounded(movements_T),
+            }
+            for steps, layer_attention, movements_T in zip(
+                trace.layers, attention.layers, trace.movements, strict=True
+            )
+        ],
+        "masked_lm": None if fill_mask is None else _masked_lm(fill_mask, trace),
+        "pooler": None if next_sentence is None else _pooler(next_sentence, trace),
+    }
+
+
+def view_word(encoder: Encoder, tokenizer: Tokenizer, word: str, sentences: list[str]) -> dict[str, Any]:
+    """Return the vectors of a word in each layer, in two dimensions, and their cosines."""
+    senses = word_in_context(encoder, tokenizer, word, sentences, max_occurrences=MAX_OCCURRENCES)
+    points, shares = senses.project_to_plane()
+    return {
+        "occurrences": [asdict(occurrence) for occurrence in senses.occurrences],
+        "points": _rounded(torch.from_numpy(points)),
+        "shares": _rounded(torch.from_numpy(shares)),
+        "cosines": _rounded(torch.from_numpy(senses.cosines())),
+    }
+
+
+def _projections(attention: LayerAttention, token: int) -> dict[str, Any]:
+    """Return a token's query, key and value, those of all heads side by side."""
+    parts = {"query": attention.query, "key": attention.key, "value": attention.value}
+    return {name: _vector(part_NTH[:, token].flatten()) for name, part_NTH in parts.items()}
+
+
+def _masked_lm(model: FillMask, trace: TokenTrace) -> dict[str, Any]:
+    """Return what the MLM head reads from the token after each layer."""
+    module: Any = model.module
+    table_VD = model.encoder.embeddings.word_embeddings.weight
+    read = trace_masked_lm(module.masked_lm, table_VD, model.tokenizer, trace.hidden_states, top_k=_TOP_K)
+    return {
+        "transformed": _vector(read.transformed),
+        "logits": _rounded(torch.tensor(read.logits)),
+        "candidates": [[asdict(candidate) for candidate in layer] for layer in read.candidates],
+    }
+
+
+def _pooler(model: NextSentence, trace: TokenTrace) -> dict[str, Any]:
+    """Return the pooler's output and the next-sentence logits."""
+    module: Any = model.module
+    layer = module.next_sentence
+    with torch.inference_mode():
+        logits = layer(trace.pooled.to(layer.weight.device, layer.weight.dtype)).float().cpu()
+    return {
+        "pooled": _vector(trace.pooled),
+        "logits": _rounded(logits),
+        "is_next": _rounded(logits.softmax(-1)[IS_NEXT]),
+    }
+
+
+def _vector(vector: Tensor) -> dict[str, Any]:
+    """Return the length of a vector, and its numbers."""
+    return {"norm": _rounded(vector.norm()), "values": _to_base64(vector)}
+
+
+def _to_base64(values: Tensor) -> str:
+    """Return numbers as little-endian float32 in base64."""
+    return base64.b64encode(values.numpy().astype("<f4").tobytes()).decode()
+
+
+def _rounded(values: Tensor) -> Any:
+    """Return nested lists of numbers, rounded to the digits of float32."""
+    scale = 10.0**_DIGITS
+    return ((values.double() * scale).round() / scale).tolist()
