@@ -1,4 +1,4 @@
-"""Every encoder of another family than BERT: its classes in transformers, a tokenizer as published, and settings."""
+"""Every encoder: its classes in transformers, a tokenizer as published, and settings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -74,12 +74,14 @@ class Family(NamedTuple):
 
 _WINDOWS = {"local_attention": 8, "hidden_dropout_prob": 0.0, "classifier_pooling": "mean"}
 FAMILIES = {
+    "bert": Family("Bert", wordpiece),
     "distilbert": Family("DistilBert", wordpiece),
     "roberta": Family("Roberta", bytes_of_roberta, {"type_vocab_size": 1}),
     "modernbert": Family("ModernBert", bytes_of_modern_bert, _WINDOWS),
     "xlm-roberta": Family("XLMRoberta", unigrams, {"type_vocab_size": 1}),
     "mpnet": Family("MPNet", wordpiece_of_mpnet),
 }
+OTHERS = [model_type for model_type in FAMILIES if model_type != "bert"]
 
 
 def make_config(model_type: str, config: EncoderConfig, **settings: Any) -> EncoderConfig:

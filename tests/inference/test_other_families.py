@@ -24,7 +24,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tokenization.loading import load_tokenizer
-from encoder_families import FAMILIES, TEXTS, WORDS, published_config
+from encoder_families import FAMILIES, OTHERS, TEXTS, WORDS, published_config
 
 SIZES = {
     "hidden_size": 24,
@@ -36,7 +36,7 @@ SIZES = {
 }
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=OTHERS)
 def published(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
     """Return the directory of a masked-word model, the model and its tokenizer, of transformers."""
     directory = tmp_path_factory.mktemp(request.param)

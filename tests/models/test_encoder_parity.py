@@ -1,4 +1,4 @@
-"""Encoders of other families against transformers: every head, both ways, and the same outputs."""
+"""Encoders against transformers: every head, both ways, and the same outputs."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
 from cloze.models.encoder import encoders
 from cloze.models.external_weights import load_external_model
-from encoder_families import FAMILIES, make_encoder
+from encoder_families import FAMILIES, OTHERS, make_encoder
 from model_heads import HEADS
 from tiny_models import SPECIAL, write_checkpoint
 
@@ -29,7 +29,7 @@ TOKENS = [*SPECIAL, *(f"w{number}" for number in range(98))]
 ALL_HEADS = ("encoder", "masked words", "classes", "regression", "tags", "answers", "choices")
 
 
-CASES = [(model_type, head) for model_type in FAMILIES for head in ALL_HEADS]
+CASES = [("bert", head) for head in HEADS] + [(family, head) for family in OTHERS for head in ALL_HEADS]
 
 
 def inputs_of(theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name: str) -> dict[str, torch.Tensor]:
@@ -44,7 +44,8 @@ def compare(ours: Any, theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name
     with torch.inference_mode():
         expected = theirs.eval()(**inputs_of(theirs, ragged, name))
     found, mask = padded_outputs(ours, *ragged), ragged[1]
-    assert set(found) == set(expected) - {"hidden_states", "attentions"}
+    left_out = {"hidden_states", "attentions"} | ({"pooler_output"} if name == "features" else set())
+    assert set(found) == set(expected) - left_out
     for output, values in found.items():
         rows = mask if values.dim() > 1 and values.shape[:2] == mask.shape else ...
         wanted = expected[output].reshape(values.shape)
@@ -62,7 +63,7 @@ def pad_on_the_left(ragged: tuple[torch.Tensor, ...], padding: int) -> tuple[tor
     return input_ids.masked_fill(~mask, padding), mask, token_type_ids
 
 
-@pytest.mark.parametrize("model_type", ["bert", *FAMILIES])
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_texts_padded_on_the_left_equal_transformers(
     model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
 ) -> None:
@@ -84,7 +85,7 @@ def test_texts_padded_on_the_left_equal_transformers(
     torch.testing.assert_close(torch.from_numpy(output)[mask], expected[mask], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("model_type", ["bert", *FAMILIES])
+@pytest.mark.parametrize("model_type", FAMILIES)
 @pytest.mark.parametrize("name", ["encoder", "classes"])
 def test_graphs_read_texts_padded_on_the_left_as_torch_does(
     model_type: str, name: str, config: BertConfig, randomize: Callable, ragged: tuple
@@ -105,7 +106,7 @@ def test_graphs_read_texts_padded_on_the_left_as_torch_does(
             torch.testing.assert_close(found, unpadded[output.name], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("model_type", ["bert", *FAMILIES])
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_masked_words_have_the_activation_that_transformers_uses(
     model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
 ) -> None:
@@ -138,6 +139,9 @@ def test_transformers_reads_what_cloze_writes(
         type(theirs).__name__
     ]
     assert not set(report["missing_keys"])
+    if head.labels:
+        assert theirs.config.id2label == dict(enumerate(head.labels))
+        assert theirs.config.problem_type == head.problem_type
     assert all(".pooler." in key for key in report["unexpected_keys"])
     compare(ours, theirs, ragged, name)
 
@@ -147,7 +151,7 @@ def test_transformers_reads_what_cloze_writes(
         assert torch.equal(values, found[output])
 
 
-@pytest.mark.parametrize(("model_type", "name"), CASES)
+@pytest.mark.parametrize(("model_type", "name"), [case for case in CASES if case[1] != "features"])
 def test_cloze_reads_what_transformers_writes(
     model_type: str, name: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
 ) -> None:
@@ -168,6 +172,6 @@ def test_cloze_reads_what_transformers_writes(
 
     external = load_external_model(tmp_path / "model")
     assert type(external.model) is type(ours)
-    assert external.labels == (head.labels if name in ("classes", "regression", "tags") else ())
+    assert external.labels == head.labels
     assert not external.unexpected_keys
     compare(external.model, theirs, ragged, name)

@@ -27,7 +27,7 @@ from cloze.models.encoder import ENCODERS, encoders
 from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.training.muon import MuonConfig
-from encoder_families import FAMILIES, published_config
+from encoder_families import FAMILIES, OTHERS, published_config
 from runs import assert_same_run
 
 PHASES = "phases=[{max_seq_length=96, fraction=1.0, batch_size=4}]"
@@ -49,7 +49,7 @@ def flags(*settings: str) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
 
 
-@pytest.fixture(scope="module", params=[*FAMILIES, "mean-mixer"])
+@pytest.fixture(scope="module", params=[*OTHERS, "mean-mixer"])
 def run(request: Any, dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp(request.param) / "run"
     size = f"{encoders()[request.param].size_prefix}tiny"
@@ -148,7 +148,7 @@ def test_resume_is_bit_identical(
         assert 0 < predict("He came.", "He left.").probability < 1
 
 
-@pytest.mark.parametrize("model_type", FAMILIES)
+@pytest.mark.parametrize("model_type", OTHERS)
 def test_pretraining_continues_from_a_published_encoder(
     model_type: str, nano: PretrainConfig, pretrained: Callable[..., Path], tmp_path: Path
 ) -> None:

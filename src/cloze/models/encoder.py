@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -360,21 +360,20 @@ def to_autocast_dtype(values: Tensor) -> Tensor:
     return values.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else values
 
 
-def with_dropout(encoder: Encoder, *, hidden: float, attention: float) -> Encoder:
-    """Return an encoder with the same weights and other probabilities of dropout.
+def set_dropout(encoder: Encoder, *, hidden: float, attention: float) -> None:
+    """Set the probabilities of dropout.
 
     Args:
-        encoder: gives its weights, which both share.
+        encoder: is changed.
         hidden: for hidden states, from 0 to less than 1.
         attention: for attention weights.
     """
-    config = dataclasses.replace(
-        encoder.config, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention
-    )
-    with torch.device("meta"):  # shapes only
-        same = build_encoder(config)
-    same.load_state_dict(encoder.state_dict(), assign=True)
-    return same
+    modules: Iterable[Any] = encoder.modules()
+    for module in modules:
+        if isinstance(config := getattr(module, "config", None), EncoderConfig):
+            module.config = dataclasses.replace(
+                config, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention
+            )
 
 
 def find_encoder(model: nn.Module) -> Encoder | None:

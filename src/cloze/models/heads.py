@@ -210,29 +210,6 @@ class BertForMaskedLM(ModelWithHead):
         return {"logits": self.masked_lm.write(graph, self.bert.write(graph), words_VD)}
 
 
-class BertForNextSentencePrediction(ModelWithHead):
-    """Next sentence prediction alone, with the weights of `BertForPreTraining`.
-
-    Source:
-        Devlin et al. 2019, 3.1 (task 2); google-research/bert run_pretraining.py:285 @eedf571.
-    """
-
-    def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
-        super().__init__(bert)
-        self.next_sentence = nn.Linear(bert.config.hidden_size, 2)
-        initialize_weights(self.next_sentence, bert.config.initializer_range, generator)
-
-    def forward(self, batch: PackedBatch) -> Tensor:
-        """Return logits [B, 2]: 0 = IsNext, 1 = NotNext."""
-        logits_B2: Tensor = self.next_sentence(self.bert(batch).pooled_output)
-        return logits_B2
-
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write `named_outputs` in ONNX."""
-        pooled_BD = self.bert.write_pooled(graph, self.bert.write(graph))
-        return {"logits": graph.dense("next_sentence", pooled_BD, self.next_sentence)}
-
-
 class OutputLayer(nn.Linear):
     """A dense layer that computes in the dtype of its weights under autocast, too.
 
@@ -296,6 +273,18 @@ class ModelWithOutputLayer(ModelWithHead):
     def write_outputs(self, graph: Graph) -> dict[str, str]:
         """Write `named_outputs` in ONNX."""
         return {"logits": self.write_logits(graph)}
+
+
+class BertForNextSentencePrediction(ModelWithOutputLayer):
+    """Next sentence prediction alone, with the weights of `BertForPreTraining`; logits [B, 2], 0 = IsNext, 1 = NotNext.
+
+    Source:
+        Devlin et al. 2019, 3.1 (task 2); google-research/bert run_pretraining.py:285 @eedf571.
+    """
+
+    layer_name = "next_sentence"
+    dropout_prob = 0.0
+    num_labels = 2
 
 
 class BertForSequenceClassification(ModelWithOutputLayer):

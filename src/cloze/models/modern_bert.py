@@ -217,7 +217,7 @@ class ModernBertEmbeddings(nn.Module):
         super().__init__()
         self.word_embeddings = embedding_table(config.vocab_size, config.hidden_size)
         self.layer_norm = _layer_norm(config)
-        self._dropout_prob = config.hidden_dropout_prob
+        self.config = config
 
     def look_up(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the embeddings before LayerNorm, [T, D]."""
@@ -226,7 +226,7 @@ class ModernBertEmbeddings(nn.Module):
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return [T, D]."""
         hidden_TD = self.layer_norm(self.word_embeddings(batch.input_ids))
-        hidden_TD = dropout(hidden_TD, self._dropout_prob if self.training else 0.0)
+        hidden_TD = dropout(hidden_TD, self.config.hidden_dropout_prob if self.training else 0.0)
         return to_autocast_dtype(hidden_TD)
 
     def write(self, graph: Graph) -> str:

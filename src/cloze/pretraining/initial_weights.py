@@ -8,12 +8,12 @@ import torch
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
-from cloze.models.encoder import build_encoder, with_dropout
+from cloze.models.encoder import build_encoder, set_dropout
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
 from cloze.models.token_embeddings import resize_token_embeddings
 from cloze.models.weight_mapping import MissingWeightsError
-from cloze.pretraining.config import ModelConfig, PretrainConfig
+from cloze.pretraining.config import PretrainConfig
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.special_tokens import CONTINUATION, UNUSED
@@ -46,7 +46,8 @@ def initial_model(
         remedy = f"Say --set model.attends_to={model.config.attends_to}"
         raise InputError(what, where=config.init, remedy=remedy)
     check_lengths(config, model.config)
-    model = _with_dropout_of(config.model, model)
+    hidden, attention = config.model.hidden_dropout_prob, config.model.attention_probs_dropout_prob
+    set_dropout(model.bert, hidden=hidden, attention=attention)
     rows = map_added_tokens(load_wordpiece(checkpoint), tokenizer, where=config.data)
     if rows:
         resize_token_embeddings(model, rows)
@@ -85,17 +86,6 @@ def check_lengths(config: PretrainConfig, encoder: EncoderConfig) -> None:
         what = f"max_seq_length {longest}, but {config.init} has {positions} positions"
         phases = f"[{{max_seq_length={positions}, fraction=1.0, batch_size={batch_size}}}]"
         raise InputError(what, where="phases", remedy=f"Say --set 'phases={phases}'")
-
-
-def _with_dropout_of(settings: ModelConfig, model: BertForPreTraining) -> BertForPreTraining:
-    """Return the model with the dropout of the settings."""
-    encoder = with_dropout(
-        model.bert, hidden=settings.hidden_dropout_prob, attention=settings.attention_probs_dropout_prob
-    )
-    with torch.device("meta"):  # shapes only
-        same = BertForPreTraining(encoder)
-    same.load_state_dict(model.state_dict(), assign=True)
-    return same
 
 
 def load_for_pretraining(

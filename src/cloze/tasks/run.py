@@ -16,7 +16,7 @@ from cloze.markdown import code_span
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
-from cloze.models.encoder import Encoder, check_layers, find_encoder, keep_layers, with_dropout
+from cloze.models.encoder import Encoder, check_layers, find_encoder, keep_layers, set_dropout
 from cloze.models.engine import TorchEngine
 from cloze.models.quantization import refuse_int8
 from cloze.models.torch_internals import cpu_instructions
@@ -231,7 +231,9 @@ def load_initial_encoder(prepared: PreparedData) -> Encoder:
     encoder = load_model(prepared.start)
     if layers:
         encoder = keep_layers(encoder, layers, where=prepared.start)
-    return encoder if dropout is None else with_dropout(encoder, hidden=dropout, attention=dropout)
+    if dropout is not None:
+        set_dropout(encoder, hidden=dropout, attention=dropout)
+    return encoder
 
 
 def freeze(model: nn.Module, config: FinetuneConfig) -> nn.Module:
