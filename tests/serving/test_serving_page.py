@@ -56,7 +56,7 @@ def test_the_docs_list_every_route(server: TestClient) -> None:
 
 def test_the_docs_state_the_limits() -> None:
     limits = Limits()
-    for value in (MAX_INPUTS, f"{MAX_CHARACTERS:,}", limits.json_depth, limits.waiting_requests):
+    for value in (MAX_INPUTS, f"{MAX_CHARACTERS:,}", limits.waiting_requests):
         assert str(value) in TEXT
     assert f"{limits.batch_tokens:,} tokens" in TEXT
     assert f"{limits.body_bytes // 1_000_000} MB" in TEXT

@@ -18,6 +18,7 @@ from cloze.serving.metrics import Metrics
 from cloze.serving.middleware import RequestMiddleware
 from cloze.serving.routes import add_routes
 from cloze.serving.served_model import ServedModel
+from cloze.serving.strict_json import StrictRoute
 
 ROUTES = (*embedding_routes.ROUTES, *task_routes.ROUTES, *explorer_routes.ROUTES)
 
@@ -55,6 +56,7 @@ def create_app(
         redoc_url=None,
         docs_url=None,  # its files would come from another host
     )
+    app.router.route_class = StrictRoute
     app.state.batcher = batcher
     metrics = Metrics(batcher)
     info = info_routes(models, batcher, limits, metrics)

@@ -19,8 +19,6 @@ class Limits:
 
     body_bytes: int = 2_000_000
     """Maximum size of a request."""
-    json_depth: int = 64
-    """Maximum nesting of lists and objects."""
     waiting_requests: int = 256
     """Maximum number of queued requests; further requests get 429."""
     waiting_tokens: int = 262_144

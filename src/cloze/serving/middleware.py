@@ -1,4 +1,4 @@
-"""Middleware that checks every request before a route sees it: host, key, queue, size and JSON syntax."""
+"""Middleware that checks every request before a route sees it: host, key, queue and size."""
 
 import asyncio
 import hmac
@@ -13,7 +13,6 @@ from cloze.serving.batcher import Batcher
 from cloze.serving.errors import Refused, error_response, overloaded, shutting_down
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
-from cloze.serving.strict_json import check_json
 
 _PUBLIC_PATHS = ("/", "/health", "/favicon.ico")
 _PUBLIC_PREFIX = "/page/"  # static files; the page itself asks for the key
@@ -114,7 +113,7 @@ class RequestMiddleware:
             raise Refused(error_response(415, "the body is not JSON: send Content-Type: application/json"))
 
     async def _read(self, receive: Receive) -> bytes:
-        """Return the body, which is JSON; the Content-Length header is not trusted."""
+        """Return the body; the Content-Length header is not trusted."""
         body = bytearray()
         try:
             async with asyncio.timeout(self._limits.body_seconds):
@@ -126,16 +125,10 @@ class RequestMiddleware:
                     body += message.get("body", b"")
                     self._check_size(len(body))
                     has_more = message.get("more_body", False)
-            content = bytes(body)
-            check_json(content, depth=self._limits.json_depth)
         except TimeoutError:
             what = f"the request did not arrive within {self._limits.body_seconds:g} seconds"
             raise Refused(error_response(408, what)) from None
-        except UnicodeEncodeError:
-            raise Refused(error_response(422, "body: a lone surrogate (half a character)")) from None
-        except ValueError as error:
-            raise Refused(error_response(422, f"body: {error}")) from None
-        return content
+        return bytes(body)
 
     def _check_size(self, num_bytes: int) -> None:
         if num_bytes > self._limits.body_bytes:

@@ -44,7 +44,7 @@ IdLists: TypeAlias = Annotated[list[Ids], Field(min_length=1, max_length=MAX_INP
 class StrictModel(BaseModel):
     """A JSON object without unknown keys or converted types."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class ModelRequest(StrictModel):

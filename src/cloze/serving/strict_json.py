@@ -1,45 +1,50 @@
-"""Strict JSON: refuse what Python's parser accepts beyond the standard, and bodies that are nested too deep."""
+"""Strict JSON: refuse what Python's parser accepts, and pydantic does not see in the parsed body."""
 
 import json
-import math
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 _MAX_KEYS = 64
 """Of an object; no route has as many. Each unknown key would become an error message."""
 
 
-def check_json(body: bytes, *, depth: int) -> None:
-    """Refuse a body that is not strict JSON.
+class StrictRoute(APIRoute):
+    """A route that parses the bodies of its requests with `parse_json`."""
 
-    Args:
-        body: the bytes of the request.
-        depth: maximum nesting of lists and objects.
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of FastAPI for a request that parses its own body."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(_StrictRequest(request.scope, request.receive))
+
+        return handle
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        try:
+            return parse_json(await self.body())
+        except ValueError as error:
+            raise HTTPException(422, f"body: {error}") from error
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the value of a JSON body.
 
     Raises:
-        ValueError: the body is not UTF-8 or not JSON, repeats a key, has too many keys, NaN, an infinite number or a
-            lone surrogate, or is nested too deep.
+        ValueError: the body is not UTF-8 or not JSON, repeats a key, has too many keys, or is nested too deep.
     """
     text = body.decode("utf-8")  # Python's parser would accept UTF-16, too
-    too_deep = f"more than {depth} lists and objects within each other"
     try:
-        value = json.loads(
-            text, object_pairs_hook=_check_object, parse_constant=_refuse_constant, parse_float=_finite_float
-        )
+        return json.loads(text, object_pairs_hook=_check_object)
     except RecursionError:
-        raise ValueError(too_deep) from None
-    if text.count("[") + text.count("{") > depth and _depth(value, depth) > depth:
-        raise ValueError(too_deep)
-    if "\\u" in text:  # the only way to write a lone surrogate
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-
-
-def _depth(value: Any, limit: int) -> int:
-    """Return the nesting of lists and objects, counted up to just above `limit`."""
-    depth, level = 0, [value]
-    while depth <= limit and (level := [node for node in level if isinstance(node, list | dict)]):
-        depth += 1
-        level = [item for node in level for item in (node.values() if isinstance(node, dict) else node)]
-    return depth
+        raise ValueError("lists and objects are nested too deep") from None
 
 
 def _check_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -49,14 +54,3 @@ def _check_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) > _MAX_KEYS:
         raise ValueError(f"an object has {len(table):,} keys, more than {_MAX_KEYS}")
     return table
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _finite_float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError("a number is too large")
-    return value
