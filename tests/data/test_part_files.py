@@ -56,7 +56,7 @@ def plan_of(
     texts: Sequence[Path | str], reading: ReadingConfig = READING, *, language: str = "en", size: int = 1
 ) -> BuildPlan:
     input_shards = plan_input_shards([str(text) for text in texts], reading)
-    return BuildPlan.of(input_shards, {"language": language}, {"size": size})
+    return BuildPlan.of(input_shards, {"language": language, "part_characters": 20}, {"size": size})
 
 
 def make_parts(
@@ -72,7 +72,7 @@ def make_parts(
     made: list[str] = []
     make = partial(write, made=made, **settings)
     directory.mkdir(exist_ok=True)
-    options = {"part_characters": 20, "label": "", "counts": ("documents",)}
+    options = {"label": "", "counts": ("documents",)}
     parts = part_files.make_parts(
         directory, plan, make, workers=workers, progress=progress, task=task, **options
     )

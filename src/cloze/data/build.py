@@ -117,7 +117,6 @@ def build_dataset(
             directory,
             plan,
             partial(make_part, vocabulary=path, config=config),
-            part_characters=config.reading.part_characters,
             label="tokenizing",
             counts=("documents", "tokens"),
             workers=workers,

@@ -9,7 +9,7 @@ but not synced: a part lost by a machine failure is found by its checksum.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -56,10 +56,27 @@ class Part:
 class _Share:
     """The parts of an input shard that one worker or task makes: number % modulus == remainder."""
 
+    directory: Path
     key: str
     input_shard: InputShard
+    part_characters: int
     remainder: int
     modulus: int
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all of its parts are."""
+        return _count_parts(self.directory, self.key, self.remainder, self.modulus) is not None
+
+    def read_missing(self, bar: Bar = SILENT_BAR) -> Iterator[tuple[Path, list[Document]]]:
+        """Read the shard, yield path and documents of missing parts, and record how many parts the shard has."""
+        count = 0
+        for documents in split_into_parts(read_documents(self.input_shard, bar), self.part_characters):
+            path = _path(self.directory, self.key, count)
+            if count % self.modulus == self.remainder and not path.with_suffix(".json").exists():
+                yield path, documents
+            count += 1
+        file_io.write_text(self.directory / f"{self.key}.json", str(count), **WRITE_OPTIONS)
 
 
 def list_parts(directory: Path, plan: BuildPlan) -> list[Part]:
@@ -89,7 +106,6 @@ def make_parts(
     plan: BuildPlan,
     make: MakePart,
     *,
-    part_characters: int,
     label: str,
     counts: Sequence[str],
     workers: Workers,
@@ -101,12 +117,12 @@ def make_parts(
     A progress bar advances by the bytes read from disk, and by those of finished shards. It shows the sums of these
     `counts` in the records of the parts.
     """
-    shares = _divide(plan.input_shards, task or SINGLE_TASK)
+    shares = _divide(directory, plan, task or SINGLE_TASK)
     totals = dict.fromkeys(counts, 0)
     total = total_bytes(share.input_shard for share in shares)
     parts: list[Part] = []
     with progress.bar(label, total=total, unit="bytes") as bar:
-        for record in _make_missing(directory, shares, make, part_characters, workers, bar):
+        for record in _make_missing(shares, make, workers, bar):
             totals = {name: total + record[name] for name, total in totals.items()}
             bar.show(**{name: f"{number:,}" for name, number in totals.items()})
         if task is not None:
@@ -115,78 +131,43 @@ def make_parts(
         parts = list_parts(directory, plan)
         if damaged := discard_damaged(parts):
             progress.note(f"{len(damaged):,} damaged parts are made again, the first is {damaged[0]}")
-            list(_make_missing(directory, shares, make, part_characters, workers, bar))
+            list(_make_missing(shares, make, workers, bar))
     return parts
 
 
-def _divide(input_shards: Mapping[str, InputShard], task: ArrayTask) -> list[_Share]:
+def _divide(directory: Path, plan: BuildPlan, task: ArrayTask) -> list[_Share]:
     """Divide the shards among the tasks; if there are fewer shards than tasks, each shard is divided, too."""
-    modulus = -(-task.count // len(input_shards))
+    modulus = -(-task.count // len(plan.input_shards))
     shares = [
-        _Share(key, input_shard, remainder, modulus)
-        for key, input_shard in input_shards.items()
+        _Share(directory, key, input_shard, plan.settings["part_characters"], remainder, modulus)
+        for key, input_shard in plan.input_shards.items()
         for remainder in range(modulus)
     ]
     return shares[task.number - 1 :: task.count]
 
 
-def _make_missing(
-    directory: Path,
-    shares: Sequence[_Share],
-    make: MakePart,
-    part_characters: int,
-    workers: Workers,
-    bar: Bar,
-) -> Iterator[Record]:
+def _make_missing(shares: Sequence[_Share], make: MakePart, workers: Workers, bar: Bar) -> Iterator[Record]:
     """Make the missing parts and yield the record of each, in any order.
 
     If there are enough shards, each worker reads its own. Otherwise this process reads for all of them, as it does for
     stdin.
     """
-    missing = [share for share in shares if _count_parts(directory, share.key, share) is None]
+    missing = [share for share in shares if not share.is_finished]
     total, rest = (sum(share.input_shard.size_bytes for share in some) for some in (shares, missing))
     bar.advance(total - rest)
     reads_stdin = total_bytes(share.input_shard for share in missing) is None
-    finish = partial(_finish_part, make=make)
-    read = partial(_read_missing, directory=directory, part_characters=part_characters)
     if 1 < num_workers(workers) <= len(missing) // 2 and not reads_stdin:
-        finish_all = partial(_finish_share, read=read, finish=finish)
-        for share, records in map_unordered(finish_all, missing, workers=workers):
+        for share, records in map_unordered(partial(_finish_share, make=make), missing, workers=workers):
             bar.advance(share.input_shard.size_bytes)
             yield from records
     else:
-        parts = (part for share in missing for part in read(share, bar))
-        yield from map_unordered(finish, parts, workers=workers)
+        parts = (part for share in missing for part in share.read_missing(bar))
+        yield from map_unordered(partial(_finish_part, make=make), parts, workers=workers)
 
 
-def _count_parts(directory: Path, key: str, share: _Share | None = None) -> int | None:
-    """Return the number of parts of a shard if all of them, or all of a share, are finished."""
-    try:
-        count = int((directory / f"{key}.json").read_text("utf-8"))
-    except (OSError, ValueError):  # the shard was not read to its end, or the file is damaged
-        return None
-    numbers = range(share.remainder, count, share.modulus) if share else range(count)
-    return count if all(_path(directory, key, n).with_suffix(".json").exists() for n in numbers) else None
-
-
-def _read_missing(
-    share: _Share, bar: Bar, *, directory: Path, part_characters: int
-) -> Iterator[tuple[Path, list[Document]]]:
-    """Read a shard, yield path and documents of its missing parts, and record how many parts it has."""
-    count = 0
-    for documents in split_into_parts(read_documents(share.input_shard, bar), part_characters):
-        path = _path(directory, share.key, count)
-        if count % share.modulus == share.remainder and not path.with_suffix(".json").exists():
-            yield path, documents
-        count += 1
-    file_io.write_text(directory / f"{share.key}.json", str(count), **WRITE_OPTIONS)
-
-
-def _finish_share(
-    share: _Share, *, read: Callable[..., Any], finish: Callable[[Any], Record]
-) -> tuple[_Share, list[Record]]:
+def _finish_share(share: _Share, *, make: MakePart) -> tuple[_Share, list[Record]]:
     """Make the missing parts of a share, and return their records with it."""
-    return share, [finish(part) for part in read(share, SILENT_BAR)]
+    return share, [_finish_part(part, make=make) for part in share.read_missing()]
 
 
 def _finish_part(part: tuple[Path, list[Document]], *, make: MakePart) -> Record:
@@ -198,6 +179,16 @@ def _finish_part(part: tuple[Path, list[Document]], *, make: MakePart) -> Record
     content = json.dumps({"sha256": sha256, "record": record})
     file_io.write_text(path.with_suffix(".json"), content, **WRITE_OPTIONS)
     return record
+
+
+def _count_parts(directory: Path, key: str, remainder: int = 0, modulus: int = 1) -> int | None:
+    """Return the number of parts of a shard if all of them, or all of a share, are finished."""
+    try:
+        count = int((directory / f"{key}.json").read_text("utf-8"))
+    except (OSError, ValueError):  # the shard was not read to its end, or the file is damaged
+        return None
+    paths = (_path(directory, key, number) for number in range(remainder, count, modulus))
+    return count if all(path.with_suffix(".json").exists() for path in paths) else None
 
 
 def _path(directory: Path, key: str, number: int) -> Path:

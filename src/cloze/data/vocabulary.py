@@ -92,7 +92,6 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
             directory,
             plan,
             partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase, strip_accents=strip_accents),
-            part_characters=reading.part_characters,
             label="counting words",
             counts=("words",),
             workers=workers,
