@@ -216,22 +216,13 @@ def test_finished_parts_survive_a_full_disk(tmp_path, vocabulary, text, monkeypa
     assert set(tmp_path.iterdir()) == before | {tmp_path / "data"}
 
 
-def test_a_full_disk_before_the_first_part_leaves_nothing(tmp_path, vocabulary, text, monkeypatch):
-    def full(*args: object, **kwargs: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(parts, "write_shard", full)
-    before = set(tmp_path.iterdir())
-    with pytest.raises(
-        RunError, match=r"data\.parts.*: cannot write: No space left on device\. Free some space"
-    ):
-        build_dataset([text], vocabulary, tmp_path / "data")
-    assert set(tmp_path.iterdir()) == before
-
-
-def test_a_tokenizer_is_not_cached_for_another_vocabulary(tmp_path, vocabulary, text):
+def test_an_existing_data_set_needs_overwrite(tmp_path, vocabulary, text):
     build_dataset([text], vocabulary, tmp_path / "data")
+    before = read_all_files(tmp_path / "data")
     other = save_vocabulary(tmp_path / "other", WORDS[::-1])
+    with pytest.raises(InputError, match="already exists"):
+        build_dataset([text], other, tmp_path / "data")
+    assert read_all_files(tmp_path / "data") == before
     build_dataset([text], other, tmp_path / "data", overwrite=True)
     build_dataset([text], other, tmp_path / "expected")
     assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
@@ -289,17 +280,6 @@ def test_inputs_in_the_output_are_refused(tmp_path, vocabulary, text):
     ):
         build_dataset([tmp_path], vocabulary, data, overwrite=True)
     assert read_all_files(data) == before
-
-
-def test_an_existing_data_set_needs_overwrite(tmp_path, vocabulary, text):
-    build_dataset([text], vocabulary, tmp_path / "data")
-    before = read_all_files(tmp_path / "data")
-    with pytest.raises(InputError, match="already exists"):
-        build_dataset([text], vocabulary, tmp_path / "data")
-    assert read_all_files(tmp_path / "data") == before
-    config = BuildConfig(validation_fraction=0.5)
-    build_dataset([text], vocabulary, tmp_path / "data", config, overwrite=True)
-    assert read_all_files(tmp_path / "data") != before
 
 
 @pytest.mark.parametrize(

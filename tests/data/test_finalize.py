@@ -229,28 +229,19 @@ def test_appending_equals_building_from_both(tmp_path, vocabulary, reading):
     artifacts.verify(tmp_path / "data")
 
 
-def test_appending_again_changes_nothing(tmp_path, vocabulary):
+def test_appended_duplicates_are_dropped(tmp_path, vocabulary):
     text = write(tmp_path / "text", *(document(n) for n in range(9)))
     config = BuildConfig(reading=PARAGRAPHS)
     build_dataset([text], vocabulary, tmp_path / "data", config)
     before = rows(tmp_path / "data")
-    summary = build_dataset([text], vocabulary, tmp_path / "data", config, append=True)
-    assert (summary.documents, summary.duplicate_documents.dropped) == (0, 9)
-    assert (
-        summary.duplicate_documents.examples[0].first
-        == "in the data set, document 0 of documents-00000.arrow"
-    )
-    assert rows(tmp_path / "data") == before
-
-
-def test_appended_duplicates_are_dropped(tmp_path, vocabulary):
-    text = write(tmp_path / "text", *(document(n) for n in range(9)))
-    build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(reading=PARAGRAPHS))
-    before = rows(tmp_path / "data")
     joined = write(tmp_path / "joined", document(0, 1, 2))
-    summary = build_dataset([joined], None, tmp_path / "data", BuildConfig(reading=PARAGRAPHS), append=True)
-    assert (summary.documents, summary.duplicate_paragraphs.dropped) == (0, 3)
-    assert rows(tmp_path / "data") == before
+    for appended, documents, paragraphs in ((text, 9, 0), (joined, 0, 3)):
+        summary = build_dataset([appended], None, tmp_path / "data", config, append=True)
+        repeats = summary.duplicate_documents, summary.duplicate_paragraphs
+        assert (summary.documents, *(counts.dropped for counts in repeats)) == (0, documents, paragraphs)
+        (first, *_) = repeats[appended == joined].examples
+        assert first.first == "in the data set, document 0 of documents-00000.arrow"
+        assert rows(tmp_path / "data") == before
 
 
 def test_appending_holds_out_documents_if_none_were(tmp_path, vocabulary):

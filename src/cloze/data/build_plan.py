@@ -8,7 +8,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cloze.config import differences
@@ -84,7 +84,7 @@ def _key(input_shard: InputShard, settings: Mapping[str, Any]) -> str:
     files = sorted({file_range.file for file_range in input_shard.ranges})
     if STDIN in files:
         return STDIN_PREFIX + uuid.uuid4().hex
-    return content_hash([input_shard.as_dict(), {file: file_version(file) for file in files}, dict(settings)])
+    return content_hash([asdict(input_shard), {file: file_version(file) for file in files}, dict(settings)])
 
 
 def content_hash(content: object) -> str:

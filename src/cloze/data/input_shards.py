@@ -8,7 +8,7 @@ import glob
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,11 +72,6 @@ class InputShard:
     def size_bytes(self) -> int:
         """Size on disk, without stdin."""
         return sum(file_range.size_bytes for file_range in self.ranges)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        ranges = [asdict(file_range) for file_range in self.ranges]
-        return {"spans": ranges, "text_field": self.text_field, "limit": self.limit}
 
 
 def plan_input_shards(
