@@ -11,14 +11,17 @@ import pytest
 import torch
 import transformers
 from torch import nn
+from torch.nn import functional
 
 from cloze.export.graph import build_graph
 from cloze.export.onnx import compare_with_torch
 from cloze.export.padded_outputs import padded_outputs
+from cloze.models.batch import pack_padded
 from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
 from cloze.models.encoder import encoders
 from cloze.models.external_weights import load_external_model
+from cloze.models.heads import BertForPreTraining
 from encoder_families import FAMILIES, OTHERS, make_encoder
 from model_heads import HEADS
 from tiny_models import SPECIAL, write_checkpoint
@@ -175,3 +178,58 @@ def test_cloze_reads_what_transformers_writes(
     assert external.labels == head.labels
     assert not external.unexpected_keys
     compare(external.model, theirs, ragged, name)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "hidden_act"), [*((family, "gelu") for family in FAMILIES), ("bert", "gelu_tanh")]
+)
+@pytest.mark.parametrize("is_full", [False, True])
+def test_losses_and_gradients_equal_transformers(
+    model_type: str,
+    hidden_act: str,
+    is_full: bool,
+    config: BertConfig,
+    losses: Callable,
+    randomize: Callable,
+    ragged: tuple,
+    tmp_path: Path,
+) -> None:
+    ours = BertForPreTraining(make_encoder(model_type, replace(config, hidden_act=hidden_act))).eval()
+    randomize(ours)
+    has_pairs, names = ours.bert.trains_on_pairs, ours.bert.names
+    write_checkpoint(tmp_path / "model", ours if has_pairs else ours.without_next_sentence(), TOKENS)
+    auto_class = transformers.AutoModelForPreTraining if has_pairs else transformers.AutoModelForMaskedLM
+    theirs = auto_class.from_pretrained(tmp_path / "model").eval()
+
+    input_ids, mask, token_type_ids = ragged
+    input_ids = input_ids.clamp(min=2)  # their embeddings of padding have no gradient
+    mask = torch.ones_like(mask) if is_full else mask
+    generator = torch.Generator().manual_seed(3)
+    masked = mask & (torch.rand(mask.shape, generator=generator) < 0.4)
+    labels = torch.randint(103, mask.shape, generator=generator).masked_fill(~masked, -100)
+    next_sentence = torch.tensor([0, 1, 1, 0, 1])
+    packed, padding = pack_padded(input_ids, mask, token_type_ids, counts_padding=ours.config.counts_padding)
+    packed_labels = labels.flatten()[padding.cell_of_token]
+    positions = (packed_labels != -100).nonzero().squeeze(1)
+    row = padding.row_of_sequence
+    sums = losses(ours, packed, positions, packed_labels[positions], next_sentence[row])
+    loss = sums.masked_lm_loss_sum / len(positions)
+    if has_pairs:
+        loss = loss + sums.next_sentence_loss_sum / len(next_sentence)
+    loss.backward()
+
+    outputs = theirs(**inputs_of(theirs, (input_ids, mask, token_type_ids), "masked words"))
+    logits = outputs.prediction_logits if has_pairs else outputs.logits
+    their_loss = functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    if has_pairs:
+        their_loss = their_loss + functional.cross_entropy(outputs.seq_relationship_logits, next_sentence)
+    their_loss.backward()
+
+    torch.testing.assert_close(loss, their_loss, atol=1e-5, rtol=1e-5)
+    gradients = {name: p.grad for name, p in ours.named_parameters() if p.grad is not None}
+    found = names.to_class(names.mapping.to_external(gradients), "BertForMaskedLM")
+    their_gradients = {name: p.grad for name, p in theirs.named_parameters() if p.grad is not None}
+    expected = {names.copies.get(name, name): gradient for name, gradient in their_gradients.items()}
+    assert set(found) == set(expected)
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[name], atol=1e-5, rtol=1e-5)

@@ -166,23 +166,6 @@ def test_decoder_is_refused(write):
         load_model(directory)
 
 
-def test_old_weight_names_are_imported(write, tmp_path):
-    directory, theirs = write("BertForMaskedLM")
-
-    def age(weights):
-        old = {
-            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): w
-            for name, w in weights.items()
-        }
-        embeddings = weights["bert.embeddings.word_embeddings.weight"]
-        return old | {"cls.predictions.decoder.weight": embeddings.clone()}
-
-    as_torch_file(directory, age)
-    assert main(["import", str(directory), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
-    gain = theirs.bert.encoder.layer[1].output.LayerNorm.weight
-    assert torch.equal(load_model(tmp_path / "ours").layers[1].output_layer_norm.weight, gain)
-
-
 @pytest.mark.parametrize("missing", [("bias", "weight"), ("bias",)])
 def test_missing_pooler_is_initialized_and_reported(write, tmp_path, capsys, missing):
     directory, theirs = write("BertModel")

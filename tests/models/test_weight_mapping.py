@@ -6,7 +6,7 @@ import torch
 from cloze.errors import InputError
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining, BertForQuestionAnswering, BertForSequenceClassification
-from cloze.models.weight_mapping import GOOGLE, HUGGING_FACE, normalize_hugging_face_names
+from cloze.models.weight_mapping import GOOGLE, HUGGING_FACE
 
 
 @pytest.fixture(
@@ -59,19 +59,3 @@ def test_missing_and_misshapen_weights_are_named(weights):
     del external[key]
     with pytest.raises(InputError, match=r"no weight bert\.encoder\.layer\.1\.attention\.self\.key\.weight"):
         HUGGING_FACE.from_external(external, shapes)
-
-
-def test_old_names_are_normalized():
-    one = torch.zeros(1)
-    old = {
-        "embeddings.LayerNorm.gamma": one,
-        "embeddings.position_ids": one,
-        "encoder.layer.0.output.LayerNorm.beta": one,
-        "cls.predictions.decoder.weight": one,
-        "cls.predictions.bias": one,
-    }
-    assert set(normalize_hugging_face_names(old)) == {
-        "bert.embeddings.LayerNorm.weight",
-        "bert.encoder.layer.0.output.LayerNorm.bias",
-        "cls.predictions.bias",
-    }
