@@ -1,7 +1,7 @@
 """Scores of each class, label, entity type or kind of question, and the confusion matrix."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,9 +100,7 @@ class Breakdown:
         return cls(key.removeprefix(_PREFIX), parts, values.get("confusion"))
 
 
-def class_breakdown(
-    gold: Sequence[Hashable], answers: Sequence[Hashable], classes: Sequence[str] = ()
-) -> Breakdown:
+def class_breakdown(gold: Sequence[Any], answers: Sequence[Any], classes: Sequence[str] = ()) -> Breakdown:
     """Return precision, recall and F1 of each class or label, and the confusion matrix of classes.
 
     A precision or recall without a denominator is 0.
@@ -117,11 +115,10 @@ def class_breakdown(
     if any(isinstance(answer, frozenset) for answer in gold):
         return Breakdown("label", parts)
     confusion = Counter(zip(gold, answers, strict=True))
-    rows = {
-        name: {other: confusion[name, other] for other in parts if confusion[name, other]}
-        for name in parts
-        if counts[name].gold
-    }
+    order = {name: index for index, name in enumerate(parts)}
+    rows: dict[str, dict[str, int]] = {name: {} for name in parts if counts[name].gold}
+    for (true, predicted), count in sorted(confusion.items(), key=lambda item: order[item[0][1]]):
+        rows[true][predicted] = count
     return Breakdown("class", parts, rows)
 
 
