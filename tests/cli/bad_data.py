@@ -591,7 +591,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             TOKENS.encode() + b'{"tokens": ["a", "b"], "ner_tags": ["O"]}\n',
             "a.jsonl:9: 1 ner_tags for 2 tokens",
         ),
-        None,
+        valid("(--skip-bad-rows)"),
     ),
     "two annotations": (
         bad_tags(
@@ -659,7 +659,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             "text.csv:2: no column 'text'",
             prepare=write_text(b"review;stars\n" + b"It was a dark night;1\n" * 9, "text.csv"),
         ),
-        Remedy(r"choose one with (--text-field)", {"": " {0} review", "--size 60": "--size 31"}),
+        Remedy(r"say which it is with (--text-field) NAME", {"": " {0} review", "--size 60": "--size 31"}),
     ),
     # vocabularies
     "a vocabulary in UTF-16": (

@@ -264,7 +264,7 @@ CASES = {
     "a table instead of a text": bad_text(
         "text.tsv",
         b"a\tb\n" + LINE.replace(b"\n", b"\td\n") * 9,
-        ":2: no column 'text'. There are 'a', 'b': choose one with --text-field",
+        ":2: no column 'text'. There are 'a', 'b'; say which it is with --text-field",
     ),
     "a pipe instead of a text": case(
         CORPUS, "{tmp}/text: is a pipe", prepare=lambda tmp, samples: os.mkfifo(tmp / "text")

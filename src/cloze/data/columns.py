@@ -22,6 +22,8 @@ class Column:
     """Names that data may have for it, of which the first that is there is used; by default the key."""
     setting: str | None = None
     """Setting of a task that names it."""
+    flag: str | None = None
+    """What the user may say to name another, for the remedy if there is none."""
     is_required: bool = True
     """Whether a row without it is an error. A null cell of another column is as none."""
 
@@ -41,8 +43,6 @@ class Column:
 class NoColumnError(InputError):
     """A row has no such column."""
 
-    column: Column
-
 
 def find_column(cells: Mapping[str, Any], column: Column, where: str) -> str:
     """Return the name that a column has among the cells of a row, or raise `NoColumnError`."""
@@ -52,7 +52,6 @@ def find_column(cells: Mapping[str, Any], column: Column, where: str) -> str:
     near = difflib.get_close_matches(column.names[0], cells, n=1, cutoff=0.5)
     columns = f"There are {', '.join(map(repr, cells))}" if cells else "The row is empty"
     remedy = f"Did you mean {near[0]!r}? {columns}" if near else columns
+    remedy += f"; say which it is with {column.flag}" if column.flag else ""
     what = f"no column {' or '.join(map(repr, column.names))}"
-    error = NoColumnError(what, where=where, remedy=remedy)
-    error.column = column
-    raise error
+    raise NoColumnError(what, where=where, remedy=remedy)

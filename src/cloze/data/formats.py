@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cloze.data.columns import NoColumnError
+from cloze.data.columns import Column
 from cloze.data.compression import COMPRESSED
 from cloze.data.documents import (
     MAX_DOCUMENT_BYTES,
@@ -26,7 +26,7 @@ from cloze.data.documents import (
     get_text_field,
 )
 from cloze.data.files import MAX_LINE_BYTES, LineReader, is_compressed, open_text
-from cloze.data.tables import read_rows
+from cloze.data.tables import TableConfig, parse_rows
 from cloze.data.text_layout import HEAD_BYTES, guess_text_layout, split_paragraphs
 from cloze.errors import InputError
 from cloze.progress import Bar
@@ -170,13 +170,11 @@ def _lines_of_range(lines: LineReader, file_range: FileRange) -> Iterator[str]:
 
 def _read_table(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
     """Yield the text of each row."""
-    try:
-        for row in read_rows(file_range.file, [text_field]):
-            if (document := document_from_text(row.text(text_field), row.where)) is not None:
-                yield document
-    except NoColumnError as error:
-        remedy = f"{error.remedy}: choose one with --text-field, or --format lines if its lines are text"
-        raise InputError(error.what, where=error.where, remedy=remedy) from error
+    column = Column(text_field, flag="--text-field NAME, or --format lines if its lines are text")
+    config = TableConfig(columns=(column,))
+    for text, where in parse_rows(file_range.file, config, lambda row: (row.text(text_field), row.where)):
+        if (document := document_from_text(text, where)) is not None:
+            yield document
     bar.advance(file_range.size_bytes)
 
 

@@ -55,10 +55,10 @@ def is_json(path: Source) -> bool:
 
 
 def count_rows(path: Source) -> int | None:
-    """Return the approximate number of rows of a table for a progress bar; None if only reading it would tell."""
+    """Return the approximate number of rows or lines for a progress bar; None if only reading them would tell."""
     if isinstance(path, MemoryRows):
         return len(path.rows)
-    if not (is_table(path) and is_file(path)) or Path(str(path).lower()).suffix in COMPRESSED:
+    if not is_file(path) or Path(str(path).lower()).suffix in COMPRESSED:
         return None
     if extension_of(path) == _PARQUET:
         from cloze.data.arrow_files import open_parquet

@@ -16,18 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow
 
-from cloze.data.columns import Column, NoColumnError
-from cloze.data.files import STDIN, is_compressed
+from cloze.data.columns import Column
+from cloze.data.files import STDIN
 from cloze.data.row_files import write_tables
-from cloze.data.table_files import count_rows, is_table
-from cloze.data.tables import read_rows
-from cloze.data.text_lines import read_texts_of_lines
+from cloze.data.table_files import count_rows
+from cloze.data.tables import TableConfig, parse_rows
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.word_vectors import Vectors
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
-from cloze.remote_files import PathOrUrl, check_output_file, is_url, write_file_to
+from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
 from cloze.results import Result
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
@@ -134,7 +133,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     counts = np.zeros(4, np.int64)
     unknown = NONE_UNKNOWN
     with (
-        progress.bar("embedding", total=_count_texts(source), unit="texts") as bar,
+        progress.bar("embedding", total=count_rows(source), unit="texts") as bar,
         write_file_to(output) as temporary,
     ):
 
@@ -163,26 +162,9 @@ def read_texts(path: PathOrUrl, text_column: str = "text") -> Iterator[str]:
     Raises:
         InputError: there is no such file or column, or a line cannot be read.
     """
-    if is_table(path):
-        try:
-            for row in read_rows(path, [text_column]):
-                yield replace_lone_surrogates(row.text(text_column))
-        except NoColumnError as error:
-            error.remedy = f"{error.remedy}; say which it is with --text-column NAME"
-            raise
-    else:
-        for line, _ in read_texts_of_lines(path, Column(text_column)):
-            yield line
-
-
-def _count_texts(source: PathOrUrl) -> int | None:
-    """Return about how many texts there are, if that is known without parsing them."""
-    if is_table(source):
-        return count_rows(source)
-    if is_url(source) or not Path(source).is_file() or is_compressed(str(source)):
-        return None
-    with Path(source).open("rb") as stream:
-        return sum(block.count(b"\n") for block in iter(partial(stream.read, 1 << 20), b""))
+    column = Column("text", names=(text_column,), flag="--text-column NAME")
+    config = TableConfig(columns=(column,), may_be_lines=True)
+    return parse_rows(path, config, lambda row: replace_lone_surrogates(row.text("text")))
 
 
 def _split(texts: Iterable[str], max_texts: int, max_characters: int) -> Iterator[_Part]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.bad_rows import MissingLabelError
-from cloze.data.columns import Column, NoColumnError
+from cloze.data.columns import Column
 from cloze.data.memory import Source
 from cloze.data.table_files import RawTable
 from cloze.data.tables import Row, TableConfig, parse_rows
@@ -100,9 +100,12 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return the columns of its tables as the settings name them; one that a setting names None is left out."""
         named = []
         for column in self.columns:
-            name = column.names[0] if column.setting is None else getattr(self, column.setting)
-            if name is not None:
-                named.append(column if name in column.names else replace(column, names=(name,)))
+            if column.setting is None:
+                named.append(column)
+            elif (name := getattr(self, column.setting)) is not None:
+                names = column.names if name in column.names else (name,)
+                flag = _FLAGS.get(column.setting, f"--set {self.name}.{column.setting}=NAME")
+                named.append(replace(column, names=names, flag=flag))
         return tuple(named)
 
     def reads_also(self, name: str) -> bool:
@@ -154,15 +157,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
                 without_text.append(row.where)
             return example
 
-        try:
-            examples = parse_rows(source, config, parse, self.open_rows(source, labeled=labeled))
-            yield from self.with_plain_labels(examples) if labeled else examples
-        except NoColumnError as error:
-            setting = error.column.setting
-            if setting is not None:
-                flag = _FLAGS.get(setting, f"--set {self.name}.{setting}=NAME")
-                error.remedy = f"{error.remedy}; say which it is with {flag}"
-            raise
+        examples = parse_rows(source, config, parse, self.open_rows(source, labeled=labeled))
+        yield from self.with_plain_labels(examples) if labeled else examples
         if without_text:
             what = "a text is empty or a placeholder such as nan, and read as it is"
             warning = f"{without_text[0]}: {what} (the first of {len(without_text):,})"
