@@ -30,19 +30,34 @@ def pair(first: str, second: str) -> LabeledText:
     return LabeledText(first, second)
 
 
-def test_right_texts_of_the_same_first_text_are_no_negatives(build_encoder, tokenizer):
+@pytest.mark.parametrize(
+    ("examples", "compared"),
+    [
+        (
+            [pair("good", "film"), pair("bad", "book"), pair("fine", "FILM"), pair("good", "a")],
+            ([0, 1], [0, 1, 2, 3], [1, 2, 3], [1, 3]),
+        ),
+        (
+            [
+                TextTriplet("good", "film", negatives=("book",)),
+                TextTriplet("bad", "awful", negatives=("FILM",)),
+                pair("good", "a"),
+            ],
+            ([0, 1, 3], [0, 1, 2, 3, 4], [1, 2, 3]),
+        ),
+    ],
+    ids=["second texts", "hard negatives"],
+)
+def test_right_texts_of_a_first_text_are_no_negatives(examples, compared, build_encoder, tokenizer):
     task = TextPairs()
-    examples = [pair("good", "film"), pair("bad", "book"), pair("fine", "FILM"), pair("good", "a")]
-    batch = to_device(
-        task.batch([task.features(example, tokenizer, max_seq_length=9)[0] for example in examples])
-    )
-    assert batch.num_targets == 4
+    features = [task.features(example, tokenizer, max_seq_length=9)[0] for example in examples]
+    batch = to_device(task.batch(features))
+    assert batch.num_targets == len(examples)
     hidden = task.head(build_encoder().eval())(batch)
-    first, second = task.vectors(hidden, batch)
-    scores = 20 * first @ second.T
+    first, others = task.vectors(hidden, batch)
+    scores = 20 * first @ others.T
     expected = sum(
-        torch.logsumexp(scores[row, columns], 0) - scores[row, row]
-        for row, columns in enumerate(([0, 1], [0, 1, 2, 3], [1, 2, 3], [1, 3]))
+        torch.logsumexp(scores[row, columns], 0) - scores[row, row] for row, columns in enumerate(compared)
     )
     torch.testing.assert_close(task.loss(hidden, batch)[0], expected)
 
@@ -67,26 +82,6 @@ def test_hard_negatives_are_those_of_sentence_transformers(build_encoder, tokeni
     vectors = task.outputs(pooled.detach().numpy(), arrays)
     assert len(vectors) == 3
     np.testing.assert_allclose(vectors[2][1], others[2].detach().numpy(), rtol=1e-6)
-
-
-def test_a_negative_that_is_right_for_a_text_is_none(build_encoder, tokenizer):
-    task = TextPairs()
-    examples = [
-        TextTriplet("good", "film", negatives=("book",)),
-        TextTriplet("bad", "awful", negatives=("FILM",)),
-        pair("good", "a"),
-    ]
-    batch = to_device(
-        task.batch([task.features(example, tokenizer, max_seq_length=9)[0] for example in examples])
-    )
-    hidden = task.head(build_encoder().eval())(batch)
-    first, others = task.vectors(hidden, batch)
-    scores = 20 * first @ others.T
-    expected = sum(
-        torch.logsumexp(scores[row, columns], 0) - scores[row, row]
-        for row, columns in enumerate(([0, 1, 3], [0, 1, 2, 3, 4], [1, 2, 3]))
-    )
-    torch.testing.assert_close(task.loss(hidden, batch)[0], expected)
 
 
 @pytest.mark.parametrize("extension", ["tsv", "jsonl", "parquet"])
