@@ -19,6 +19,7 @@ from cloze.models import checkpoint, heads, pooling
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
+from cloze.models.external_weights import load_external_model
 from cloze.tokenization.loading import load_tokenizer
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
@@ -61,6 +62,7 @@ def test_a_head_is_one_class(encoder: Path, tmp_path: Path) -> None:
     model = head(load_model(encoder), num_labels=3).eval()
     with artifacts.write_directory(tmp_path / "saved", kind=checkpoint.KIND) as directory:
         save_model(directory, model, load_tokenizer(encoder), labels=("a", "b", "c"))
+    assert type(load_external_model(tmp_path / "saved").model) is head
     loaded = load_model(tmp_path / "saved", partial(head, num_labels=3))
     tokens = np.array([2, 5, 3], np.int64)
     batch = to_device(PackedBatch.from_flat(tokens, tokens * 0, np.array([3])), torch.device("cpu"))

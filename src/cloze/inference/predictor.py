@@ -15,6 +15,7 @@ from cloze.file_io import read_json
 from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
+from cloze.models.heads import BertForSequenceClassification, find_output_head
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
@@ -27,13 +28,6 @@ from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import LabeledText
 
-_TASK_OF_HEAD = {
-    "ForSequenceClassification": "classification",
-    "ForTokenClassification": "tagging",
-    "ForQuestionAnswering": "squad_v1",
-    "ForMultipleChoice": "multiple-choice",
-}
-"""The task of a model that another program fine-tuned, by the end of its architecture's name."""
 _MAY_RANK = {"classification", "regression", "multi-label"}
 """The tasks of heads that a ranker of another program may have: its files do not say that it ranks."""
 _SETFIT_HEAD = "model_head.pkl"
@@ -244,14 +238,13 @@ def find_task_name(directory: Path | str) -> str | None:
     if (stored := load_task(checkpoint)) is not None:
         return stored[0].name
     config = read_json(checkpoint / CONFIG_FILE) if (checkpoint / CONFIG_FILE).is_file() else {}
-    architecture = str((config.get("architectures") or [""])[0])
-    head = next((head for head in _TASK_OF_HEAD if architecture.endswith(head)), "")
-    if head == "ForSequenceClassification":
+    head = find_output_head(config.get("architectures"))
+    if head is BertForSequenceClassification:
         if len(load_labels(checkpoint)) == 1:
             return "regression"
         if config.get("problem_type") == "multi_label_classification":
             return "multi-label"
-    return _TASK_OF_HEAD.get(head)
+    return None if head is None else head.default_task
 
 
 def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTask, int | None, bool | None]:

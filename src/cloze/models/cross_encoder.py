@@ -5,7 +5,6 @@ config.json                       the activation in versions 4 and 5, and under 
 modules.json                      one module, Transformer, since version 6
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -29,14 +28,6 @@ _CONFIG_KEY = "sentence_transformers"
 _OLD_CONFIG_KEY = "sbert_ce_default_activation_function"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CrossEncoderConfig:
-    """The way from the logits of a classifier to its scores."""
-
-    activation: Activation | None = None
-    """Of the logit; None: the files name none, and programs choose a sigmoid if there is one label."""
-
-
 def activation_to_json(activation: Activation) -> dict[str, Any]:
     """Return the entry of config.json from which sentence-transformers 4 to 6 read an activation."""
     return {_CONFIG_KEY: {"activation_fn": _CLASS_OF_ACTIVATION[activation]}}
@@ -47,8 +38,10 @@ def is_cross_encoder(directory: Path) -> bool:
     return _read_settings(directory).get("model_type") == CROSS_ENCODER
 
 
-def load_cross_encoder_config(directory: Path, config: dict[str, Any]) -> CrossEncoderConfig:
-    """Load the settings with which sentence-transformers scores pairs.
+def load_activation(directory: Path, config: dict[str, Any]) -> Activation | None:
+    """Load the activation of a classifier's logit for sentence-transformers.
+
+    None: the files name none, and programs choose a sigmoid if there is one label.
 
     Args:
         directory: of the checkpoint.
@@ -72,13 +65,13 @@ def load_cross_encoder_config(directory: Path, config: dict[str, Any]) -> CrossE
     if name is None:
         name = config.get(_OLD_CONFIG_KEY)
     if name is None:
-        return CrossEncoderConfig()
+        return None
     module, _, kind = str(name).rpartition(".")
     if not module.startswith("torch.nn") or kind not in _ACTIVATIONS:
         where = directory / (SETTINGS_FILE if "activation_fn" in settings else "config.json")
         what = f"activation_fn {name!r}: cloze has {' and '.join(_CLASS_OF_ACTIVATION.values())}"
         raise InputError(what, where=where)
-    return CrossEncoderConfig(activation=_ACTIVATIONS[kind])
+    return _ACTIVATIONS[kind]
 
 
 def _check_modules(directory: Path) -> None:

@@ -14,16 +14,15 @@ from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
 from cloze.models.checkpoint import Head, assign_weights, save_model, verify_checkpoint
 from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE, load_config, load_labels
-from cloze.models.cross_encoder import Activation, load_cross_encoder_config
+from cloze.models.cross_encoder import Activation, load_activation
 from cloze.models.encoder import build_encoder, get_encoder_class
 from cloze.models.heads import (
     BertForMaskedLM,
-    BertForMultipleChoice,
     BertForNextSentencePrediction,
     BertForPreTraining,
     BertForQuestionAnswering,
     BertForSequenceClassification,
-    BertForTokenClassification,
+    find_output_head,
 )
 from cloze.models.quantization import refuse_int8
 from cloze.models.sentence_transformers import load_max_seq_length
@@ -48,9 +47,8 @@ _HEADS: tuple[tuple[tuple[str, ...], Head[nn.Module]], ...] = (
     (("masked_lm.bias", "next_sentence.bias"), BertForPreTraining),
     (("masked_lm.bias",), BertForMaskedLM),
     (("next_sentence.bias",), BertForNextSentencePrediction),
-    (("qa_outputs.weight",), BertForQuestionAnswering),
 )
-"""Weights, by the names of cloze, and the head to which they belong; the first entry that fits counts."""
+"""Weights of pre-training, by the names of cloze, and their head; the first entry that fits counts."""
 _TENSORFLOW_SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _MAX_LABELS = 100_000
 _MAX_POINTER_BYTES = 1 << 20
@@ -148,7 +146,7 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         replace(tokenizer, model_max_length=min(load_max_seq_length(directory) or positions, positions)),
         labels,
         problem_type=table.get("problem_type") if labels else None,
-        activation=load_cross_encoder_config(directory, table).activation if labels else None,
+        activation=load_activation(directory, table) if labels else None,
         unexpected_keys=tuple(unexpected),
         missing_keys=tuple(missing),
     )
@@ -172,24 +170,22 @@ def _find_head(
     weights: Mapping[str, Tensor], mapping: WeightMapping, where: Path, architectures: object = None
 ) -> tuple[Head[nn.Module], int]:
     """Return the head to which the weights belong, and the number of labels of a classifier or 0."""
-    architecture = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
-    (classifier,) = mapping.external_names("classifier.weight")
-    for names, head in _HEADS:
-        external = [mapping.external_names(name)[0] for name in names]
-        # some families have one name for the output layers of all classifiers
-        is_ambiguous = classifier in external and not architecture.endswith("ForQuestionAnswering")
-        if not is_ambiguous and all(name in weights for name in external):
+    for names, pretraining_head in _HEADS:
+        if all(mapping.external_names(name)[0] in weights for name in names):
+            return pretraining_head, 0
+    # some families have one name for the output layers of all heads
+    named = find_output_head(architectures) or BertForSequenceClassification
+    for head in (named, BertForSequenceClassification, BertForQuestionAnswering):
+        (layer,) = mapping.external_names(f"{head.layer_name}.weight")
+        if layer not in weights:
+            continue
+        if not head.has_labels:
             return head, 0
-    if classifier not in weights:
-        return lambda encoder: encoder, 0
-    if architecture.endswith("ForMultipleChoice"):
-        return BertForMultipleChoice, 0
-    num_labels = (*weights[classifier].shape, 0)[0]
-    if not 0 < num_labels <= _MAX_LABELS:
-        raise InputError(f"a classifier of {num_labels:,} labels", where=where)
-    is_tagger = architecture.endswith("ForTokenClassification")
-    head_class = BertForTokenClassification if is_tagger else BertForSequenceClassification
-    return partial(head_class, num_labels=num_labels), num_labels
+        num_labels = (*weights[layer].shape, 0)[0]
+        if not 0 < num_labels <= _MAX_LABELS:
+            raise InputError(f"a classifier of {num_labels:,} labels", where=where)
+        return partial(head, num_labels=num_labels), num_labels
+    return lambda encoder: encoder, 0
 
 
 def _find_prefix(source: Path) -> Path:

@@ -232,6 +232,10 @@ class ModelWithOutputLayer(ModelWithHead):
     """The attribute with the layer, as transformers calls it."""
     dropout_prob: ClassVar[float] = 0.1
     """Fixed in Google's code, whatever the encoder's is."""
+    has_labels: ClassVar[bool] = True
+    """Whether the files of a model name the outputs."""
+    default_task: ClassVar[str | None] = None
+    """The task of a model of transformers with this head."""
     num_labels: int = 1
     """Outputs of the layer, unless the constructor takes another number."""
 
@@ -283,6 +287,7 @@ class BertForNextSentencePrediction(ModelWithOutputLayer):
     """
 
     layer_name = "next_sentence"
+    has_labels = False
     dropout_prob = 0.0
     num_labels = 2
 
@@ -294,6 +299,8 @@ class BertForSequenceClassification(ModelWithOutputLayer):
         Devlin et al. 2019, 4.1; google-research/bert run_classifier.py:574 @eedf571.
     """
 
+    default_task = "classification"
+
 
 class BertForTokenClassification(ModelWithOutputLayer):
     """A class for each token; logits [T, C].
@@ -302,6 +309,7 @@ class BertForTokenClassification(ModelWithOutputLayer):
         Devlin et al. 2019, 5.3; the released code has no such head.
     """
 
+    default_task = "tagging"
     token_outputs = ("logits",)
 
 
@@ -315,6 +323,9 @@ class BertForMultipleChoice(ModelWithOutputLayer):
         The paper's score is a dot product with C, the last layer at [CLS]; this takes the pooled output, with
         dropout, as Google's classifiers do.
     """
+
+    has_labels = False
+    default_task = "multiple-choice"
 
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return scores [B]."""
@@ -334,6 +345,8 @@ class BertForQuestionAnswering(ModelWithOutputLayer):
 
     token_outputs = ("start_logits", "end_logits")
     layer_name = "qa_outputs"
+    has_labels = False
+    default_task = "squad_v1"
     dropout_prob = 0.0
     num_labels = 2
 
@@ -348,6 +361,13 @@ class BertForQuestionAnswering(ModelWithOutputLayer):
             name: graph.add("Gather", logits_BL2, graph.constant(number), axis=-1)
             for number, name in enumerate(self.token_outputs)
         }
+
+
+def find_output_head(architectures: object) -> type[ModelWithOutputLayer] | None:
+    """Return the head of the first name in `architectures` of config.json; None if it is not an output layer's."""
+    names = architectures if isinstance(architectures, list) else []
+    suffixes = {head.__name__.removeprefix("Bert"): head for head in ModelWithOutputLayer.__subclasses__()}
+    return next((head for end, head in suffixes.items() if names and str(names[0]).endswith(end)), None)
 
 
 class BertForFeatureExtraction(ModelWithHead):

@@ -23,7 +23,7 @@ from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
 from cloze.models.config_file import CONFIG_FILE, load_labels
-from cloze.models.cross_encoder import load_cross_encoder_config
+from cloze.models.cross_encoder import load_activation
 from cloze.models.encoder import Encoder
 from cloze.tasks.labels import is_no_text, stands_for_none
 from cloze.tasks.prediction_files import read_prediction_rows
@@ -251,7 +251,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         labels, config = load_labels(directory), read_json(directory / CONFIG_FILE)
         problem_type = str(config.get("problem_type"))
         other = _TASK_OF_PROBLEM_TYPE.get(problem_type)
-        activation = load_cross_encoder_config(directory, config).activation
+        activation = load_activation(directory, config)
         if len(labels) > 1 and activation == "sigmoid" and self.problem_type == "single_label_classification":
             what = "activation_fn is a sigmoid for each class: see the task multi-label"
             raise InputError(f"no model for {self.name}: {what}")

@@ -20,7 +20,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.regression import METRICS
 from cloze.models.config_file import CONFIG_FILE
-from cloze.models.cross_encoder import Activation, load_cross_encoder_config
+from cloze.models.cross_encoder import Activation, load_activation
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeature
 from cloze.tasks.task import Task
@@ -207,7 +207,7 @@ class TextRegression(ScoreScale, TextTask[float]):
         """
         config = read_json(directory / CONFIG_FILE)
         default: Activation = "identity" if config.get("problem_type") == self.problem_type else "sigmoid"
-        activation = load_cross_encoder_config(directory, config).activation or default
+        activation = load_activation(directory, config) or default
         return replace(super().for_external_checkpoint(directory), activation=activation)
 
     def target(self, example: LabeledText) -> float:
