@@ -29,7 +29,6 @@ from benchmarks.text import first_documents, to_plain_text
 from cloze.cli.options import Flag
 from cloze.data.build import BuildConfig, build_dataset
 from cloze.errors import InputError
-from cloze.pretraining.config import Size
 from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext
 from cloze.training.memory import configure_process_memory
@@ -91,7 +90,7 @@ class Growth(Benchmark):
     """Tokens of a step of the part lengths."""
     batches: tuple[int, ...] = (8, 16, 32, 64, 128)
     """Sequences per step."""
-    sizes: tuple[Size, ...] = ("tiny", "mini", "small", "medium", "base")
+    sizes: tuple[str, ...] = ("tiny", "mini", "small", "medium", "base")
     """Sizes of the encoder."""
     threads: tuple[int, ...] = (1, 2)
     """Numbers of threads."""

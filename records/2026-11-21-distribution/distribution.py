@@ -33,7 +33,6 @@ from benchmarks.harness import Benchmark, Check, Contestant, Result, TimedFuncti
 from benchmarks.machine import describe_machine, dtype_name, synchronize
 from benchmarks.pretrain import ClozeTrainer, Pretrain, build_trainer, draw_step
 from cloze.errors import InputError, RunError
-from cloze.pretraining.config import Size
 from cloze.progress import SILENT, Progress
 from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext, DistributionConfig, init_distributed
@@ -63,7 +62,7 @@ class Distribution(Benchmark):
 
     rounds: int = 5
     """Measurements of each contestant."""
-    sizes: tuple[Size, ...] = ("mini", "base")
+    sizes: tuple[str, ...] = ("mini", "base")
     """Sizes of the encoder."""
     ranks: int = 2
     """Processes, each with its share of every batch and of the cores."""
@@ -115,7 +114,7 @@ class Distribution(Benchmark):
 class SizeResult:
     """The measurements of one size of the encoder."""
 
-    size: Size
+    size: str
     tokens: int
     """Tokens of a step, of all ranks."""
     gradient_bytes: int

@@ -20,7 +20,8 @@ from cloze.cli import load_verb
 from cloze.cli.parser import Command
 from cloze.pretraining import plan as pretraining_plan
 from cloze.pretraining import run as pretraining_run
-from cloze.training import loop, plan
+from cloze.training import plan
+from cloze.training.run import TrainingRun
 
 steps: list[dict[str, float]] = []
 before: list[int] = []
@@ -48,15 +49,15 @@ def noting_memory_before(*arguments: Any) -> Any:
     return make_model(*arguments)
 
 
-def noting_each_step(trainer: Any, *arguments: Any) -> None:
+def noting_each_step(run: Any, *arguments: Any) -> None:
     """Take a step; note its time, and the peak since the process began."""
     began = time.process_time()
-    take_step(trainer, *arguments)
+    take_step(run, *arguments)
     steps.append({"processor_seconds": time.process_time() - began, "peak_bytes": peak()})
 
 
-make_model, take_step = pretraining_run.initial_model, loop.Trainer._step
-loop.Trainer._step = noting_each_step
+make_model, take_step = pretraining_run.initial_model, TrainingRun._step
+TrainingRun._step = noting_each_step
 for module in (pretraining_run, pretraining_plan):
     module.initial_model = noting_memory_before
 plan.time = ProcessorTime

@@ -17,14 +17,11 @@ from typing import Any
 from cloze.data.pairs import PairsConfig
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.encoder import Encoder, build_encoder
-from cloze.models.sinusoidal import set_sinusoidal_positions
 from cloze.pretraining import initial_weights
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain
 from experiments.ablations import AblationConfig, read_ablation
-
-WAVES = 5.0
-"""As high as those of cloze are."""
+from experiments.encoders.sinusoidal_positions import sinusoidal_positions
 
 
 def begun_at(kind: str, height: float) -> Callable[..., Encoder]:
@@ -33,11 +30,9 @@ def begun_at(kind: str, height: float) -> Callable[..., Encoder]:
     def make(*arguments: Any, **named: Any) -> Encoder:
         bert = build_encoder(*arguments, **named)
         if kind == "waves":
-            set_sinusoidal_positions(bert)
-            height_now = height / WAVES
-        else:
-            height_now = height
-        bert.embeddings.position_embeddings.weight.data.mul_(height_now)
+            table = bert.embeddings.position_embeddings.weight.requires_grad_(requires_grad=False)
+            table.data.copy_(sinusoidal_positions(*table.shape) * 2**0.5 * bert.config.initializer_range)
+        bert.embeddings.position_embeddings.weight.data.mul_(height)
         return bert
 
     return make
@@ -59,7 +54,9 @@ def main(data: Path, output: Path, seed: int, asked: list[str]) -> None:
         early = next(
             row["masked_lm_loss"] for row in rows if row["kind"] == "validation" and row["step"] == 1000
         )
-        found = evaluate_pretrained(resolve_checkpoint(run, "latest"), [data], settings).masked_lm["masked_lm_loss"]
+        found = evaluate_pretrained(resolve_checkpoint(run, "latest"), [data], settings).masked_lm[
+            "masked_lm_loss"
+        ]
         print(f"{each} seed {seed}: {early:.3f} after 1,000 steps, {found:.3f} at the end", flush=True)
 
 

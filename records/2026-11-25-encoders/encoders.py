@@ -1,11 +1,11 @@
 """Time a forward pass and a training step of each encoder, compared with transformers.
 
-    PYTHONPATH=. python records/2026-11-25-encoders/encoders.py -o record
+PYTHONPATH=. python records/2026-11-25-encoders/encoders.py -o record
 """
 
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -32,11 +32,9 @@ from cloze.cli.options import Flag
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.models.batch import to_device
-from cloze.models.bert import SIZES, BertConfig
 from cloze.models.checkpoint import save_model
 from cloze.models.encoder import build_encoder, encoders
 from cloze.models.heads import BertForSequenceClassification
-from cloze.models.modern_bert import MODERN_SIZES
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
@@ -129,9 +127,8 @@ def _draw(count: int, max_seq_length: int) -> list[list[int]]:
 
 def _build(name: str, size: str) -> BertForSequenceClassification:
     """Return a classifier with random weights, without dropout."""
-    base: BertConfig = MODERN_SIZES[f"modern-{size}"] if name == "modernbert" else SIZES[size]
-    config_class: Any = encoders()[name].config_class
-    config: BertConfig = base if name == "modernbert" else config_class(**asdict(base))
+    encoder_class = encoders()[name]
+    config = encoder_class.sizes()[f"{encoder_class.size_prefix}{size}"]
     config = replace(
         config, vocab_size=_VOCAB_SIZE, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )

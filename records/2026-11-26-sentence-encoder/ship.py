@@ -13,15 +13,18 @@ from safetensors.torch import save_file
 
 from cloze import artifacts
 from cloze.inference.loading import Checkpoint
-from cloze.models.checkpoint import mapping_of
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
 
 trained, card, out = map(Path, sys.argv[1:])
 base = Checkpoint.open("cloze-mini")
 model = base.load_model(lambda encoder: encoder, device="cpu")
 model.load_state_dict(torch.load(trained, weights_only=True))
-weights = mapping_of(model).to_external({f"bert.{name}": weight for name, weight in model.state_dict().items()})
-weights = {f"bert.{name.removeprefix('bert.')}": weight.to(torch.bfloat16) for name, weight in weights.items()}
+weights = model.names.mapping.to_external(
+    {f"bert.{name}": weight for name, weight in model.state_dict().items()}
+)
+weights = {
+    f"bert.{name.removeprefix('bert.')}": weight.to(torch.bfloat16) for name, weight in weights.items()
+}
 own = {name: weight for name, weight in weights.items() if not torch.equal(weight, base.weights[name])}
 shared = f"../{base.directory.name}/model.safetensors"
 with artifacts.write_directory(out, kind="checkpoint", overwrite=True) as directory:
