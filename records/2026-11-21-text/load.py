@@ -27,7 +27,6 @@ from cloze.data.dataset import Dataset
 from cloze.data.instances import DynamicInstances, micro_batches, take
 from cloze.data.masking import MaskingConfig
 from cloze.pretraining.data import build_dynamic_instances
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.loading import load_tokenizer
 
 _STEPS = 16

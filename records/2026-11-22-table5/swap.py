@@ -14,7 +14,6 @@ from cloze import artifacts
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.loading import load_tokenizer
 
 if __name__ == "__main__":

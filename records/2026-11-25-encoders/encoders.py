@@ -36,7 +36,6 @@ from cloze.models.checkpoint import save_model
 from cloze.models.encoder import build_encoder, encoders
 from cloze.models.heads import BertForSequenceClassification
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.optimizer import OptimizerConfig, build_optimizer
 

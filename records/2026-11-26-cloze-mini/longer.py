@@ -10,7 +10,6 @@ from cloze import artifacts
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
 from cloze.models.heads import BertForPreTraining
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.loading import load_tokenizer
 
 KNOWN = 256

@@ -13,7 +13,6 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import CONFIG_FILE, KIND, load_model, save_model
 from cloze.models.heads import BertForPreTraining
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.loading import load_tokenizer
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from cloze.data.dataset import Dataset
 from cloze.inference.embedder import Embedder
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.loading import load_tokenizer
 
 directory, count = Path(sys.argv[1]), int(sys.argv[2])
