@@ -73,7 +73,6 @@ class Hub:
     stalls_after: int | None = None
     """The number of bytes of large files after which nothing more is sent until `resumed` is set."""
     resumed: Event = field(default_factory=Event)
-    ignores_ranges: bool = False
     status: int | None = None
     """The status of all answers."""
 
@@ -330,7 +329,7 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         headers = {**headers, "Accept-Ranges": "bytes"}
         part = data
-        if wanted and not self.hub.ignores_ranges:
+        if wanted:
             start, end = int(wanted[1]), int(wanted[2] or len(data) - 1)
             part, status = data[start : end + 1], 206
             headers["Content-Range"] = f"bytes {start}-{start + len(part) - 1}/{len(data)}"

@@ -3,8 +3,8 @@
 import base64
 import json
 import re
-import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,34 +64,21 @@ def test_a_page_that_is_too_large_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_shows_these_numbers_in_a_browser(tmp_path: Path) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs chromium")
+def test_the_page_shows_these_numbers_in_a_browser(browser_page: Any, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
     attention_map = attention()
     (tmp_path / "attention.html").write_text(attention_page(attention_map, model="m"), "utf-8")
-    address = (tmp_path / "attention.html").as_uri()
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
-        complaints, requests = [], []
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(address)
-        page.get_by_role("button", name="layer 2, head 3").click()
-        for token in (0, 4):
-            page.locator(".piece").nth(token).click()
-            weights = attention_map.layers[1].weights[2, token].tolist()
-            best = max(range(6), key=lambda to: weights[to])
-            sentence = f"{TOKENS[token]} attends to {TOKENS[best]} with weight {weights[best]:.3f}."
-            sync_api.expect(page.locator(".remark")).to_contain_text(sentence)
-            shown = [float(text) for text in page.locator(".piece small").all_text_contents()]
-            np.testing.assert_allclose(shown, weights, atol=0.0051)
-        assert page.locator(".axis-number").all_text_contents() == ["1", "2", "3", "1", "2"]
-        width = page.locator("#app").evaluate("app => app.getBoundingClientRect().width")
-        browser.close()
+    browser_page.goto((tmp_path / "attention.html").as_uri())
+    browser_page.get_by_role("button", name="layer 2, head 3").click()
+    for token in (0, 4):
+        browser_page.locator(".piece").nth(token).click()
+        weights = attention_map.layers[1].weights[2, token].tolist()
+        best = max(range(6), key=lambda to: weights[to])
+        sentence = f"{TOKENS[token]} attends to {TOKENS[best]} with weight {weights[best]:.3f}."
+        expect(browser_page.locator(".remark")).to_contain_text(sentence)
+        shown = [float(text) for text in browser_page.locator(".piece small").all_text_contents()]
+        np.testing.assert_allclose(shown, weights, atol=0.0051)
+    assert browser_page.locator(".axis-number").all_text_contents() == ["1", "2", "3", "1", "2"]
+    width = browser_page.locator("#app").evaluate("app => app.getBoundingClientRect().width")
     assert width > 1200
-    assert complaints == []
-    assert requests == [address]

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -127,45 +126,32 @@ def test_the_page_has_the_data_of_all_plots(read):
 
 
 @pytest.mark.slow
-def test_the_page_draws_its_plots_in_a_browser(tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs chromium")
+def test_the_page_draws_its_plots_in_a_browser(browser_page, tmp_path):
+    page = browser_page
     one = Distribution(3.0, dict.fromkeys(LENGTHS.quantiles, 3), (3,), (0,))
     audit = replace(AUDIT, document_tokens=one)
     write_audit_page(audit, tmp_path / "page.html")
     write_audit_page(replace(audit, counts_at_ranks=((1, 7),)), tmp_path / "one-token.html")
-    with playwright.sync_playwright() as drivers:
-        browser = drivers.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        failures, requests = [], []
-        page.on("pageerror", lambda error: failures.append(str(error)))
-        page.on("console", lambda said: failures.append(said.text) if said.type == "error" else None)
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto((tmp_path / "page.html").as_uri())
-        name = "Sentences per document: from 1 to 50; most documents, 7, have 3 to 50 sentences"
-        histogram = page.get_by_role("img", name=name)
-        assert histogram.locator("rect title").all_text_contents() == [
-            "1 sentences: 5 documents",
-            "2 sentences: 0 documents",
-            "3 to 50 sentences: 7 documents",
-        ]
-        heights = [float(bar.get_attribute("height")) for bar in histogram.locator("rect").all()]
-        assert heights[1] == 0
-        assert heights[0] / heights[2] == pytest.approx(5 / 7)
-        labels = histogram.locator("text").all_text_contents()
-        assert labels == [*"01234567", *"123", "sentences", "documents"]
-        ranks = page.get_by_role("img", name="Count of a token by its rank: 900 at rank 1, 80 at rank 2")
-        assert ranks.locator("circle").count() == 2
-        assert ranks.locator("text").all_text_contents() == ["10", "100", "1,000", "1", "10", "rank", "count"]
-        assert page.locator("#app svg").count() == 6
-        page.goto((tmp_path / "one-token.html").as_uri())
-        assert page.locator("#app circle").count() == 1
-        drawn = page.locator("#app svg").evaluate_all("pictures => pictures.map(svg => svg.outerHTML)")
-        browser.close()
-    assert failures == []
-    assert len(requests) == 2, "the page loads nothing"
+    page.goto((tmp_path / "page.html").as_uri())
+    name = "Sentences per document: from 1 to 50; most documents, 7, have 3 to 50 sentences"
+    histogram = page.get_by_role("img", name=name)
+    assert histogram.locator("rect title").all_text_contents() == [
+        "1 sentences: 5 documents",
+        "2 sentences: 0 documents",
+        "3 to 50 sentences: 7 documents",
+    ]
+    heights = [float(bar.get_attribute("height")) for bar in histogram.locator("rect").all()]
+    assert heights[1] == 0
+    assert heights[0] / heights[2] == pytest.approx(5 / 7)
+    labels = histogram.locator("text").all_text_contents()
+    assert labels == [*"01234567", *"123", "sentences", "documents"]
+    ranks = page.get_by_role("img", name="Count of a token by its rank: 900 at rank 1, 80 at rank 2")
+    assert ranks.locator("circle").count() == 2
+    assert ranks.locator("text").all_text_contents() == ["10", "100", "1,000", "1", "10", "rank", "count"]
+    assert page.locator("#app svg").count() == 6
+    page.goto((tmp_path / "one-token.html").as_uri())
+    assert page.locator("#app circle").count() == 1
+    drawn = page.locator("#app svg").evaluate_all("pictures => pictures.map(svg => svg.outerHTML)")
     assert "NaN" not in "".join(drawn)
 
 

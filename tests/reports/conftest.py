@@ -1,0 +1,27 @@
+"""A browser for the pages that cloze writes."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def browser_page() -> Iterator[Any]:
+    """A page in Chromium; in the end, no script has failed, and nothing but files was loaded."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs chromium")
+    failures, requests = [], []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.on("console", lambda said: failures.append(said.text) if said.type == "error" else None)
+        page.on("request", lambda request: requests.append(request.url))
+        yield page
+        browser.close()
+    assert failures == []
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
