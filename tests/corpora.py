@@ -37,7 +37,8 @@ def shard_of(rows: Rows, digests: Iterable[int]) -> Shard:
 
 
 def rows_of(documents: Documents) -> list[list[list[int]]]:
-    return [[s.tolist() for s in documents.document(number)] for number in range(len(documents))]
+    sentences = [documents.sentences(number) for number in range(len(documents))]
+    return [[documents.sentence(number).tolist() for number in numbers] for numbers in sentences]
 
 
 def instances_of(batch: PretrainingBatch) -> list[Instance]:

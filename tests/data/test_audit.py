@@ -260,7 +260,7 @@ def test_shown_instances_are_those_of_training(dataset, audit, tokenizer):
         assert (shown.documents[0] == shown.documents[1]) == (shown.label == "IsNext")
         for segment, number in zip(shown.segments, shown.documents, strict=True):
             text = " ".join(
-                tokenizer.tokens[p] for sentence in dataset.documents.document(number) for p in sentence
+                tokenizer.tokens[p] for sentence in rows_of(dataset.documents)[number] for p in sentence
             )
             assert " ".join(token.target or token.read for token in segment) in text
 

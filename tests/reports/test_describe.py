@@ -20,6 +20,7 @@ from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 from cloze.reports.describe import describe
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from corpora import rows_of
 from helpers import flip_bit
 from tiny_models import tiny_config, write_checkpoint
 
@@ -131,7 +132,7 @@ def test_dataset(dataset):
     assert facts["train"]["documents"] + facts["validation"]["documents"] == 9
     assert facts["train"]["tokens"] + facts["validation"]["tokens"] == facts["tokens"]
     held_out = Dataset.open(dataset).split("validation")
-    tokens = sum(len(sentence) for number in range(len(held_out)) for sentence in held_out.document(number))
+    tokens = sum(len(sentence) for document in rows_of(held_out) for sentence in document)
     assert facts["validation"]["tokens"] == tokens
 
 

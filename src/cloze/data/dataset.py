@@ -175,10 +175,6 @@ class Documents:
         """Return the numbers of a document's sentences."""
         return range(int(self.first_sentence[number]), int(self.end_sentence[number]))
 
-    def document(self, number: int) -> list[TokenIds]:
-        """Return the sentences of a document."""
-        return [self.sentence(sentence) for sentence in self.sentences(number)]
-
     def sentence(self, number: int) -> TokenIds:
         """Return the tokens of a sentence."""
         return self.read(int(self.sentence_offsets[number]), int(self.sentence_offsets[number + 1]))
