@@ -17,7 +17,7 @@ from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_documents
 from cloze.tasks.running_text import split_text
 from cloze.tasks.span_offsets import Offsets, SpanReader
 from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray, is_tag, usual_tags
-from cloze.tasks.tagged_json import JsonTagReader
+from cloze.tasks.tagged_rows import TaggedRowReader
 from cloze.tasks.tagging_formats import SAMPLE_LINES, detect_format
 
 Context: TypeAlias = Literal["sentence", "document"]
@@ -64,7 +64,7 @@ class TaggedFiles:
 
     def examples(self, source: Source, *, labeled: bool = True) -> Iterator[TaggedText]:
         """Read sentences or documents in columns, JSON, tables or Parquet, or plain text if there are no tags."""
-        reader = JsonTagReader(
+        reader = TaggedRowReader(
             self.name,
             labeled,
             self.language,

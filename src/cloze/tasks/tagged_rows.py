@@ -46,8 +46,8 @@ _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|
 
 
 @dataclass(frozen=True, slots=True)
-class JsonTagReader:
-    """Reads the objects of a file.
+class TaggedRowReader:
+    """Reads rows of tagged texts, of words, or of texts with spans.
 
     Args:
         task: name of the task, for remedies.
