@@ -11,7 +11,6 @@ from pathlib import Path
 
 from cloze import artifacts
 from cloze.arguments import check_path, check_paths, check_type
-from cloze.data import vocabulary as vocabularies
 from cloze.data.build_directory import (
     check_output_is_not_read,
     check_plan,
@@ -38,6 +37,7 @@ from cloze.data.parts import (
     make_part,
     part_settings,
 )
+from cloze.data.vocabulary import KIND
 from cloze.errors import MISSING, InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
@@ -85,17 +85,7 @@ def build_dataset(
     if append:
         _check_append(output, config, verify=task is None, overwrite=overwrite)  # the merge verifies it again
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
-    settings = part_settings(config, tokenizer)
-    plan = BuildPlan.of(
-        plan_input_shards(inputs, config.reading, progress=progress),
-        settings,
-        {
-            "inputs": list(map(str, inputs)),
-            "validation_fraction": config.validation_fraction,
-            "append": append,
-            "skipped_final_steps": sorted(FINAL_STEPS.intersection(config.reading.cleaning.without)),
-        },
-    )
+    plan = _plan(inputs, tokenizer, config, append=append, progress=progress)
     if finished is not None and task is None:  # it was killed between the last two steps
         progress.note(f"{output} is complete: removing its parts")
         remove_parts(output)
@@ -110,13 +100,13 @@ def build_dataset(
             progress.note(f"{what}. To keep it, delete {directory}")
         write_plan(output, plan)
     with keep_finished_parts(output, plan, progress):
-        if not (path := _tokenizer_path(output, plan)).exists():
-            with artifacts.write_directory(path, kind=vocabularies.KIND, overwrite=True) as temporary:
+        if not (tokenizer_path := _tokenizer_path(output, plan)).exists():
+            with artifacts.write_directory(tokenizer_path, kind=KIND, overwrite=True) as temporary:
                 tokenizer.save(temporary)
         make_parts(
             directory,
             plan,
-            partial(make_part, vocabulary=path, config=config),
+            partial(make_part, vocabulary=tokenizer_path, config=config),
             label="tokenizing",
             counts=("documents", "tokens"),
             workers=workers,
@@ -140,6 +130,27 @@ def merge_array_tasks(output: Path, *, overwrite: bool = False, progress: Progre
         raise InputError(what, where=damaged[0], remedy="Run the tasks again: finished parts are kept")
     tokenizer = cached_tokenizer(_tokenizer_path(output, plan))
     return _merge(output, plan, tokenizer, overwrite=overwrite, progress=progress)
+
+
+def _plan(
+    inputs: Sequence[str | Path],
+    tokenizer: WordPieceTokenizer,
+    config: BuildConfig,
+    *,
+    append: bool,
+    progress: Progress,
+) -> BuildPlan:
+    settings = part_settings(config, tokenizer)
+    return BuildPlan.of(
+        plan_input_shards(inputs, config.reading, progress=progress),
+        settings,
+        {
+            "inputs": list(map(str, inputs)),
+            "validation_fraction": config.validation_fraction,
+            "append": append,
+            "skipped_final_steps": sorted(FINAL_STEPS.intersection(config.reading.cleaning.without)),
+        },
+    )
 
 
 def _merge(
