@@ -13,9 +13,9 @@ from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.engine import TorchEngine
 from cloze.tasks.conll import Sentence, TaggedText
-from cloze.tasks.conll2003 import CoNLL2003
 from cloze.tasks.custom import CustomTagging
 from cloze.tasks.features import featurize
+from cloze.tasks.ner import CoNLL2003
 from cloze.tasks.predict import predict
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tagging import Tagging
