@@ -91,12 +91,13 @@ EXPECTED = [
 ]
 
 
-def test_parts_are_in_the_order_of_the_text(tmp_path, texts):
+def test_parts_are_in_the_order_of_the_text(tmp_path, texts, monkeypatch):
     plan = plan_of(texts)
     assert make_parts(tmp_path / "p", plan) == EXPECTED
     parts = list_parts(tmp_path / "p", plan)
     assert contents(parts) == EXPECTED
     assert [part.record["documents"] for part in parts] == [len(text.split()) // 2 for text in EXPECTED]
+    monkeypatch.setattr(part_files, "read_documents", None)  # a finished shard is not read
     assert make_parts(tmp_path / "p", plan_of(texts)) == []
 
 
@@ -116,12 +117,6 @@ def test_array_tasks_make_each_part_once(tmp_path, texts, count):
         made += make_parts(tmp_path / "p", plan_of(texts), ArrayTask(number, count))
     assert sorted(made) == EXPECTED
     assert contents(list_parts(tmp_path / "p", plan_of(texts))) == EXPECTED
-
-
-def test_a_finished_shard_is_not_read(tmp_path, texts, monkeypatch):
-    make_parts(tmp_path / "p", plan_of(texts))
-    monkeypatch.setattr(part_files, "read_documents", None)
-    assert make_parts(tmp_path / "p", plan_of(texts)) == []
 
 
 def test_missing_shards_and_tasks_are_named(tmp_path, texts):
@@ -321,9 +316,6 @@ def test_parts_are_next_to_the_target_of_a_link(tmp_path):
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/", "/1", "-1/3", "1/3/5"])
 def test_invalid_tasks_are_refused(text):
+    assert ArrayTask.parse("3/8") == ArrayTask(3, 8)
     with pytest.raises(InputError, match=r"is not a task\. Write 3/8"):
         ArrayTask.parse(text)
-
-
-def test_a_task_is_parsed():
-    assert ArrayTask.parse("3/8") == ArrayTask(3, 8)

@@ -67,7 +67,7 @@ def build_dataset(
         append: add documents to an existing data set.
         task: the task of a job array, as in 3/8 for the third of eight; cloze corpus merge joins their parts.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        overwrite: replace existing output, also of an unfinished job array with other settings.
+        overwrite: replace existing output, and the unfinished job array of other settings.
         progress: True shows progress.
 
     Returns:
