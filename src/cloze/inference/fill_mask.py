@@ -13,7 +13,7 @@ import numpy as np
 from cloze.arguments import check_integer, check_one_or_many, check_text
 from cloze.data.batch import Indices, MaskedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.loading import Checkpoint, LoadedModel, check_length
+from cloze.inference.loading import BuildHead, Checkpoint, LoadedModel, check_length
 from cloze.models.encoder import Encoder
 from cloze.models.engine import FloatArray, fastest_batch_tokens, run_by_length
 from cloze.models.heads import BertForMaskedLM
@@ -79,7 +79,7 @@ class MaskedLanguageModel(LoadedModel):
     """A model with the masked-word head of pre-training."""
 
     @classmethod
-    def _find_head(cls, checkpoint: Checkpoint) -> Callable[[Encoder], BertForMaskedLM]:
+    def _find_head(cls, checkpoint: Checkpoint) -> BuildHead:
         def head(encoder: Encoder) -> BertForMaskedLM:
             if (attends_to := encoder.config.attends_to) != "all":
                 what = f"attends to the {attends_to} only, and does not predict masked tokens"

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from shutil import copyfile
-from typing import Self, TypeVar, get_args
+from typing import Self, TypeAlias, TypeVar, get_args
 
 from torch import Tensor, nn
 
@@ -30,6 +30,8 @@ from cloze.training.precision import prepare_for_inference, resolve_device
 _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
 
 Model = TypeVar("Model", bound=nn.Module)
+BuildHead: TypeAlias = Callable[[Encoder], nn.Module]
+"""Builds the head of a model on an encoder, such as `BertForPreTraining`."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Checkpoint:
         prepare_for_inference(model, self.precision)
         return model
 
-    def load_engine(self, head: Callable[[Encoder], nn.Module], *, device: str) -> TorchEngine:
+    def load_engine(self, head: BuildHead, *, device: str) -> TorchEngine:
         """Return the engine of the same model."""
         return TorchEngine(self.load_model(head, device=device))
 
@@ -141,7 +143,7 @@ class LoadedModel:
         return cls(engine, checkpoint.tokenizer, directory=checkpoint.directory)
 
     @classmethod
-    def _find_head(cls, checkpoint: Checkpoint) -> Callable[[Encoder], nn.Module]:
+    def _find_head(cls, checkpoint: Checkpoint) -> BuildHead:
         """Return the head of the class, if a checkpoint can have it."""
         raise NotImplementedError
 

@@ -1,17 +1,15 @@
 """Predict whether one sentence follows another, with the head of pre-training."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from torch import nn
 
 from cloze.arguments import check_pairs
 from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.loading import Checkpoint, LoadedModel, check_length
-from cloze.models.encoder import Encoder
+from cloze.inference.loading import BuildHead, Checkpoint, LoadedModel, check_length
 from cloze.models.engine import run_by_length
 from cloze.models.heads import BertForNextSentencePrediction
 from cloze.results import Result
@@ -35,7 +33,7 @@ class NextSentence(LoadedModel):
     """Predicts whether sentence B follows sentence A."""
 
     @classmethod
-    def _find_head(cls, checkpoint: Checkpoint) -> Callable[[Encoder], nn.Module]:
+    def _find_head(cls, checkpoint: Checkpoint) -> BuildHead:
         encoder_class = checkpoint.encoder_class
         if not encoder_class.trains_on_pairs and not checkpoint.has_weight("next_sentence.bias"):
             what = f"a model of the family {encoder_class.names.family}, which is not pre-trained on pairs of sentences"

@@ -218,11 +218,6 @@ class ServedModel:
         assert self.fill_mask is not None
         return SentenceScorer(self.fill_mask.engine, self.fill_mask.tokenizer)
 
-    def next_sentence_probabilities(self, pairs: list[tuple[str, str]]) -> list[float]:
-        """Return the probability that the second sentence of each pair follows the first."""
-        assert self.next_sentence is not None
-        return self.next_sentence.probabilities(pairs)
-
     def check_example_lengths(self, examples: Sequence[LabeledText]) -> None:
         """Raise InputError if prediction would truncate an example; those read in windows never are."""
         for example in examples:

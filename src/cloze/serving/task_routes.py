@@ -64,7 +64,8 @@ async def next_sentence(served: ServedModel, request: NextSentenceRequest, batch
     inputs: Any = request.inputs
     pairs = [(a, b) for a, b in ([inputs] if isinstance(inputs[0], str) else inputs)]
     tokens = [estimate_tokens(*pair) for pair in pairs]
-    return await batcher.run_batched(served.next_sentence_probabilities, pairs, tokens=tokens)
+    assert served.next_sentence is not None
+    return await batcher.run_batched(served.next_sentence.probabilities, pairs, tokens=tokens)
 
 
 async def tag(served: ServedModel, request: TextsRequest, batcher: Batcher) -> list[list[PredictedEntity]]:
