@@ -82,6 +82,9 @@ def test_transformers_reads_a_checkpoint_without_a_left_over_weight(run: Path) -
     assert not report["missing_keys"]
     assert all(".pooler." in key for key in report["unexpected_keys"])
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    for role, name in {"bos": "cls", "eos": "sep"}.items():
+        expected_id = getattr(theirs.config, f"{role}_token_id", None)
+        assert expected_id in (None, getattr(tokenizer, f"{name}_token_id"))
     text = "The [MASK] of the 学 house. " * 8
     batch = tokenizer(text, return_tensors="pt")
     places = (batch.input_ids[0] == tokenizer.mask_token_id).nonzero().flatten()

@@ -5,7 +5,7 @@ Shapes: T tokens in the packed batch, B sequences, L columns, N heads.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ from cloze.models.encoder import register_encoder
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.graph import Graph
 from cloze.models.roberta import RobertaConfig, RobertaModel
-from cloze.models.weight_mapping import BERT, HuggingFaceNames, renamed
+from cloze.models.weight_mapping import BERT, renamed
 
 _PADDING = 1  # in transformers, whatever config.json says
 _NUM_BUCKETS = 32  # also
@@ -90,7 +90,8 @@ class MPNetModel(RobertaModel):
 
     config_class: ClassVar[type[EncoderConfig]] = MPNetConfig
     embeddings_class: ClassVar[type[BertEmbeddings]] = MPNetEmbeddings
-    names = HuggingFaceNames(
+    names = replace(
+        RobertaModel.names,
         family="MPNet",
         encoder={
             **renamed(
@@ -106,8 +107,6 @@ class MPNetModel(RobertaModel):
             ),
             "bert.relative_attention_bias.weight": ("mpnet.encoder.relative_attention_bias.weight",),
         },
-        heads=RobertaModel.names.heads,
-        decoder=RobertaModel.names.decoder,
         renamed=MappingProxyType(
             {
                 "BertForSequenceClassification": {

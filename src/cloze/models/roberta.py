@@ -69,6 +69,7 @@ class RobertaModel(BertModel):
             "masked_lm.bias": ("lm_head.bias",),
         },
         decoder="lm_head.decoder",
+        special_ids=MappingProxyType({"bos_token_id": "cls", "eos_token_id": "sep"}),
         renamed=MappingProxyType(
             {
                 "BertForSequenceClassification": {
