@@ -132,11 +132,11 @@ def follow_pointer(run: Path, pointer: Pointer) -> Path:
     Raises:
         InputError: the checkpoint does not exist, or the file is damaged.
     """
+    remedy = "Copy the run again"
     if not (run / pointer).is_file():
-        raise InputError("is not a file", where=run / pointer, remedy="Copy the run again")
+        raise InputError("is not a file", where=run / pointer, remedy=remedy)
     text = file_io.read_file(run / pointer, max_bytes=_MAX_POINTER_BYTES)
     name = text.decode(errors="replace").strip()
-    remedy = "Copy it again"
     try:
         checkpoint = file_io.safe_join(run, name, where=run / pointer)
     except InputError as error:

@@ -231,8 +231,11 @@ REMEDIES = {
     ),
     **dict.fromkeys(("another hidden size", "more layers", "more tokens than embeddings"), OTHER_MODEL),
     **dict.fromkeys(
-        ("a run whose best is damaged", "a run whose latest is damaged"),
-        Remedy("(Copy it again)", edit=copied("run")),
+        (
+            *("a run whose best is damaged", "a run whose latest is damaged"),
+            "a run whose best checkpoint is gone",
+        ),
+        Remedy("(Copy the run again)", edit=copied("run")),
     ),
     "a config that is not JSON": instead(A_CHECKPOINT, "{tmp}/copy", "{checkpoint}"),
     "a config too deep": instead(A_CHECKPOINT, "{tmp}/copy", "{checkpoint}"),
