@@ -29,13 +29,12 @@ from cloze.models.heads import BertForPreTraining
 from cloze.optional_dependencies import require
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
-from cloze.pretraining.run import pretrain, resume_pretraining
+from cloze.pretraining.run import pretrain
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
-from cloze.training.run_directory import change_settings
 from cloze.training.run_lock import file_lock
 from experiments.plan import NO_DATA, OUTCOME, PlannedRun, describe_plan, plan_study, runs_of_seeds
 from experiments.plots import require_matplotlib
@@ -136,8 +135,7 @@ def _train(run: PlannedRun, progress: Progress) -> None:
     if (settings := run.directory / artifacts.RUN_CONFIG).exists():
         started = configuration.load(PretrainConfig, settings)
         moved = replace(started, data=run.config.data)  # where they are now
-        change_settings(run.directory, configuration.to_toml(moved))
-        resume_pretraining(run.directory, progress=progress)
+        pretrain(moved, run.directory, resume=True, progress=progress)
     else:
         shutil.rmtree(run.directory, ignore_errors=True)
         if run.encoder is not None:

@@ -18,14 +18,13 @@ from cloze.api.settings import resolve_finetuning
 from cloze.data.files import file_version
 from cloze.errors import InputError
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
+from cloze.tasks.config import FinetuneConfig, load_finetuning
 from cloze.tasks.data import find_files, resolve_files
-from cloze.tasks.finetune import finetune, resume_finetuning
+from cloze.tasks.finetune import finetune
 from cloze.tasks.hyperparameter_search import TRIALS, extract_scores
 from cloze.tasks.registry import find_task
 from cloze.tasks.run import SCORES
 from cloze.tasks.task import AnyTask
-from cloze.training.run_directory import change_settings
 from experiments.results import TaskScores
 
 _MAJORITY = "majority_accuracy"
@@ -153,8 +152,7 @@ class TaskRun:
             started_task, started = load_finetuning(settings)
             train, dev = find_files(started_task, str(self.data), None)
             moved = replace(started, model=str(model), train=train, dev=dev)  # where they are now
-            change_settings(self.directory, to_toml(started_task, moved))
-            resume_finetuning(self.directory, progress=progress)
+            finetune(started_task, moved, self.directory, resume=True, progress=progress)
         else:
             shutil.rmtree(self.directory, ignore_errors=True)  # killed before it had settings
             task, config = self.config(model, seed)

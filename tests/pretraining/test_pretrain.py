@@ -344,7 +344,7 @@ def test_run_in_the_current_directory(nano, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("released", "size"),
-    [(ModelConfig(size="mini"), "mini"), (ModelConfig(size="mini", hidden_size=128), None)],
+    [(ModelConfig(size="mini"), "mini"), (ModelConfig(size="mini", hidden_size=128), "base")],
 )
 def test_architecture_is_named_by_its_released_size(released, size):
     encoder = released.encoder(vocab_size=7)

@@ -20,7 +20,7 @@ from cloze.progress import SILENT
 from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import load_data
 from cloze.tasks.features import featurize
-from cloze.tasks.finetune import finetune
+from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.paragraphs import Excerpt, Paragraph
 from cloze.tasks.predict import predict
@@ -346,9 +346,9 @@ def test_resumed_run_has_the_tuned_threshold(some_unanswered, tmp_path, monkeypa
         return forward(*args)
 
     monkeypatch.setattr(FinetuningObjective, "forward", stopping)
-    for _ in range(2):
+    for again in (False, True):
         with pytest.raises(Interrupted):
-            finetune(SquadV2(), some_unanswered, run, resume=True)
+            resume_finetuning(run) if again else finetune(SquadV2(), some_unanswered, run)
         latest = resolve_checkpoint(run, "latest")
         found[latest.name] = load_task(latest)
     assert len(rows(run, "validation")) == 1  # which tuned the threshold

@@ -169,13 +169,10 @@ def finetune(
         "callbacks": (*callbacks, *writers),
         "progress": resolve_progress(progress),
     }
-    if request.continues():
-        report = finetuning.resume_finetuning(request.run, request.task_name, **how)
-    else:
-        resolved = request.resolve()
-        report = finetuning.finetune_with_report(
-            *resolved, request.run, overwrite=overwrite, in_memory=request.rows, **how
-        )
+    resumed = request.resumed()
+    how |= {"resume": resumed is not None, "overwrite": overwrite}
+    resolved, config = resumed or request.resolve()
+    report = finetuning.finetune_with_report(resolved, config, request.run, in_memory=request.rows, **how)
     return FinetuneResult(request.run, report, request.table.get("device", "auto"))
 
 

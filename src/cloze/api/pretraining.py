@@ -81,8 +81,9 @@ def pretrain(
     writers = load_writers(report_to, where="report_to")
     request, shown = PretrainingRequest(arguments), resolve_progress(progress)
     how: dict[str, Any] = {"callbacks": (*callbacks, *writers), "progress": shown}
-    if request.continues():
-        return pretraining.resume_pretraining(request.run, **how)
+    resumed = request.resumed()
+    if resumed is not None:
+        return pretraining.pretrain(resumed, request.run, resume=True, **how)
     resolved = request.resolve()
     if texts is not None:
         artifacts.check_output_path(

@@ -18,7 +18,7 @@ from cloze.hub import parse_hub_name
 from cloze.model_paths import LOG, resolve_checkpoint
 from cloze.models.config_file import load_config
 from cloze.pretraining.config import PretrainConfig, overlay_settings, size_defaults
-from cloze.pretraining.run import change_pretraining
+from cloze.pretraining.run import resumed_settings as resumed_pretraining
 from cloze.tasks.config import (
     GRID_SETTINGS,
     MAX_SEQ_LENGTH,
@@ -26,10 +26,9 @@ from cloze.tasks.config import (
     FinetuneConfig,
     check_has_settings,
     finetuning_from_dict,
-    load_finetuning,
     to_toml,
 )
-from cloze.tasks.finetune import change_finetuning
+from cloze.tasks.finetune import resumed_settings as resumed_finetuning
 from cloze.tasks.memory import read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
@@ -157,15 +156,16 @@ class FinetuningRequest(RunRequest):
         paths = {name: str(values[name]) for name in _PATHS if name in values}
         return keywords | {name: values[name] for name in _OF_RUN if name in values} | paths
 
-    def continues(self) -> bool:
-        """Return whether the run is resumed, after changing the settings that may change and do.
+    def resumed(self) -> tuple[AnyTask, FinetuneConfig] | None:
+        """Return the task and the config of the run to resume, with the settings that may change and do.
+
+        None if a run is to be started.
 
         Raises:
             InputError: other settings or data differ, or there is no run to resume.
         """
         if not self.resume or (self.is_free and self.table):
-            return False
-        file = run_settings_file(self.run, verb="finetune")
+            return None
         changes = {key: value for key, value in self.table.items() if key not in self.in_memory}
         if isinstance(self.task, Task):  # the run knows labels and others that this one lacks
             different = configuration.differences(self.task, type(self.task)())
@@ -173,16 +173,14 @@ class FinetuningRequest(RunRequest):
                 {key: value for key, (value, _) in different.items()}
             )
             configuration.merge_dicts(changes, {self.task_name: self.explicit.get(self.task_name, {})})
-        if changes:
-            change_finetuning(self.run, self.task_name, changes, self.explicit)
-        task, saved = load_finetuning(file)
+        task, config = resumed_finetuning(self.run, self.task_name, changes, self.explicit)
         for key, value in self.in_memory.items():
-            path = getattr(saved, key)
+            path = getattr(config, key)
             _, data = read_memory(task, value, key)
             if path is None or file_sha256(path) != data.sha256:
                 remedy = "Leave them out, or start a new run in another output"
                 raise InputError("are not the data of the run to resume", where=key, remedy=remedy)
-        return True
+        return task, config
 
     def resolve(self, *, downloads: bool = True) -> tuple[AnyTask, FinetuneConfig]:
         """Return the task and the config of a new run.
@@ -323,18 +321,15 @@ class PretrainingRequest(RunRequest):
             LOG.info("settings: the recipe adapt, for init; config chooses others")
         self.table = overlay_settings(read_recipe(recipe, PretrainConfig), self.explicit)
 
-    def continues(self) -> bool:
-        """Return whether the run is resumed, after changing the settings that may change and do.
+    def resumed(self) -> PretrainConfig | None:
+        """Return the config of the run to resume, with the settings that may change and do; None to start one.
 
         Raises:
             InputError: other settings differ, or there is no run to resume.
         """
         if not self.resume or (self.is_free and self.table):
-            return False
-        run_settings_file(self.run, verb="pretrain")
-        if self.table:
-            change_pretraining(self.run, self.table, self.explicit)
-        return True
+            return None
+        return resumed_pretraining(self.run, self.table, self.explicit)
 
     def resolve(self) -> PretrainConfig:
         """Return the config of a new run.

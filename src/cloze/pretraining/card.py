@@ -1,8 +1,9 @@
 """The model card's facts about a pre-training run."""
 
+from pathlib import Path
+
 from cloze import config as configuration
 from cloze.markdown import code_span
-from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, PretrainingData, steps_per_phase
 from cloze.training.model_card import LEARNED_FROM, BaseModel, CardInfo, DatasetReference, describe_commit
@@ -10,8 +11,8 @@ from cloze.training.model_card import LEARNED_FROM, BaseModel, CardInfo, Dataset
 _FINETUNE = "cloze finetune classification -m DIR -d DATA -o RUN"
 
 
-def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
-    """Return the facts about the run that are known before its first step."""
+def build_card_info(config: PretrainConfig, data: PretrainingData, start: Path | None) -> CardInfo:
+    """Return the facts about the run that are known before its first step; `start` is its initial checkpoint."""
     initial = (
         "random weights"
         if config.init is None
@@ -58,10 +59,6 @@ def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
         pipeline_tag=None if causal else "fill-mask",
         settings=configuration.to_toml(config),
         base=None
-        if config.init is None
-        else BaseModel.read(
-            config.init,
-            resolve_checkpoint(config.init, commit=config.init_commit),
-            commit=config.init_commit,
-        ),
+        if config.init is None or start is None
+        else BaseModel.read(config.init, start, commit=config.init_commit),
     )

@@ -77,10 +77,9 @@ class ModelConfig(Settings):
         encoder_class = get_encoder_class(encoder)
         sizes = {name: getattr(encoder, name) for name in SIZE_FIELDS}
         released = encoder_class.sizes()
-        size = next((name for name, base in released.items() if replace(base, **sizes) == base), None)
-        if size is None and encoder_class.size_prefix:
-            size = f"{encoder_class.size_prefix}base"  # all sizes are set besides
-        base = released[size or "base"]
+        default = f"{encoder_class.size_prefix}base"  # all sizes are set besides
+        size = next((name for name, base in released.items() if replace(base, **sizes) == base), default)
+        base = released[size]
         names = {field.name for field in fields(encoder)} - {field.name for field in fields(self)}
         options = {name: getattr(encoder, name) for name in sorted(names - {"vocab_size"})}
         options = {name: value for name, value in options.items() if value != getattr(base, name)}

@@ -11,6 +11,7 @@ from cloze.models.checkpoint import load_model
 from cloze.models.encoder import build_encoder, set_dropout
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
+from cloze.models.quantization import refuse_int8
 from cloze.models.token_embeddings import resize_token_embeddings
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.pretraining.config import PretrainConfig
@@ -25,8 +26,21 @@ _BYTES_PER_PARAMETER = 4 * 4
 """The weight, its gradient and two averages, in float32."""
 
 
+def find_initial_checkpoint(config: PretrainConfig) -> Path | None:
+    """Return the directory of the checkpoint to start from; None for random weights.
+
+    Raises:
+        InputError: there is no such checkpoint, or it has 8-bit weights.
+    """
+    if config.init is None:
+        return None
+    checkpoint = resolve_checkpoint(config.init, commit=config.init_commit)
+    refuse_int8(checkpoint, "trained")
+    return checkpoint
+
+
 def initial_model(
-    config: PretrainConfig, tokenizer: WordPieceTokenizer, progress: Progress
+    config: PretrainConfig, checkpoint: Path | None, tokenizer: WordPieceTokenizer, progress: Progress
 ) -> BertForPreTraining:
     """Return a model with random weights, or that of the checkpoint to start from, with rows for added tokens.
 
@@ -34,12 +48,11 @@ def initial_model(
         InputError: the checkpoint differs from the settings in its direction of attention, has too few positions or
             another vocabulary, or lacks a head.
     """
-    if config.init is None:
+    if checkpoint is None:
         generator = torch.Generator().manual_seed(config.seed)
         encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size).with_padding(tokenizer.pad_id)
         _check_memory(config, encoder_config)
         return BertForPreTraining(build_encoder(encoder_config, generator=generator), generator=generator)
-    checkpoint = resolve_checkpoint(config.init, commit=config.init_commit)
     model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     if model.config.attends_to != config.model.attends_to:
         what = f"attends to {model.config.attends_to}, the settings to {config.model.attends_to}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from cloze.data.batch import DataPosition
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import PretrainingData, build_batches, steps_per_phase
-from cloze.pretraining.initial_weights import initial_model
+from cloze.pretraining.initial_weights import find_initial_checkpoint, initial_model
 from cloze.pretraining.run import build_objective
 from cloze.progress import SILENT, Progress
 from cloze.training.distributed import DistributedContext
@@ -26,7 +26,8 @@ def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> 
     data = PretrainingData.load(config, DistributedContext(resolve_device(config.device)))
     device = data.context.device
     available = available_memory(device)
-    objective = build_objective(config, data, initial_model(config, data.tokenizer, progress))
+    model = initial_model(config, find_initial_checkpoint(config), data.tokenizer, progress)
+    objective = build_objective(config, data, model)
     batches = build_batches(config, data, Path(), progress)
     ends = accumulate(phase.fraction for phase in config.phases)
     counts = (

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,23 @@ from cloze import config as configuration
 from cloze.arguments import check_path, check_type
 from cloze.callbacks import Callback
 from cloze.errors import InputError
-from cloze.model_paths import commit_of, resolve_checkpoint
+from cloze.model_paths import commit_of
 from cloze.models.heads import BertForPreTraining
-from cloze.models.quantization import refuse_int8
 from cloze.pretraining.card import build_card_info
 from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
-from cloze.pretraining.data import PretrainingData, build_batches, steps_per_phase
-from cloze.pretraining.initial_weights import initial_model, load_for_pretraining
+from cloze.pretraining.data import PretrainingBatches, PretrainingData, build_batches, steps_per_phase
+from cloze.pretraining.initial_weights import (
+    find_initial_checkpoint,
+    initial_model,
+    load_for_pretraining,
+)
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget
-from cloze.training.distributed import DistributedContext, init_distributed
+from cloze.training.distributed import init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
 from cloze.training.run import TrainingRun
 from cloze.training.run_directory import (
-    change_settings,
-    is_run,
-    is_same_run,
     run_settings_file,
     settings_to_change,
 )
@@ -52,7 +51,7 @@ def pretrain(
         config: the settings; `run.toml` keeps them.
         run: directory of the run.
         overwrite: replace an existing run.
-        resume: continue the run in the directory, if any, with its own settings.
+        resume: continue the run in the directory; the settings are those that `resumed_settings` returns.
         callbacks: receive what the run measures.
         progress: receives progress messages.
 
@@ -71,39 +70,55 @@ def pretrain(
     run = check_path(run, "run")
     with init_distributed(config.device) as context:
         progress = progress if context.is_rank_zero else SILENT
-        is_same_run = is_run if resume else partial(_is_run_of, config)
-        if (resume or context.restarts) and context.run_on_rank_zero(lambda: is_same_run(run)):
-            return _resume(
-                configuration.load(PretrainConfig, run_settings_file(run, verb="pretrain")),
-                run,
-                context,
-                callbacks,
-                progress,
+        if not resume and context.restarts and context.run_on_rank_zero(lambda: _is_run_of(config, run)):
+            config, resume = load_settings(run), True  # after a failure torchrun repeats the command
+        if not resume:
+            inputs = [config.data, config.init, config.old_data]
+            context.run_on_rank_zero(
+                lambda: artifacts.check_output_path(
+                    run, overwrite=overwrite, inputs=inputs, resume_hint=", continue with --resume"
+                )
             )
-        inputs = [config.data, config.init, config.old_data]
-        context.run_on_rank_zero(
-            lambda: artifacts.check_output_path(
-                run, overwrite=overwrite, inputs=inputs, resume_hint=", continue with --resume"
-            )
-        )
-        if config.init is not None:
-            refuse_int8(resolve_checkpoint(config.init, commit=config.init_commit), "trained")
+        start = find_initial_checkpoint(config)
         data = PretrainingData.load(config, context)
-        if config.init is not None:
-            start = resolve_checkpoint(config.init, commit=config.init_commit)
-            config = replace(config, init_commit=commit_of(start))
-        if config.masking.whole_word and (note := data.describe_whole_words()):
-            progress.note(note)
-        model = initial_model(config, data.tokenizer, progress)
-        config = replace(config, data_sha256=data.fingerprint, old_data_sha256=data.old_fingerprint)
-        if config.init is not None:
-            config = replace(config, model=config.model.with_architecture(model.config))
-        objective = build_objective(config, data, model)
-        metrics = _training_run(config, data, run, callbacks, progress).start(
-            objective, lambda: build_batches(config, data, run, progress)
-        )
+        if not resume:
+            config = replace(config, data_sha256=data.fingerprint, old_data_sha256=data.old_fingerprint)
+            if config.masking.whole_word and (note := data.describe_whole_words()):
+                progress.note(note)
+            model = initial_model(config, start, data.tokenizer, progress)
+            if start is not None:
+                config = replace(config, init_commit=commit_of(start))
+            if start is not None or config.model.size is None:  # TOML has no None
+                config = replace(config, model=config.model.with_architecture(model.config))
+
+        def load(checkpoint: Path | None) -> PretrainingObjective:
+            if checkpoint is None:
+                return build_objective(config, data, initial_model(config, start, data.tokenizer, progress))
+            with_pairs = config.pairs.next_sentence
+            trained = load_for_pretraining(
+                checkpoint, next_sentence=with_pairs, seed=config.seed, verify=False
+            )
+            return build_objective(config, data, trained)
+
+        def batches() -> PretrainingBatches:
+            return build_batches(config, data, run, progress)
+
+        training_run = _training_run(config, data, start, run, callbacks, progress)
+        if resume:
+            metrics = training_run.resume(load, batches)
+        else:
+            metrics = training_run.start(build_objective(config, data, model), batches)
         context.run_on_rank_zero(lambda: _note_losses(run, progress))
         return metrics
+
+
+def load_settings(run: Path) -> PretrainConfig:
+    """Return the settings of a run to resume.
+
+    Raises:
+        InputError: `run` is not a run of `pretrain`, or its settings are damaged.
+    """
+    return configuration.load(PretrainConfig, run_settings_file(run, verb="pretrain"))
 
 
 def resume_pretraining(
@@ -112,17 +127,14 @@ def resume_pretraining(
     """Continue a run from its newest intact checkpoint, with the settings in its `run.toml`.
 
     Raises:
-        InputError: `run` is not a run of `pretrain`, its data set or an immutable setting has changed, or it has
-            checkpoints, but none is intact.
+        InputError: as for `load_settings` and `pretrain`.
     """
     run = check_path(run, "run")
-    config = configuration.load(PretrainConfig, run_settings_file(run, verb="pretrain"))
-    with init_distributed(config.device) as context:
-        return _resume(config, run, context, callbacks, progress if context.is_rank_zero else SILENT)
+    return pretrain(load_settings(run), run, resume=True, callbacks=callbacks, progress=progress)
 
 
-def change_pretraining(run: Path, settings: Mapping[str, Any], explicit: Mapping[str, Any]) -> None:
-    """Change the settings of a run to resume that may change, and refuse others that differ.
+def resumed_settings(run: Path, settings: Mapping[str, Any], explicit: Mapping[str, Any]) -> PretrainConfig:
+    """Return the settings of a run to resume, with those that may change and do.
 
     Args:
         run: the run.
@@ -132,9 +144,9 @@ def change_pretraining(run: Path, settings: Mapping[str, Any], explicit: Mapping
     Raises:
         InputError: other settings differ; the message names them.
     """
+    saved = load_settings(run)
     file = run_settings_file(run, verb="pretrain")
     table = configuration.read_toml(file)
-    saved = configuration.from_dict(PretrainConfig, table, where=str(file))
     if not {"steps", "budget_seconds"}.isdisjoint(settings):
         table = {name: value for name, value in table.items() if name not in ("steps", "budget_seconds")}
     if "size" in settings.get("model", {}):
@@ -151,35 +163,9 @@ def change_pretraining(run: Path, settings: Mapping[str, Any], explicit: Mapping
             for name, pair in changes.items()
             if not name.startswith("model.") or name in MODEL_OVERRIDES_WITH_INIT
         }
-    if changed_settings := settings_to_change(run, changes, explicit):
-        table = configuration.read_toml(file)
-        configuration.merge_dicts(table, changed_settings)
-        change_settings(
-            run, configuration.to_toml(configuration.from_dict(PretrainConfig, table, where="settings"))
-        )
-
-
-def _resume(
-    config: PretrainConfig,
-    run: Path,
-    context: DistributedContext,
-    callbacks: Sequence[Callback],
-    progress: Progress,
-) -> dict[str, float]:
-    data = PretrainingData.load(config, context)
-
-    def load(checkpoint: Path | None) -> PretrainingObjective:
-        if checkpoint is None:
-            return build_objective(config, data, initial_model(config, data.tokenizer, progress))
-        next_sentence = config.pairs.next_sentence
-        model = load_for_pretraining(checkpoint, next_sentence=next_sentence, seed=config.seed, verify=False)
-        return build_objective(config, data, model)
-
-    metrics = _training_run(config, data, run, callbacks, progress).resume(
-        load, lambda: build_batches(config, data, run, progress)
-    )
-    context.run_on_rank_zero(lambda: _note_losses(run, progress))
-    return metrics
+    table = configuration.read_toml(file)
+    configuration.merge_dicts(table, settings_to_change(run, changes, explicit))
+    return configuration.from_dict(PretrainConfig, table, where="settings")
 
 
 def _note_losses(run: Path, progress: Progress) -> None:
@@ -211,13 +197,18 @@ def _note_losses(run: Path, progress: Progress) -> None:
 
 
 def _is_run_of(config: PretrainConfig, run: Path) -> bool:
-    """Return whether a run has these settings: after a failure torchrun repeats the command, which then resumes."""
-    return is_same_run(run, lambda: change_pretraining(run, configuration.to_dict(config), {}))
+    """Return whether there is a run with these settings."""
+    try:
+        resumed_settings(run, configuration.to_dict(config), {})
+    except InputError:
+        return False
+    return True
 
 
 def _training_run(
     config: PretrainConfig,
     data: PretrainingData,
+    start: Path | None,
     run: Path,
     callbacks: Sequence[Callback],
     progress: Progress,
@@ -240,7 +231,7 @@ def _training_run(
         evaluation=config.evaluation,
         evaluate_first=config.init is not None,
         budget=Budget(config.steps, config.budget_seconds),
-        card=build_card_info(config, data),
+        card=build_card_info(config, data, start),
         context=data.context,
         progress=progress,
         callbacks=tuple(callbacks),

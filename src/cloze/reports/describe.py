@@ -189,7 +189,7 @@ def _check_run_files(run: Path) -> None:
         if (run / name).is_file():
             read_json(run / name)
     if (run / RUN_CONFIG).is_file():
-        check_settings(run, newest_with_settings(run))
+        check_settings(run, read_toml(run / RUN_CONFIG), newest_with_settings(run))
 
 
 _FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(

@@ -35,12 +35,10 @@ from cloze.training.memory import available_memory
 from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
 from cloze.training.run_directory import (
-    change_settings,
     create_run_directory,
-    is_run,
-    is_same_run,
     run_settings_file,
     settings_to_change,
+    write_settings,
 )
 from cloze.training.workers import place_workers
 
@@ -67,7 +65,7 @@ def finetune(
         workers: where several runs are made: one after the other in this process, in processes of a machine without
             an accelerator, or on a cluster, each with the threads that it has there.
         overwrite: replace an existing run.
-        resume: continue the run in the directory, if any, with its own settings.
+        resume: continue the run in the directory; task and settings are those that `resumed_settings` returns.
         callbacks: receive what the run measures.
         progress: receives progress messages.
 
@@ -120,17 +118,17 @@ def finetune_with_report(
     check_type(task, Task, "task", remedy='Give a task, as in cloze.tasks.registry.find_task("cola")()')
     check_type(config, FinetuneConfig, "config", remedy="Give a cloze.FinetuneConfig")
     run = check_path(run, "run")
-    if resume and is_run(run):
-        return resume_finetuning(run, task.name, workers=workers, callbacks=callbacks, progress=progress)
     placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
-        is_restart = bool(context.restarts) and context.run_on_rank_zero(
-            lambda: _is_run_of(task, config, run)
-        )
-        if is_restart:
-            task, config = load_finetuning(run_settings_file(run, verb="finetune"))
-        else:
+        if (
+            not resume
+            and context.restarts
+            and context.run_on_rank_zero(lambda: _is_run_of(task, config, run))
+        ):
+            # after a failure torchrun repeats the command
+            (task, config), resume = load_finetuning(run_settings_file(run, verb="finetune")), True
+        if not resume:
             files = [file for file in (config.train, config.dev) if file not in in_memory]
             distillation = config.distillation
             inputs = [config.model, *files, distillation.teacher, distillation.unlabeled]
@@ -138,14 +136,24 @@ def finetune_with_report(
             context.run_on_rank_zero(
                 lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
             )
-        return _make_runs(
-            task, config, run, context, placement, progress, callbacks, in_memory, resume=is_restart
-        )
+        prepared = prepare_data(task, config, context, progress, in_memory)
+        prepared = replace(prepared, callbacks=tuple(callbacks))
+        if not config.has_trials:
+            prepared = precompute_features(prepared, progress)
+            return train_and_score(prepared, prepared.config, run, progress, resume=resume)
+        settings = to_toml(prepared.task, prepared.config)
+        if resume:
+            context.run_on_rank_zero(lambda: write_settings(run, settings))
+        else:
+            load_initial_encoder(prepared)  # one that cannot be read is found before anything is written
+            if prepared.teacher is not None:
+                prepared.teacher.load_model()
+            context.run_on_rank_zero(lambda: create_run_directory(run, settings, in_memory))
+        return run_trials(prepared, run, placement, progress)
 
 
 def resume_finetuning(
     run: Path,
-    task_name: str | None = None,
     *,
     workers: Workers = 1,
     callbacks: Sequence[Callback] = (),
@@ -153,30 +161,18 @@ def resume_finetuning(
 ) -> dict[str, Any]:
     """Continue a run from its newest intact checkpoint, with the settings in its `run.toml`; return its report.
 
-    Args:
-        run: directory of the run.
-        task_name: the task that it must be for; None accepts any.
-        workers: as for `finetune`; they may differ from those that started the run.
-        callbacks: receive what the run measures.
-        progress: receives progress messages.
-
-    Raises:
-        InputError: `run` is not a run of `finetune`, is for another task, or its data or an immutable setting has
-            changed.
+    Args, raises: as for `finetune`.
     """
-    run = Path(run)
-    file = run_settings_file(run, verb="finetune")
-    task, config = load_finetuning(file, task_name)
-    placement = _place_runs(config, workers, callbacks)
-    with init_distributed(placement.local_device) as context:
-        progress = progress if context.is_rank_zero else SILENT
-        return _make_runs(task, config, run, context, placement, progress, callbacks, resume=True)
+    task, config = load_finetuning(run_settings_file(Path(run), verb="finetune"))
+    return finetune_with_report(
+        task, config, run, workers=workers, resume=True, callbacks=callbacks, progress=progress
+    )
 
 
-def change_finetuning(
+def resumed_settings(
     run: Path, task_name: str, settings: Mapping[str, Any], explicit: Mapping[str, Any]
-) -> None:
-    """Change the settings of a run to resume that may change, and refuse others that differ.
+) -> tuple[AnyTask, FinetuneConfig]:
+    """Return the task and the settings of a run to resume, with those that may change and do.
 
     Args:
         run: the run.
@@ -185,7 +181,7 @@ def change_finetuning(
         explicit: settings of arguments, not of a recipe, which may change a setting of a single run.
 
     Raises:
-        InputError: other settings differ; the message names them.
+        InputError: it is a run of another task, or other settings differ; the message names them.
     """
     file = run_settings_file(run, verb="finetune")
     saved_task, saved = finetuning_from_dict(task_name, read_toml(file), where=str(file))
@@ -199,35 +195,9 @@ def change_finetuning(
     changes = configuration.differences(saved, new) | {
         f"{task_name}.{name}": pair for name, pair in of_task.items()
     }
-    if changed := settings_to_change(run, changes, {} if saved.has_trials else explicit):
-        table = read_toml(file)
-        configuration.merge_dicts(table, changed)
-        change_settings(run, to_toml(*finetuning_from_dict(task_name, table, where="settings")))
-
-
-def _make_runs(
-    task: AnyTask,
-    config: FinetuneConfig,
-    run: Path,
-    context: DistributedContext,
-    placement: WorkerPlacement,
-    progress: Progress,
-    callbacks: Sequence[Callback],
-    in_memory: InMemory = NOTHING_IN_MEMORY,
-    *,
-    resume: bool,
-) -> dict[str, Any]:
-    prepared = replace(prepare_data(task, config, context, progress, in_memory), callbacks=tuple(callbacks))
-    if not config.has_trials:
-        prepared = precompute_features(prepared, progress)
-        return train_and_score(prepared, prepared.config, run, progress, resume=resume)
-    if not resume:
-        load_initial_encoder(prepared)  # one that cannot be read is found before anything is written
-        if prepared.teacher is not None:
-            prepared.teacher.load_model()
-        settings = to_toml(prepared.task, prepared.config)
-        context.run_on_rank_zero(lambda: create_run_directory(run, settings, in_memory))
-    return run_trials(prepared, run, placement, progress)
+    table = read_toml(file)
+    configuration.merge_dicts(table, settings_to_change(run, changes, {} if saved.has_trials else explicit))
+    return finetuning_from_dict(task_name, table, where="settings")
 
 
 def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Callback]) -> WorkerPlacement:
@@ -247,13 +217,16 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
 
 
 def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
-    """Return whether a run has these settings: after a failure torchrun repeats the command, which then resumes."""
+    """Return whether there is a run with this task and these settings."""
     settings = configuration.to_dict(config)
-    different = configuration.differences(
-        task, type(task)()
-    )  # the run knows labels, which the task learns from data
+    # the run knows labels, which the task learns from data
+    different = configuration.differences(task, type(task)())
     settings[task.name] = configuration.nest({key: value for key, (value, _) in different.items()})
-    return is_same_run(run, lambda: change_finetuning(run, task.name, settings, {}))
+    try:
+        resumed_settings(run, task.name, settings, {})
+    except InputError:
+        return False
+    return True
 
 
 def validate(

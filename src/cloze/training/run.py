@@ -60,7 +60,7 @@ from cloze.training.optimizer import (
 )
 from cloze.training.parallelize import accumulate_gradients, replicate
 from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
-from cloze.training.run_directory import check_settings, create_run_directory
+from cloze.training.run_directory import check_settings, create_run_directory, write_settings
 from cloze.training.run_lock import run_lock
 
 _MAX_LINE_WIDTH = 100
@@ -149,11 +149,12 @@ class TrainingRun:
             return self._train(build_batches, checkpoint, changes)
 
     def _find_checkpoint(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
-        """Return the newest intact checkpoint, and the settings that changed since."""
+        """Return the newest intact checkpoint, and the settings that change, which `run.toml` then has."""
         checkpoint = newest_checkpoint(self.path, self.progress)
-        changes = check_settings(self.path, checkpoint)
+        changes = check_settings(self.path, tomllib.loads(self.settings), checkpoint)
         if (self.path / METRICS).exists():
             read_metrics(self.path)
+        write_settings(self.path, self.settings)
         return checkpoint, changes
 
     def _initial_state(self) -> TrainingState:

@@ -1,7 +1,7 @@
 """The directory of a run: creating it, and what its settings may change when it is resumed."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,53 +80,41 @@ def _absolute(path: object) -> str:
     return os.path.realpath(str(path))
 
 
-def check_settings(run: Path, checkpoint: Path | None) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that a run changes on resume: the values in its checkpoint and in `run.toml`.
+def check_settings(
+    run: Path, settings: Mapping[str, Any], checkpoint: Path | None
+) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that a run changes on resume: the values in its checkpoint and the new ones.
 
     Args:
         run: the run.
+        settings: those that `run.toml` has, or will have.
         checkpoint: the one that it resumes from; a run without one has nothing to compare with.
 
     Raises:
-        InputError: others differ; the message names them.
+        InputError: settings differ that may not change; the message names them.
     """
     if checkpoint is None:
         return {}
-    file, copy = run / artifacts.RUN_CONFIG, checkpoint / SETTINGS_FILE
-    changes = configuration.differences(configuration.read_toml(copy), configuration.read_toml(file))
+    copy = checkpoint / SETTINGS_FILE
+    changes = configuration.differences(configuration.read_toml(copy), settings)
     refused = {key: pair for key, pair in changes.items() if not is_changeable(key) and key not in _READ}
     if refused:
-        settings = ", ".join(f"{key} is {new!r}, not {old!r}" for key, (old, new) in refused.items())
+        named = ", ".join(f"{key} is {new!r}, not {old!r}" for key, (old, new) in refused.items())
         remedy = "Copy it over, or start a new run in another output"
-        raise InputError(f"differs from {copy}: {settings}", where=file, remedy=remedy)
+        raise InputError(f"differs from {copy}: {named}", where=run / artifacts.RUN_CONFIG, remedy=remedy)
     return changes
 
 
-def change_settings(run: Path, settings: str) -> None:
-    """Replace `run.toml` before a run is resumed.
-
-    Raises:
-        InputError: another process uses the run, or the file is not as cloze wrote it.
-    """
-    check_not_locked(run)
-    check_settings(run, newest_with_settings(run))
-    file_io.write_text(run / artifacts.RUN_CONFIG, settings)
+def write_settings(run: Path, settings: str) -> None:
+    """Replace `run.toml` unless it has these settings."""
+    file = run / artifacts.RUN_CONFIG
+    if file.read_text(encoding="utf-8") != settings:
+        file_io.write_text(file, settings)
 
 
 def is_run(path: Path) -> bool:
     """Return whether a directory holds a run."""
     return (path / artifacts.RUN_CONFIG).is_file()
-
-
-def is_same_run(run: Path, check: Callable[[], None]) -> bool:
-    """Return whether there is a run, and a check of its settings, as before it is resumed, refuses nothing."""
-    if not is_run(run):
-        return False
-    try:
-        check()
-    except InputError:
-        return False
-    return True
 
 
 def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Path:
