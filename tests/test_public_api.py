@@ -26,3 +26,7 @@ def test_import_and_help_load_no_large_packages():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "pretrain" in done.stdout
+
+
+def test_the_result_of_a_build_is_a_table_in_a_notebook() -> None:
+    assert "<th>documents</th><td>3</td>" in cloze.BuildSummary(documents=3)._repr_html_()

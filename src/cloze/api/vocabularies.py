@@ -13,6 +13,7 @@ from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import write_directory_to
+from cloze.results import Result
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.vocabulary_extension import Extension
@@ -152,8 +153,8 @@ def extend_vocabulary(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class InspectedVocabulary:
+@dataclass(frozen=True, slots=True, repr=False)
+class InspectedVocabulary(Result):
     """The tokens of a vocabulary, and how it splits text."""
 
     directory: str

@@ -21,6 +21,7 @@ from cloze.data.duplicates import LONG_PARAGRAPH_CHARACTERS, DuplicateCounts, te
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.shards import Integers, Shard, to_offsets, write_shard
 from cloze.errors import InputError
+from cloze.results import Result
 from cloze.tables import format_count
 from cloze.tokenization.custom_splitter import hash_splitter, split_with_function
 from cloze.tokenization.loading import load_wordpiece
@@ -58,8 +59,8 @@ class BuildConfig:
             raise InputError(what, where="validation_fraction")
 
 
-@dataclass(frozen=True, slots=True)
-class BuildSummary(Counts):
+@dataclass(frozen=True, slots=True, repr=False)
+class BuildSummary(Counts, Result):
     """Counts of what text became."""
 
     documents: int = 0

@@ -16,6 +16,7 @@ from cloze.data.input_shards import (
 )
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
+from cloze.results import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class InputSummary(Counts):
     cleaning: CleaningCounts = CleaningCounts()
 
 
-@dataclass(frozen=True, slots=True)
-class InputPreview:
+@dataclass(frozen=True, slots=True, repr=False)
+class InputPreview(Result):
     """Inputs before they are tokenized."""
 
     formats: tuple[str, ...]

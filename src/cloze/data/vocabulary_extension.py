@@ -16,6 +16,7 @@ from cloze.data.word_counts import count_input_words, word_settings
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
+from cloze.results import Result
 from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.special_tokens import UNK
 from cloze.tokenization.statistics import describe_text, tokenize_words
@@ -37,8 +38,8 @@ class AddedWord:
     """The tokens that it was split into."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
+@dataclass(frozen=True, slots=True, repr=False)
+class Extension(Result):
     """The result of adding words to a vocabulary."""
 
     tokens_before: int

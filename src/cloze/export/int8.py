@@ -25,6 +25,7 @@ from cloze.models.quantization import (
     refuse_int8,
 )
 from cloze.models.weight_files import WEIGHTS_FILE, WEIGHTS_INDEX_FILE, load_weights
+from cloze.results import Result
 from cloze.training.model_card import BaseModel
 
 _CARD = """\
@@ -36,8 +37,8 @@ other programs refuse. It cannot be trained; train the model that it was exporte
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Int8Report:
+@dataclass(frozen=True, slots=True, repr=False)
+class Int8Report(Result):
     """A directory of an int8 model."""
 
     model: str

@@ -24,6 +24,7 @@ from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
 from cloze.models.sentence_encoder import SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.optional_dependencies import import_package
+from cloze.results import Result
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -56,8 +57,8 @@ class ParityCheck:
         return TOLERANCE + RELATIVE_TOLERANCE * self.largest_value
 
 
-@dataclass(frozen=True, slots=True)
-class ExportReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ExportReport(Result):
     """The written graph and its checks."""
 
     model: str

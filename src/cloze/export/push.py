@@ -28,12 +28,13 @@ from cloze.models.checkpoint import verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.weight_files import weight_files
 from cloze.progress import SILENT, Progress
+from cloze.results import Result
 
 _MAIN = "main"
 
 
-@dataclass(frozen=True, slots=True)
-class PushReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class PushReport(Result):
     """A commit on the Hub."""
 
     name: str

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
+from cloze.results import Result
 from cloze.tasks import span_baselines
 from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.conll import TaggedText
@@ -47,8 +48,8 @@ _TOKEN_PATTERN = r"\w+|[^\w\s]"
 _MAX_ITERATIONS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineScores:
+@dataclass(frozen=True, slots=True, repr=False)
+class BaselineScores(Result):
     """The scores of a baseline trained on some examples."""
 
     baseline: str

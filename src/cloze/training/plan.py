@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from cloze.progress import Progress
+from cloze.results import Result
 from cloze.training.memory import memory_errors, peak_memory
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients
@@ -37,8 +38,8 @@ class PhaseEstimate:
         return self.steps * self.step_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class RunPlan(Result):
     """The expected cost of a run."""
 
     device: str
