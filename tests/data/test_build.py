@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -235,6 +236,20 @@ def test_a_damaged_tokenizer_of_a_job_array_is_refused(tmp_path, vocabulary, tex
     flip_bit(next((tmp_path / "data.parts").glob("vocabulary-*/tokenizer.json")))
     with pytest.raises(InputError, match=r"data\.parts/vocabulary-.*/tokenizer\.json: damaged"):
         merge_array_tasks(tmp_path / "data")
+
+
+def test_a_task_uses_the_tokenizer_of_a_faster_one(tmp_path, vocabulary, text, monkeypatch):
+    rename = Path.rename
+
+    def rename_later(path: Path, target: Path) -> Path:
+        if target.name.startswith("vocabulary-"):
+            shutil.copytree(path, target)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename_later)
+    build_by_tasks([text], vocabulary, tmp_path / "data", 2)
+    build_dataset([text], vocabulary, tmp_path / "expected", SMALL_SHARDS)
+    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
 
 
 def test_other_settings_make_other_parts(tmp_path, vocabulary, text, monkeypatch):

@@ -38,7 +38,7 @@ from cloze.data.parts import (
     part_settings,
 )
 from cloze.data.vocabulary import KIND
-from cloze.errors import MISSING, InputError
+from cloze.errors import MISSING, ClozeError, InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_wordpiece
@@ -100,9 +100,7 @@ def build_dataset(
             progress.note(f"{what}. To keep it, delete {directory}")
         write_plan(output, plan)
     with keep_finished_parts(output, plan, progress):
-        if not (tokenizer_path := _tokenizer_path(output, plan)).exists():
-            with artifacts.write_directory(tokenizer_path, kind=KIND, overwrite=True) as temporary:
-                tokenizer.save(temporary)
+        tokenizer_path = _save_tokenizer(tokenizer, _tokenizer_path(output, plan))
         make_parts(
             directory,
             plan,
@@ -165,6 +163,18 @@ def _merge(
 def _tokenizer_path(output: Path, plan: BuildPlan) -> Path:
     """Return where workers and the merge find the tokenizer, by its hash."""
     return parts_directory(output) / f"vocabulary-{plan.settings['vocabulary']}"
+
+
+def _save_tokenizer(tokenizer: WordPieceTokenizer, path: Path) -> Path:
+    """Write the tokenizer of a build, unless another task of a job array has written the same; return its path."""
+    try:
+        if not path.exists():
+            with artifacts.write_directory(path, kind=KIND) as temporary:
+                tokenizer.save(temporary)
+    except ClozeError:
+        if not path.exists():  # else another task was faster
+            raise
+    return path
 
 
 def _check_append(dataset: Path, config: BuildConfig, *, verify: bool, overwrite: bool) -> None:
