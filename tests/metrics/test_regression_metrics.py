@@ -43,6 +43,11 @@ def test_constant_values_have_no_correlation():
     assert math.isnan(pearson([1.0], [1.0]))
 
 
+def test_nan_has_no_correlation():
+    assert math.isnan(pearson([1.0, 2.0, 3.0], [1.0, math.nan, 3.0]))
+    assert math.isnan(spearman([1.0, 2.0, 3.0], [1.0, math.nan, 3.0]))
+
+
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize("start", [0.0, 1.0, 5.0])
 def test_small_and_close_numbers_are_correlated(unit, start):

@@ -22,7 +22,10 @@ def pearson(gold: Sequence[float], answers: Sequence[float]) -> float:
 
 def spearman(gold: Sequence[float], answers: Sequence[float]) -> float:
     """Return Spearman's correlation, which is Pearson's of the ranks; equal numbers have their mean rank."""
-    true, predicted = map(_ranks, _arrays(gold, answers))
+    arrays = _arrays(gold, answers)
+    if np.isnan(arrays).any():  # which has no rank
+        return math.nan
+    true, predicted = map(_ranks, arrays)
     return pearson(true, predicted)
 
 
