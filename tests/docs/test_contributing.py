@@ -1,6 +1,7 @@
-"""The examples of CONTRIBUTING.md for a pooling, a head, a route and a verb work as written."""
+"""The examples of CONTRIBUTING.md work as written, and the functions that the architecture names exist."""
 
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -32,6 +33,14 @@ def read_examples(section: str) -> list[str]:
 def read_example(section: str) -> str:
     (example,) = read_examples(section)
     return example
+
+
+def test_the_functions_of_the_architecture_exist() -> None:
+    page = (REPOSITORY / "docs/explanation/architecture.md").read_text("utf-8")
+    names = re.findall(r"`(cloze\.[\w.]+)`", page)
+    assert len(names) > 50
+    for name in names:
+        assert pkgutil.resolve_name(name) is not None
 
 
 def test_a_pooling_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
