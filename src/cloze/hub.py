@@ -153,7 +153,10 @@ def cache_directory(name: HubName) -> Path:
 
 
 def find_cached(name: HubName) -> Path | None:
-    """Return the directory in the cache with files of a model, without the network; None if it is not there."""
+    """Return the directory in the cache with files of a model, without the network.
+
+    None if it is not there, or a download was interrupted before the check of its hashes.
+    """
     import_hub()
     directory = cache_directory(name)
     commit = name.commit
@@ -165,7 +168,13 @@ def find_cached(name: HubName) -> Path | None:
         except (FileNotFoundError, NotADirectoryError):
             return None
     snapshot = directory / "snapshots" / commit
-    return snapshot if is_commit(commit) and snapshot.is_dir() else None
+    is_cached = is_commit(commit) and snapshot.is_dir() and not unchecked_marker(snapshot).exists()
+    return snapshot if is_cached else None
+
+
+def unchecked_marker(snapshot: Path) -> Path:
+    """Return the file that exists while the hashes of files in a directory of the cache are not checked."""
+    return snapshot.parents[1] / f".unchecked-{snapshot.name}"
 
 
 def first_missing(directory: Path, files: HubFiles) -> str | None:

@@ -1,7 +1,8 @@
 """Download the files of a model that are read from the Hugging Face Hub to its cache, and check their hashes."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from cloze.hub import (
     is_unreachable,
     module_files,
     progress_bars,
+    unchecked_marker,
     weight_names,
 )
 
@@ -73,16 +75,7 @@ def download(name: HubName, files: HubFiles) -> Path:
     directory = cache_directory(name)
     snapshot = directory / "snapshots" / commit
 
-    def fetch(names: Iterable[str], *, shown: bool = False) -> bool:
-        """Download the files that are missing; return whether there were any."""
-        missing = [file for file in dict.fromkeys(names) if file in sizes and not (snapshot / file).is_file()]
-        if (total := sum(map(sizes.__getitem__, missing))) > _MEGABYTE:
-            LOG.info("%s: downloading %.0f MB to %s", name, total / _MEGABYTE, directory)
-        with progress_bars(shown=shown and LOG.isEnabledFor(logging.WARNING)):
-            for file in missing:
-                api.hf_hub_download(name.repo, file, revision=commit)
-        return bool(missing)
-
+    fetch = partial(_fetch, api, name, snapshot, sizes)
     with file_io.disk_errors(directory), hub_errors(name):
         if files == "tokenizer":
             is_new = fetch(TOKENIZER_FILES)
@@ -90,8 +83,9 @@ def download(name: HubName, files: HubFiles) -> Path:
             is_new = fetch((*MODEL_FILES, *(() if WEIGHTS in sizes else (WEIGHTS_INDEX,))))
             weights = [WEIGHTS] if WEIGHTS in sizes else weight_names(snapshot) or [PICKLE]
             is_new |= fetch((*weights, *module_files(snapshot), *checkpoint_files(snapshot)), shown=True)
-        if is_new or cached != snapshot:  # a run that was killed before its check has left no ref
+        if is_new or cached != snapshot:
             _check_hashes(api, name, commit)
+            unchecked_marker(snapshot).unlink(missing_ok=True)
         if files != "tokenizer" and MODULES not in sizes:
             file_io.write_text(directory / ".no_exist" / commit / MODULES, "", sync=False)
         if name.commit is None:
@@ -99,6 +93,27 @@ def download(name: HubName, files: HubFiles) -> Path:
             file_io.write_text(ref, commit, sync=False)
     LOG.info("%s: commit %s", name, commit)
     return snapshot
+
+
+def _fetch(
+    api: Any,
+    name: HubName,
+    snapshot: Path,
+    sizes: Mapping[str, int],
+    names: Iterable[str],
+    *,
+    shown: bool = False,
+) -> bool:
+    """Download the files of a commit that the Hub has and the cache lacks; return whether there were any."""
+    missing = [file for file in dict.fromkeys(names) if file in sizes and not (snapshot / file).is_file()]
+    if (total := sum(map(sizes.__getitem__, missing))) > _MEGABYTE:
+        LOG.info("%s: downloading %.0f MB to %s", name, total / _MEGABYTE, snapshot.parents[1])
+    if missing:
+        file_io.write_text(unchecked_marker(snapshot), "", sync=False)
+    with progress_bars(shown=shown and LOG.isEnabledFor(logging.WARNING)):
+        for file in missing:
+            api.hf_hub_download(name.repo, file, revision=snapshot.name)
+    return bool(missing)
 
 
 def _check_readable(name: HubName, available: Collection[str], files: HubFiles) -> None:
@@ -125,7 +140,7 @@ def _check_hashes(api: Any, name: HubName, commit: str) -> None:
     check = api.verify_repo_checksums(name.repo, revision=commit)
     for mismatch in check.mismatches:
         link = check.verified_path / mismatch["path"]
-        link.resolve().unlink()
+        link.resolve().unlink(missing_ok=True)
         link.unlink(missing_ok=True)
     if check.mismatches:
         path = check.mismatches[0]["path"]
