@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from samples import Cloze, Samples
 
 from cloze import artifacts
 from cloze.data.shards import Shard, write_shard
+from helpers import read_tree
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("corruption")]
 
@@ -44,6 +47,37 @@ def in_json(file: str, **values: Any) -> Change:
         (directory / file).write_text(json.dumps(table))
 
     return change
+
+
+def with_another_shape(directory: Path) -> None:
+    tensors = load_file(directory / OPTIMIZER)
+    name = min(name for name in tensors if name.startswith("exp_avg/"))
+    save_file(tensors | {name: torch.zeros(3)}, directory / OPTIMIZER)
+
+
+STATE, OPTIMIZER = "training/state.json", "training/optimizer.safetensors"
+STATES: dict[str, Change] = {
+    "a position that is a list": in_json(STATE, position=[0, 0, 0]),
+    "a state without values": lambda path: (path / STATE).write_text("{}"),
+    "an unknown value": in_json(STATE, more=1),
+    "an average of another shape": with_another_shape,
+}
+
+
+@pytest.mark.parametrize("wrong", STATES)
+def test_a_state_of_another_version_is_refused_on_resume(
+    samples: Samples, tmp_path: Path, cloze: Cloze, wrong: str
+) -> None:
+    run = Path(shutil.copytree(samples.run, tmp_path / "run"))
+    shutil.rmtree(run / "checkpoints/step-00000004")
+    checkpoint = run / "checkpoints/step-00000002"
+    STATES[wrong](checkpoint)
+    seal(checkpoint)
+    before = read_tree(run / "checkpoints")
+    line = cloze(f"pretrain -o {run} --resume --quiet", code=2).err
+    assert line.startswith(f"error: {checkpoint / 'training'}")
+    assert line.count("\n") == 1
+    assert read_tree(run / "checkpoints") == before
 
 
 def shard_with(**changes: Any) -> Change:

@@ -185,21 +185,37 @@ def read_state(checkpoint: Path) -> TrainingState:
     """Read the state of a run.
 
     A best checkpoint that no longer exists is ignored: it was pruned for a later one, which is damaged.
+
+    Raises:
+        InputError: it has other values, as one of another version.
     """
-    values = file_io.read_json(checkpoint / STATE_FILE)
-    values["position"] = DataPosition(**values["position"])
-    values["best_score"] = tuple(values["best_score"])
-    state, run = TrainingState(**values), checkpoint.parent.parent
+    values, run = file_io.read_json(checkpoint / STATE_FILE), checkpoint.parent.parent
+    try:
+        position, best_score = DataPosition(**values["position"]), tuple(values["best_score"])
+        state = TrainingState(**{**values, "position": position, "best_score": best_score})
+    except (KeyError, TypeError) as error:
+        raise _other_version(checkpoint / STATE_FILE) from error
     if state.best_step is None or (run / _checkpoint_name(state.best_step)).is_dir():
         return state
     return replace(state, best_step=None, best_score=())
 
 
+def _other_version(file: Path) -> InputError:
+    what = "does not fit the run, as a file of another version"
+    return InputError(what, where=file, remedy="Resume with the version that wrote it, or start a new run")
+
+
 def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Load the optimizer's state of a checkpoint."""
+    """Load the optimizer's state of a checkpoint.
+
+    Raises:
+        InputError: it is that of other parameters.
+    """
     parameters = dict(model.named_parameters())
     for key_and_name, tensor in load_file(checkpoint / _OPTIMIZER).items():
         key, _, name = key_and_name.partition("/")
+        if name not in parameters or (tensor.ndim and tensor.shape != parameters[name].shape):
+            raise _other_version(checkpoint / _OPTIMIZER)
         optimizer.state[parameters[name]][key] = tensor.to(parameters[name].device)
 
 
