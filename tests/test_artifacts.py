@@ -52,7 +52,7 @@ def test_failed_write_leaves_nothing(tmp_path):
 
 @pytest.mark.parametrize("exchange", [True, False])
 def test_existing_output_is_replaced_only_with_overwrite(tmp_path, out, exchange):
-    with pytest.raises(InputError, match=r"out: already exists.*--overwrite"):
+    with pytest.raises(InputError, match=r"out: already exists.*`overwrite`"):
         _write(out)
     _write(out, text="new", overwrite=True, exchange=exchange)
     artifacts.verify(out)

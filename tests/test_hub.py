@@ -463,7 +463,7 @@ def test_push_replaces_a_model_and_creates_branches(hub, run, written, monkeypat
     assert files["model.safetensors"] == (written / "model.safetensors").read_bytes()
     assert not {*SECRETS} & {*files}
     assert repo.refs["main"] != repo.refs["pretrained"]
-    with pytest.raises(InputError, match=r"exists and is public\. Leave out --private"):
+    with pytest.raises(InputError, match=r"exists and is public\. Leave out `private`"):
         cloze.push(run, "ardent/films", private=True)
 
 

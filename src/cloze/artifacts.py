@@ -110,7 +110,7 @@ def check_output_path(
     is_replaceable = path.is_file() or any((path / name).is_file() for name in (MANIFEST, RUN_CONFIG))
     if not overwrite:
         hint = resume_hint if (path / hint_file).is_file() else ""
-        remedy = f"{choose}{hint} or pass --overwrite" if is_replaceable else choose
+        remedy = f"{choose}{hint} or pass `overwrite`" if is_replaceable else choose
         raise InputError("already exists", where=path, remedy=remedy)
     if not is_replaceable:
         what = "is not a directory that cloze wrote, so it is not deleted"
@@ -118,7 +118,7 @@ def check_output_path(
     for source in inputs:
         if source is not None and resolve_links(Path(source)).is_relative_to(resolve_links(path)):
             what = "is an input, and would be replaced"
-            raise InputError(what, where=source, remedy="Choose another --output")
+            raise InputError(what, where=source, remedy="Choose another `output`")
 
 
 @contextmanager

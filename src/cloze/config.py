@@ -102,7 +102,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"not a TOML file: {error}", where=path, remedy="Write lines KEY = VALUE") from error
 
 
-def find_recipe(name: str | None, folder: str | Path = "", *, where: str = "--config") -> Path | None:
+def find_recipe(name: str | None, folder: str | Path = "", *, where: str = "config") -> Path | None:
     """Return the path of a TOML file or of a recipe of cloze; None for None.
 
     Args:

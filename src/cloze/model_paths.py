@@ -116,7 +116,11 @@ def resolve_checkpoint(
             LOG.info("%s: %s checkpoint, %s", path, pointer, checkpoint.relative_to(path))
             return checkpoint
     if is_run:
-        raise InputError("is a run without a checkpoint", where=path, remedy="Continue it with --resume")
+        raise InputError(
+            "is a run without a checkpoint",
+            where=path,
+            remedy="Continue it with --resume of cloze pretrain or finetune",
+        )
     return path
 
 

@@ -189,7 +189,7 @@ def _open_processes(
     except BaseException as error:
         write_end.close()
         if isinstance(error, BrokenProcessPool):
-            remedy = "Run it again, with fewer --workers if memory ran out"
+            remedy = "Run it again, with fewer `workers` if memory ran out"
             raise RunError("a worker process died", remedy=remedy) from error
         raise
     finally:

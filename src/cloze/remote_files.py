@@ -181,7 +181,7 @@ def _check_destination(files: Collection[str], path: str, url: str, *, overwrite
         raise InputError("is a file, not a directory", where=url, remedy="Choose another name")
     if f"{path}/{artifacts.MANIFEST}" in files:
         if not overwrite:
-            raise InputError("already exists", where=url, remedy="Choose another name or pass --overwrite")
+            raise InputError("already exists", where=url, remedy="Choose another name or pass `overwrite`")
     elif not all(_is_hidden(file, path) for file in files):
         what = "contains an incomplete upload or files that cloze did not write, so nothing is replaced"
         raise InputError(what, where=url, remedy="Choose another name, or delete them yourself")
@@ -193,7 +193,7 @@ def check_output_file(output: PathOrUrl, *, overwrite: bool, source: PathOrUrl) 
     if isinstance(output, Path):
         artifacts.check_output_path(output, overwrite=overwrite, inputs=[source], directory=False)
     elif is_file(output) and not overwrite:
-        raise InputError("already exists", where=output, remedy="Choose another name or pass --overwrite")
+        raise InputError("already exists", where=output, remedy="Choose another name or pass `overwrite`")
 
 
 @contextmanager

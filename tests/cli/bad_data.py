@@ -129,7 +129,7 @@ DATA_REMEDIES: dict[str, Remedy] = {
     ),
     "an unknown label": Remedy("The labels are (0), 1", {"": V}, replaced("dev.tsv", "unheard", "{0}")),
     "a length beyond the model": Remedy(
-        "Say (--set max_seq_length=32)", {"--set max_seq_length=64": "{0}", "": V}
+        "Say (--max-seq-length 32)", {"--set max_seq_length=64": "{0}", "": V}
     ),
     "a negative that belongs to its text": Remedy(
         "or (leave its cell empty)", {"": V}, replaced("a.tsv", "e\td\td", "e\td\t")
@@ -358,7 +358,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     ),
     "a placeholder that is a class": (
         bad_table("a.tsv", WORDS + b"The wind\tNone\n", "a.tsv:18: 'label' is 'None', a placeholder"),
-        valid(r"name all: --set (classification\.labels)=", """ --set '{0}=["a", "b", "None"]'"""),
+        valid(r"name all: --set '(classification\.labels)=", """ --set '{0}=["a", "b", "None"]'"""),
     ),
     "a null label": (
         bad_table(
@@ -383,7 +383,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             "text\tlabels\n" + "a\t[1, 0]\nb\t[0, 1]\n" * 8,
             "a.tsv:2: 'labels' is [1, 0]",
         ),
-        valid(r"--set (multi-label\.labels)=", """ --set '{0}=["x", "y"]'"""),
+        valid(r"--set '(multi-label\.labels)=", """ --set '{0}=["x", "y"]'"""),
     ),
     "a list of labels that cannot be read": (
         rows_of(
@@ -416,7 +416,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             '{"text": "a", "labels": ["x, y"]}\n{"text": "b", "labels": ["z"]}\n' * 8,
             "label 'x, y' holds the separator",
         ),
-        valid(r"Choose another with --set (multi-label\.separator)=", """ --set '{0}=";"'"""),
+        valid(r"Choose another with --set '(multi-label\.separator)=", """ --set '{0}=";"'"""),
     ),
     "a number that is a word": (
         rows_of(

@@ -775,7 +775,7 @@ CASES = {
     "a length beyond the model": case(
         FINETUNE + "-m {run} -d {table} --set max_seq_length=64",
         "{run}: max_seq_length 64, the model takes 32 tokens",
-        "--set max_seq_length=32",
+        "--max-seq-length 32",
     ),
     "a negative that belongs to its text": case(
         PAIRS,

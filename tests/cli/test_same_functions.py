@@ -75,3 +75,17 @@ def test_flags_are_the_keywords_of_a_public_function(verb: str) -> None:
 def test_every_verb_that_is_derived_is_tried() -> None:
     derived = {verb for verb in VERBS if isinstance(load_verb(verb), Verb)}
     assert derived == {*VERBS} - IN_SHELL
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("`skip_bad_rows` leaves out such rows", "--skip-bad-rows leaves out such rows"),
+        ("Say `text_column=NAME`", "Say --text-column NAME"),
+        ("`optimizer.weight_decay=0`", "--set optimizer.weight_decay=0"),
+        ('`multi-label.labels=["a b", "c"]`', """--set 'multi-label.labels=["a b", "c"]'"""),
+        ("the column `stars`", "the column `stars`"),
+    ],
+)
+def test_the_shell_prints_parameters_and_settings_of_a_text_as_flags(text: str, printed: str) -> None:
+    assert Command(load_verb("finetune"), "cloze finetune").in_flags(text) == printed

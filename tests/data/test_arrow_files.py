@@ -155,5 +155,5 @@ def test_hub_names_are_parsed(hub, name, called):
 def test_hub_errors_are_reported(hub):
     with pytest.raises(InputError, match=r"hf:no/such: datasets cannot read it: Dataset 'no/such' doesn't"):
         from_hub("hf:no/such")
-    with pytest.raises(InputError, match=r"hf:imdb:row 1: no field 'body'\. .*--text-field: text"):
+    with pytest.raises(InputError, match=r"hf:imdb:row 1: no field 'body'\. .*`text_field`: text"):
         from_hub("hf:imdb", "body")

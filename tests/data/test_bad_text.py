@@ -125,7 +125,7 @@ CASES = {
         "{tmp}/a.parquet: a pointer",
     ),
     "a table of columns": case(
-        "a.tsv", b"id\treview\n1\tA king.\n", "{tmp}/a.tsv:2: no column 'text'", "--text-field"
+        "a.tsv", b"id\treview\n1\tA king.\n", "{tmp}/a.tsv:2: no column 'text'", "`text_field=NAME`"
     ),
     "a table without rows": case("a.csv.gz", gzip.compress(b"id,text\n"), "a.csv.gz: holds no rows"),
     # encodings
@@ -149,7 +149,7 @@ CASES = {
     "a line of 11 MB": case("a", TEXT + b"a" * 11_000_000, "{tmp}/a:51: a line of over 10 MB", "line breaks"),
     "a row of 33 MB": of_json('{"text": "' + "a" * 33_000_000, "{tmp}/rows.jsonl:2: a line of over 32 MB"),
     "a document of 33 MB": case(
-        "a", TEXT * 14_000, "a document of over 32 MB", "--format lines", text_format="paragraphs"
+        "a", TEXT * 14_000, "a document of over 32 MB", "`format=lines`", text_format="paragraphs"
     ),
     "a file of 33 MB": case("a", TEXT * 14_000, "a document of over 32 MB", text_format="files"),
     # compressed
@@ -180,7 +180,7 @@ CASES = {
     "a line that is a text": of_json('"Es war."\n', "rows.jsonl:2: not an object but a text"),
     "a line that is null": of_json("null\n", "rows.jsonl:2: not an object but null"),
     "no such field": of_json(
-        '{"title": "A", "body": "B"}\n', "rows.jsonl:2: no field 'text'", "--text-field", "title, body"
+        '{"title": "A", "body": "B"}\n', "rows.jsonl:2: no field 'text'", "`text_field`", "title, body"
     ),
     "no such inner field": of_json("", "rows.jsonl:1: no field 'story.body'", text_field="story.body"),
     "a field that is a number": of_json('{"text": 1812}\n', "rows.jsonl:2: 'text' is a number, not a text"),
@@ -206,7 +206,7 @@ CASES = {
         "a.parquet",
         parquet(GOOD.drop_columns(["text"])),
         "{tmp}/a.parquet: no field 'text'",
-        "--text-field: title.",
+        "`text_field`: title.",
     ),
     "a Parquet with two such columns": case(
         "a.parquet",
@@ -246,7 +246,7 @@ CASES = {
         "a.arrow",
         arrow(GOOD),
         "{tmp}/a.arrow: no field 'body'",
-        "--text-field: text, title",
+        "`text_field`: text, title",
         text_field="body",
     ),
     "a text named .arrow": case("a.arrow", TEXT, "{tmp}/a.arrow: cannot be read"),

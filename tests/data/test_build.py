@@ -285,7 +285,7 @@ def test_inputs_in_the_output_are_refused(tmp_path, vocabulary, text):
     for inputs, vocab in (([data / "*.txt"], vocabulary), ([vocabulary / "vocab.txt"], data)):
         for append in (False, True) if vocab is vocabulary else (False,):
             with pytest.raises(
-                InputError, match=r"data.*: is an input, and would be replaced\. Choose another --output"
+                InputError, match=r"data.*: is an input, and would be replaced\. Choose another `output`"
             ):
                 build_dataset(inputs, vocab, data, append=append, overwrite=not append)
         with pytest.raises(InputError, match="is an input, and would be replaced"):

@@ -70,7 +70,7 @@ def test_a_mask_is_filled_from_the_window_around_it(directory: Path) -> None:
     fill_mask = FillMask.load(directory, device="cpu")
     words = [*WORDS[:18]]
     words[1] = words[9] = "[MASK]"
-    with pytest.raises(InputError, match=r"20 tokens, the model takes 10.*--long-texts windows"):
+    with pytest.raises(InputError, match=r"20 tokens, the model takes 10.*`long_texts=windows`"):
         fill_mask(" ".join(words))
     found = fill_mask.probabilities(" ".join(words), long_texts="windows")
     first, second = " ".join(words[:8]), " ".join(words[4:12])

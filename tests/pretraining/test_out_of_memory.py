@@ -145,5 +145,5 @@ def test_several_ranks_end_with_a_message(quiet, tmp_path):
     ranks = Ranks(2, _pretrain_without_memory_on_the_second_rank, quiet, tmp_path / "run")
     assert ranks.join() == [1, 1]
     errors = dict(ranks.errors.get() for _ in range(2))
-    assert errors[1].startswith("out of memory. Say --set micro_batch_tokens=N with a smaller N")
+    assert errors[1].startswith("out of memory. Say `micro_batch_tokens=N` with a smaller N")
     assert errors[0].startswith("rank 0: lost rank 1 of 0..1.")

@@ -158,7 +158,7 @@ def test_a_budget_without_time_to_train_is_refused_before_anything_is_written(na
     with pytest.raises(InputError, match=r"leaves none of 0\.02 s for training") as refused:
         pretrain(config, tmp_path / "run", progress=_ticking(quiet=True))
     assert not (tmp_path / "run").exists()
-    needed = re.search(r"--budget (\d+)s", refused.value.remedy)
+    needed = re.search(r"`budget=(\d+)s`", refused.value.remedy)
     assert needed is not None
     config = replace(config, budget_seconds=float(needed[1]))
     pretrain(config, tmp_path / "run", progress=_ticking(quiet=True))
@@ -224,7 +224,7 @@ def test_few_held_out_instances_are_warned_of_with_the_interval(nano, novel, dat
     pretrain(config, tmp_path / "run", progress=Progress())
     (warning,) = re.findall(
         r"warning: (\d+) held-out documents make (\d+) instances: losses are uncertain by ±(0\.\d\d) \(95%\); "
-        "build the data set of more text or with a larger --validation-fraction",
+        "build the data set of more text or with a larger `validation_fraction`",
         capsys.readouterr().err,
     )
     documents, instances, interval = map(float, warning)
@@ -249,7 +249,7 @@ def test_masked_lm_checkpoint_continues_without_pairs(pretrained, tmp_path):
     masked = tmp_path / "masked"
     with artifacts.write_directory(masked, kind="checkpoint") as directory:
         save_model(directory, load_model(checkpoint, BertForMaskedLM), load_tokenizer(checkpoint))
-    message = r"no weight .*Say --set pairs.next_sentence=false: masked words alone"
+    message = r"no weight .*Say `pairs.next_sentence=false`: masked words alone"
     with pytest.raises(InputError, match=message):
         pretrained("second", steps=2, init=str(masked))
     assert FillMask.load(
@@ -363,7 +363,7 @@ def test_checkpoint_limits_the_sequence_length_of_init(nano, pretrained):
     phases = (replace(nano.phases[0], max_seq_length=65, fraction=1.0),)
     with pytest.raises(InputError, match=r"phases: max_seq_length 65, but .*run has 64") as caught:
         pretrained("longer", init=str(run), phases=phases)
-    overrides[2] = caught.value.remedy.removeprefix("Say --set ").strip("'")
+    overrides[2] = caught.value.remedy.removeprefix("Say ").strip("`")
     pretrained("shorter", init=str(run), phases=configuration.load(PretrainConfig, None, overrides).phases)
 
 
@@ -394,7 +394,7 @@ def test_few_or_short_documents_train_without_pairs(nano, dataset, tmp_path, doc
     (tmp_path / "text").write_text("\n\n".join(f"{n} {text}" for n, text in enumerate(documents)))
     build_dataset([tmp_path / "text"], dataset, tmp_path / "data")
     config = replace(nano, data=str(tmp_path / "data"), steps=2)
-    with pytest.raises(InputError, match=r"data: fewer than 4 .* --set pairs\.next_sentence=false"):
+    with pytest.raises(InputError, match=r"data: fewer than 4 .* `pairs\.next_sentence=false"):
         pretrain(config, tmp_path / "run")
     measured = pretrain(replace(config, pairs=PairsConfig(next_sentence=False)), tmp_path / "run")
     assert measured["masked_lm_loss"] > 0
@@ -403,7 +403,7 @@ def test_few_or_short_documents_train_without_pairs(nano, dataset, tmp_path, doc
 @pytest.mark.slow
 def test_existing_run_is_not_overwritten(nano, pretrained):
     run = pretrained(steps=3)
-    with pytest.raises(InputError, match=r"already exists. .*--resume.*--overwrite"):
+    with pytest.raises(InputError, match=r"already exists. .*`resume`.*`overwrite`"):
         pretrain(nano, run)
     pretrain(replace(nano, steps=5), run, overwrite=True)
     assert read_state(resolve_checkpoint(run, "latest")).step == 5

@@ -175,7 +175,7 @@ def test_label_studios_choices_are_labels(write: Write) -> None:
 
 def test_two_questions_or_annotators_of_label_studio_are_refused(write: Write) -> None:
     both = studio("fine", choice("pos"), choice("film", question="topic"))
-    with pytest.raises(InputError, match=r"no column 'label'.*'mood', 'topic'.*--label-column NAME"):
+    with pytest.raises(InputError, match=r"no column 'label'.*'mood', 'topic'.*`label_column=NAME`"):
         labels(write([both]))
     assert labels(write([both]), Classification(label_column="topic")) == [("fine", "film")]
     twice = studio("fine", choice("pos"))
@@ -269,9 +269,7 @@ def test_spans_that_do_not_count_characters(write: Write, offsets: Offsets) -> N
     with pytest.warns(DataWarning, match=f"the spans of 1 text count {offsets}, and are read so"):
         assert marked(path) == words
     path = write([spans_of(offsets, with_text=False)])
-    with pytest.raises(
-        InputError, match=rf"if they count {offsets}\. Say .*--set tagging\.offsets={offsets}"
-    ):
+    with pytest.raises(InputError, match=rf"if they count {offsets}\. Say .*`tagging\.offsets={offsets}"):
         marked(path)
     assert marked(path, CustomTagging(offsets=offsets)) == words
 
@@ -288,9 +286,7 @@ def test_spans_of_one_file_count_the_same(write: Write) -> None:
 def test_spans_that_fit_two_readings_are_refused(write: Write) -> None:
     span = {"start": 6, "end": 7, "label": "X", "text": "a"}  # the second a in UTF-16, the first in UTF-8
     row = {"text": "\N{PARTY POPPER}, a a b", "spans": [span]}
-    with pytest.raises(
-        InputError, match=r"may count utf-16 or .*, and both fit .*--set tagging\.offsets=utf-16"
-    ):
+    with pytest.raises(InputError, match=r"may count utf-16 or .*, and both fit .*`tagging\.offsets=utf-16"):
         marked(write([row]))
     assert marked(write([row]), CustomTagging(offsets="utf-16")) == ["a"]
 
@@ -309,7 +305,7 @@ def test_spaces_that_a_page_collapses_are_no_other_text(write: Write) -> None:
 def test_line_ends_that_count_as_one_are_named(write: Write) -> None:
     span = {"start": 4, "end": 8, "label": "LOC", "text": "Oslo"}
     path = write([{"text": "In\r\n Oslo", "spans": [span]}])
-    with pytest.raises(InputError, match=r"the text there is ' Osl'.*--set tagging\.offsets=newlines"):
+    with pytest.raises(InputError, match=r"the text there is ' Osl'.*`tagging\.offsets=newlines"):
         marked(path)
     assert marked(path, CustomTagging(offsets="newlines")) == ["Oslo"]
     path = write([{"text": "In\r\n Oslo", "spans": [[4, 8, "LOC"]]}])
@@ -378,7 +374,7 @@ def test_models_whose_classes_are_in_other_forms() -> None:
 
 def test_tags_without_names_are_refused(write: Write) -> None:
     row = {"tokens": ["Ada", "ran"], "ner_tags": ["LABEL_1", "LABEL_0"]}
-    with pytest.raises(InputError, match=r"'LABEL_1' is not a tag.*--set tagging\.scheme=plain"):
+    with pytest.raises(InputError, match=r"'LABEL_1' is not a tag.*`tagging\.scheme=plain"):
         tags(write([row]))
     assert tags(write([row]), CustomTagging(scheme="plain")) == ["LABEL_1 LABEL_0"]
     assert tags(write([row]), CustomTagging(tag_names=("O", "B-PER"))) == ["B-PER O"]

@@ -53,7 +53,7 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
     ("regression", "a.tsv"): [
         (
             "text\tlabel\na\t1\nb\tnan\n",
-            ":3: 'label' is 'nan', a placeholder and not a label. --missing-labels drop",
+            ":3: 'label' is 'nan', a placeholder and not a label. `missing_labels=drop`",
         ),
         ("text\tlabel\na\t1\nb\t1e999\n", ":3: score '1e999'"),
         ("text\tlabel\na\t1\nb\t1\n", ": no score is between 1 and 1"),
@@ -63,7 +63,7 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
             "text\tlabel\na\tx\nb\tnan\nc\ty\nd\tNone\n",
             ":3: 'label' is 'nan', a placeholder and not a label (the first of 2 bad rows: line 3: ",
         ),
-        ("text\tlabel\na\tx\nb\t \n", ":3: the cell 'label' is empty. --missing-labels drop"),
+        ("text\tlabel\na\tx\nb\t \n", ":3: the cell 'label' is empty. `missing_labels=drop`"),
     ],
     ("classification", "a.jsonl"): [
         ('{"text": "a", "label": NaN}\n', ":1: the cell 'label' is empty. No row has a label"),
@@ -97,7 +97,7 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
     ("multi-label", "a.jsonl"): [
         (
             '{"text": "a", "labels": ["x", "y,z"]}\n',
-            ":1: label 'y,z' holds the separator. Choose another with --set multi-label.separator",
+            ":1: label 'y,z' holds the separator. Choose another with `multi-label.separator",
         ),
         ('{"text": "a", "labels": ["x", 3]}\n', ":1: 'labels' is [\"x\", 3], not"),
     ],

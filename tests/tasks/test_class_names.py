@@ -95,7 +95,7 @@ def test_tags_are_read_once_from_numbers_and_names(tmp_path, kind):
 @pytest.mark.parametrize("names", [["yes", "no"], ["0", "1"], ["-1", "1"]])
 def test_minus_one_is_no_class_beside_names(tmp_path, kind, names):
     data = named(kind, tmp_path, [0, -1, 1], names)
-    with pytest.raises(InputError, match="--missing-labels drop leaves out such rows"):
+    with pytest.raises(InputError, match="`missing_labels=drop` leaves out such rows"):
         labels_of(Classification(), data)
     with pytest.warns(DataWarning, match="1 of 3 rows are left out"):
         assert labels_of(Classification(missing_labels="drop"), data) == names

@@ -226,7 +226,7 @@ def test_a_run_of_rows_resumes_with_its_data(
     stopped = {**SETTINGS["settings"], "checkpoints.every_steps": 3}
     with pytest.raises(KeyboardInterrupt):
         cloze.finetune("classification", callbacks=[Stop()], **{**arguments, "settings": stopped})
-    with pytest.raises(InputError, match=r"already exists. Choose another name, continue with --resume"):
+    with pytest.raises(InputError, match=r"already exists. Choose another name, continue with `resume`"):
         cloze.finetune("classification", **arguments)
     with pytest.raises(InputError, match=r"^train: are not the data of the run to resume"):
         cloze.finetune("classification", resume=True, **{**arguments, "train": review_rows[1:]})

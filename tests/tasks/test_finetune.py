@@ -281,7 +281,7 @@ BAD_RUNS: list[tuple[dict[str, Any], str, str]] = [
     (
         {"max_seq_length": 64, "micro_batch_tokens": 64},
         "",
-        "max_seq_length 64, the model takes 40 tokens. Say --set max_seq_length=40",
+        "max_seq_length 64, the model takes 40 tokens. Say `max_seq_length=40`",
     ),
     ({"train": "data.tsv", "dev_fraction": 0.9}, ONE_LABEL + "c\tno\n", "no training examples are left"),
     ({"data_sha256": "0" * 64}, "", "not the data that the settings were made for"),

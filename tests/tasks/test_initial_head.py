@@ -156,7 +156,7 @@ def test_head_with_more_classes_is_kept_as_the_reason_says(name, save, tmp_path)
     directory = save(replace(task, labels=more))
     with pytest.raises(InputError, match="the model has the classes") as raised:
         load_trained_head(task, directory)
-    (setting,) = re.findall("--set '(.*)' trains it further", str(raised.value))
+    (setting,) = re.findall("`(.*)` trains it further", str(raised.value))
     named = with_settings(find_task(name)(**CASES[name].settings), read_dict(overrides=[setting])).fit_labels(
         examples
     )

@@ -66,7 +66,7 @@ def test_a_placeholder_is_no_label(tmp_path: Path, kind: str, placeholder: Any) 
     number = 2 if kind in ("jsonl", "parquet") else 3
     for task in (Classification(), Regression()):
         with pytest.raises(
-            InputError, match=rf":{number}: .*label.*--missing-labels drop leaves out"
+            InputError, match=rf":{number}: .*label.*`missing_labels=drop` leaves out"
         ) as raised:
             list(task.examples(file))
         assert ("name all" in str(raised.value)) == (
@@ -156,7 +156,7 @@ def test_classes_that_look_alike_are_warned_of(tmp_path: Path, other: str) -> No
 def test_another_separator_of_labels_is_warned_of(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabels\na\tx; y\nb\tx\n")
     examples = list(MultiLabel().examples(tmp_path / "a.tsv"))
-    with pytest.warns(DataWarning, match=r"label 'x; y' has ';' .* say --set 'multi-label\.separator=\";\"'"):
+    with pytest.warns(DataWarning, match=r"label 'x; y' has ';' .* say `multi-label\.separator=\";\"`"):
         MultiLabel().fit_labels(examples)
     task = with_settings(MultiLabel(), {"multi-label.separator": ";"})
     assert task.fit_labels(list(task.examples(tmp_path / "a.tsv"))).labels == ("x", "y")
@@ -210,15 +210,13 @@ def test_labels_that_stand_for_none_are_refused_or_left_out(tmp_path, labels, wi
         InputError, match=r"a\.tsv:3: the label is '-.*', which stands .*the first of 2 bad rows"
     ) as raised:
         list(Classification().examples(tmp_path / "a.tsv"))
-    assert "--missing-labels drop leaves out such rows; if it is a class, name all: --set" in str(
-        raised.value
-    )
+    assert "`missing_labels=drop` leaves out such rows; if it is a class, name all: `" in str(raised.value)
     with pytest.warns(DataWarning, match=f"2 of {len(rows)} rows are left out"):
         examples = list(Classification(missing_labels="drop").examples(tmp_path / "a.tsv"))
     assert [example.label for example in examples] == without * 2
     named = with_settings(Classification(), read_dict(overrides=[f"classification.labels={as_class}"]))
     assert len(list(named.examples(tmp_path / "a.tsv"))) == len(rows)
-    with pytest.raises(InputError, match=r"unknown label .-.*, which stands for none.*--missing-labels drop"):
+    with pytest.raises(InputError, match=r"unknown label .-.*, which stands for none.*`missing_labels=drop`"):
         list(Classification(labels=tuple(without)).examples(tmp_path / "a.tsv"))
     with pytest.warns(DataWarning, match="2 of"):
         list(MultiLabel(label_column="label", missing_labels="drop").examples(tmp_path / "a.tsv"))
@@ -380,11 +378,9 @@ def test_scores_with_decimal_commas(tmp_path: Path, kind: str) -> None:
 def test_commas_that_may_be_decimal_or_not_are_refused_and_the_remedy_works(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     WRITERS["csv"](file, [("a", "3"), ("b", "1,250")])
-    with pytest.raises(
-        InputError, match=r"a\.csv:3: score '1,250' may .* --set regression\.decimal=,"
-    ) as raised:
+    with pytest.raises(InputError, match=r"a\.csv:3: score '1,250' may .* `regression\.decimal=,") as raised:
         list(Regression().examples(file))
-    setting = str(raised.value).partition("--set ")[2].removesuffix(".")
+    setting = str(raised.value).partition("`")[2].removesuffix("`.")
     task = with_settings(Regression(), read_dict(overrides=[setting]))
     assert [example.label for example in task.examples(file)] == ["3", "1.250"]
     for mixed, error in (

@@ -134,7 +134,7 @@ BAD = {
     ),
     "two tags": (
         "sentence_id,word,ner,label\n1,Ada,B-PER,X\n",
-        r"a\.csv:2: tags may be in 'ner' or 'label'\. .*--set tagging\.tags_field=NAME",
+        r"a\.csv:2: tags may be in 'ner' or 'label'\. .*`tagging\.tags_field=NAME`",
     ),
     "no word": (
         "word,tag\nAda,B-PER\n,O\n",
@@ -237,7 +237,7 @@ NUMBERED = {
 @pytest.mark.parametrize("kind", NUMBERED)
 def test_numbers_of_words_are_no_words(write: Write, kind: str) -> None:
     path = write("a.conll", NUMBERED[kind])
-    with pytest.raises(InputError, match=r"the first column has the numbers .*--set tagging\.word_column=1"):
+    with pytest.raises(InputError, match=r"the first column has the numbers .*`tagging\.word_column=1"):
         read(path)
     assert read(path, word_column=1)[0][0].startswith("Ada/")
     path = write("a.conll", "1 N B-X\n2 N O\n\nAda N B-PER\nran V O\n")  # words that are numbers

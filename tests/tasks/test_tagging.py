@@ -253,7 +253,7 @@ def test_plain_text_is_not_read_as_columns(tmp_path):
     (read,) = task.examples(text, labeled=False)
     assert read.sentences[0].words == ("Ann", "left", "the", "house", ".")
     (tmp_path / "text.conll").write_text("Ann left.\nBo\n")
-    remedy = r"read plain text with --format text"
+    remedy = r"read plain text with `format=text`"
     with pytest.raises(InputError, match=rf"text\.conll:2: 1 column, the first line has 2\. .*{remedy}"):
         list(task.examples(tmp_path / "text.conll", labeled=False))
 

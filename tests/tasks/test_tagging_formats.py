@@ -217,12 +217,12 @@ BAD_JSON: list[tuple[Any, str]] = [
     ([{"sentence": ADA}], ":1: there is no field 'text' with a text, nor 'tokens' with a list of words"),
     ([{"tokens": "a b", "tags": ["O", "O"]}], "nor 'tokens' with a list of words"),
     ([{"tokens": ["a", "b"], "tags": ["O"]}], ":1: 1 tags for 2 tokens"),
-    ([{"tokens": ["a"]}], ":1: no field has the tags. Choose one of 'tokens' with --set tagging.tags_field"),
+    ([{"tokens": ["a"]}], ":1: no field has the tags. Choose one of 'tokens' with `tagging.tags_field"),
     (
         [{"tokens": ["a"], "pos_tags": ["O"], "ner_tags": ["O"]}],
         "tags may be in 'pos_tags' or 'ner_tags'. Choose",
     ),
-    ([NUMBERS], "holds the number 1, not a tag. Give their names in order: --set 'tagging.tag_names=["),
+    ([NUMBERS], "holds the number 1, not a tag. Give their names in order: `tagging.tag_names=["),
     ([{"tokens": ["a"], "tags": [None]}], "'tags' holds null, not a tag"),
     ([{"tokens": ["a", "b"], "tags": ["B-X", "PER"]}], ":1: 'PER' is not a tag. Tags are O, or B"),
     ('{"text": "a"\n', ":1: not JSON"),
@@ -257,9 +257,7 @@ def test_names_of_tags_are_in_the_features_of_a_file(tmp_path, feature, extensio
     else:
         with pyarrow.ipc.new_stream(str(path), table.schema) as writer:
             writer.write_table(table)
-    with pytest.raises(
-        InputError, match=r"Choose one of 'pos_tags', 'ner_tags' with --set tagging\.tags_field"
-    ):
+    with pytest.raises(InputError, match=r"Choose one of 'pos_tags', 'ner_tags' with `tagging\.tags_field"):
         list(CustomTagging().examples(path))
     for field, tags in (("ner_tags", ("B-PER", "B-PER", "O")), ("pos_tags", ("NOUN", "NOUN", "VERB"))):
         [example] = CustomTagging(tags_field=field).examples(path)
@@ -281,7 +279,8 @@ def test_bad_texts_of_json_are_named_together_or_left_out(write):
     with pytest.warns(DataWarning, match="2 of 4 rows are left out: line 2: the span"):
         assert len(list(CustomTagging(skip_bad_rows=True).examples(path))) == 2
     with pytest.raises(
-        InputError, match=r"rows are left out of JSON, tables, Parquet and Arrow only\. Leave out --skip-bad"
+        InputError,
+        match=r"rows are left out of JSON, tables, Parquet and Arrow only\. Leave out `skip_bad_rows`",
     ):
         list(CustomTagging(skip_bad_rows=True).examples(write("a.conll", "Ada B-PER\n")))
 
@@ -356,7 +355,7 @@ AMBIGUOUS = {
 def test_neither_columns_nor_text_is_refused_until_the_format_is_set(write, name):
     content, message = AMBIGUOUS[name]
     path = write(name, content)
-    with pytest.raises(InputError, match=rf"{name}: {message}\. .* --format text"):
+    with pytest.raises(InputError, match=rf"{name}: {message}\. .* `format=text`"):
         words(path, CustomTagging())
     as_text = with_settings(CustomTagging(), {"tagging.format": "text"})
     assert len(words(path, as_text)) == len(content.splitlines())
@@ -479,7 +478,7 @@ def test_a_table_with_tabs_and_names_is_read(write):
 @pytest.mark.parametrize("content", REFUSED_TAGS)
 def test_scheme_plain_reads_other_tags(write, content):
     path = write("a.conll", content)
-    with pytest.raises(InputError, match=rf"{REFUSED_TAGS[content]}.*read with --set tagging\.scheme=plain"):
+    with pytest.raises(InputError, match=rf"{REFUSED_TAGS[content]}.*read with `tagging\.scheme=plain"):
         read(path)
     task = with_settings(CustomTagging(), {"tagging.scheme": "plain"})
     assert read(path, task) == [tuple(line.split()) for line in content.splitlines()]
@@ -538,7 +537,7 @@ STRAY = "a B-A\nb I-A\n\nc O\nd I-A\ne I-A\n\nf S-A\n"
 @pytest.mark.parametrize(("content", "count"), [(STRAY[:-6], 1), (STRAY.replace("I-A\n\nc", "E-A\n\nc"), 2)])
 def test_stray_tags_are_read_as_conlleval_does_and_counted(write, tokenizer, content, count):
     path = write("a.conll", content)
-    with pytest.raises(InputError, match=r"read them as conlleval does: --set tagging\.stray=as-conlleval"):
+    with pytest.raises(InputError, match=r"read them as conlleval does: `tagging\.stray=as-conlleval"):
         read(path)
     task = with_settings(CustomTagging(), {"tagging.stray": "as-conlleval"})
     examples = list(task.examples(path))

@@ -97,7 +97,7 @@ def test_frozen_layers_keep_their_weights(config, tmp_path):
         assert frozen
         assert frozen <= same
         assert any("pooler" in key for key in trained.keys() - same)
-    with pytest.raises(InputError, match=r"the model has \d+ layers\. Say --set freeze_layers="):
+    with pytest.raises(InputError, match=r"the model has \d+ layers\. Say `freeze_layers="):
         finetune(REVIEWS, replace(config, freeze_layers=99), tmp_path / "none")
     assert not (tmp_path / "none").exists()
 

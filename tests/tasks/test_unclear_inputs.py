@@ -82,9 +82,9 @@ def test_an_empty_file_has_no_texts_to_predict(tmp_path: Path, task: AnyTask, na
     [
         ("a.tsv", FILMS + FILMS, r"a\.tsv:32: this row has the names of the columns, .* Remove this line"),
         ("a.tsv", FILMS + "\ufeff" + FILMS, r"a\.tsv:32: this row has the names"),
-        ("a.csv", "Text,label\na,x\n", "Did you mean 'Text'\\? .*; say which it is with --text-column NAME"),
-        ("a.csv", "a film,good\na book,bad\n", "There are 'a film', 'good'; say which it is with --text"),
-        ("a.csv", "text,stars\na,1\nb,2\n", "no column 'label'.*; say which it is with --label-column NAME"),
+        ("a.csv", "Text,label\na,x\n", "Did you mean 'Text'\\? .*; say which it is with `text_column=NAME`"),
+        ("a.csv", "a film,good\na book,bad\n", "There are 'a film', 'good'; say which it is with `text"),
+        ("a.csv", "text,stars\na,1\nb,2\n", "no column 'label'.*; say which it is with `label_column=NAME`"),
         ("a.csv", "text,label,label\na,x,x\n", "two columns are called 'label'. Rename one of them"),
         (
             "a.csv",
@@ -100,7 +100,7 @@ def test_an_empty_file_has_no_texts_to_predict(tmp_path: Path, task: AnyTask, na
         (
             "a.jsonl",
             '{"text": null, "label": 1}\n{"text": "a", "label": 1}\n',
-            "--skip-bad-rows leaves out such",
+            "`skip_bad_rows` leaves out such",
         ),
     ],
 )

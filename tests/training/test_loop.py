@@ -191,7 +191,7 @@ def test_signal_saves_the_last_whole_step_and_stops(tmp_path, number):
     expected = _train(tmp_path / "whole")
     objective = LineObjective()
     objective.at_batch = lambda batch: os.kill(os.getpid(), number) if batch == 16 else None
-    with pytest.raises(Interrupted, match=f"stopped by {number.name} after step 5. .*--resume") as caught:
+    with pytest.raises(Interrupted, match=f"stopped by {number.name} after step 5. .*`resume`") as caught:
         _train(tmp_path / "cut", objective)
     assert caught.value.exit_code == 130
     assert objective.seen[-1] == 16
@@ -339,7 +339,7 @@ def test_run_with_only_damaged_checkpoints_is_not_restarted(tmp_path):
     kept = _kept(tmp_path)
     with pytest.raises(
         InputError,
-        match=r"safetensors: damaged: 0 bytes.*no other checkpoint is intact. --overwrite starts from",
+        match=r"safetensors: damaged: 0 bytes.*no other checkpoint is intact. `overwrite` starts from",
     ):
         newest_checkpoint(tmp_path, SILENT)
     assert _kept(tmp_path) == kept

@@ -86,9 +86,7 @@ def pretrain(
         return pretraining.pretrain(resumed, request.run, resume=True, **how)
     resolved = request.resolve()
     if texts is not None:
-        artifacts.check_output_path(
-            request.run, overwrite=overwrite, resume_hint=", continue with resume=True"
-        )
+        artifacts.check_output_path(request.run, overwrite=overwrite, resume_hint=", continue with `resume`")
         build_dataset(
             vocabulary=resolved.init, output=resolved.data, texts=texts, overwrite=overwrite, progress=shown
         )

@@ -144,7 +144,7 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
         call: Callable[[], None] = parsed.parse(arguments)
         if isinstance(loaded, parser.Verb) and "device" in parsed.parameters:
             import_module("cloze.training.memory").configure_process_memory(loaded.work)
-        with _interrupt_on_sigterm(), _show_checkpoints(arguments), _print_data_warnings():
+        with _interrupt_on_sigterm(), _show_checkpoints(arguments), _print_data_warnings(parsed.in_flags):
             call()
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -218,12 +218,12 @@ def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _print_data_warnings() -> Iterator[None]:
+def _print_data_warnings(in_flags: Callable[[str], str]) -> Iterator[None]:
     """Print warnings about files of data as one line each, also with --quiet: rows are not left out unsaid."""
     from cloze.errors import handle_data_warnings
     from cloze.progress import Progress
 
-    with handle_data_warnings(lambda warning: Progress().note(f"warning: {warning}")):
+    with handle_data_warnings(lambda warning: Progress().note(f"warning: {in_flags(str(warning))}")):
         yield
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import inspect
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from rich.console import Console
 
 from cloze.cli.options import CommonOptions, Flag
 from cloze.cli.parameters import COMMON, EMPTY, STDIN, Parameter, paragraphs, parameters_of
-from cloze.errors import MISSING, InputError
+from cloze.errors import MISSING, ClozeError, InputError
 from cloze.parallel_map import default_workers
 from cloze.tables import MIN_COLUMNS
 
@@ -37,7 +38,8 @@ _SYNONYMS = {
     "validation-file": "dev",
 }
 """Flags of other programs that share no word with ours."""
-_QUOTED = re.compile(r"`(\w+)`")
+_QUOTED = re.compile(r"`([\w.-]+)(?:=([^`]*))?`")
+"""A parameter or a setting in a text, which may have a value."""
 
 
 Show: TypeAlias = Callable[..., "tuple[Any, str] | None"]
@@ -186,23 +188,37 @@ class Command:
                 shown = verb.show(
                     result, **{name: known[name] for name in shown_with}
                 )  # may compute the rest
-            except InputError as error:
+            except ClozeError as error:
                 raise self._with_flags(error) from error.__cause__
             if shown is not None:
                 common.print(*shown)
 
         return call
 
-    def _with_flags(self, error: InputError) -> InputError:
-        """Return an error about a parameter as one about its flag; texts have parameters in backticks."""
-
-        def flag(text: str | None) -> str | None:
-            return text and _QUOTED.sub(lambda match: self._flag_of(match[1]) or match[0], text)
-
-        where = self._flag_of(error.where)
+    def _with_flags(self, error: ClozeError) -> ClozeError:
+        """Return an error about a parameter as one about its flag."""
+        where, remedy = self._flag_of(error.where), error.remedy and self.in_flags(error.remedy)
         if where is not None and error.what == MISSING:
-            return self._missing(where, remedy=flag(error.remedy))
-        return type(error)(flag(error.what) or "", where=where or error.where, remedy=flag(error.remedy))
+            return self._missing(where, remedy=remedy)
+        return type(error)(self.in_flags(error.what), where=where or error.where, remedy=remedy)
+
+    def in_flags(self, text: str) -> str:
+        """Return a text with flags in the place of parameters and settings, which it has in backticks.
+
+        `top_k` becomes --top-k, `top_k=5` --top-k 5, and `optimizer.learning_rate=1e-4`, of what has no flag,
+        --set optimizer.learning_rate=1e-4.
+        """
+
+        def flag(match: re.Match[str]) -> str:
+            name, value = match.groups()
+            flag = self._flag_of(name)
+            if value is None:
+                return flag or match[0]
+            if flag is not None:
+                return f"{flag} {shlex.quote(value)}"
+            return f"--set {shlex.quote(f'{name}={value}')}" if "settings" in self.parameters else match[0]
+
+        return _QUOTED.sub(flag, text)
 
     def _flag_of(self, name: str | None) -> str | None:
         parameter = self.parameters.get(name or "")

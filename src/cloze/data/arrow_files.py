@@ -262,7 +262,7 @@ def _check_column(schema: pa.Schema, text_field: str, file: str) -> None:
             raise missing_field(text_field, text_columns or schema.names, file)
         fields = kind.fields if pa.types.is_struct(kind) else ()
     if not _is_text(kind):
-        remedy = "Choose a column of text: --text-field"
+        remedy = "Choose a column of text: `text_field`"
         raise InputError(f"the column {text_field!r} is {kind}, not a text", where=file, remedy=remedy)
 
 

@@ -34,7 +34,7 @@ def check_output_is_not_read(output: Path, inputs: Iterable[str | Path]) -> None
     for path in local_paths(inputs):
         read = file_io.resolve_links(path)
         if read.is_relative_to(written) or read.is_relative_to(parts):
-            remedy = "Choose another --output"
+            remedy = "Choose another `output`"
             raise InputError("is an input, and would be replaced", where=path, remedy=remedy)
         if read.is_dir() and written.is_relative_to(read):
             hidden = any(name.startswith(".") for name in written.relative_to(read).parts)

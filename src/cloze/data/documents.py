@@ -80,14 +80,14 @@ def get_text_field(row: Any, text_field: str) -> str:
         return value
     if value is None:
         return ""
-    remedy = "Choose a field of text: --text-field"
+    remedy = "Choose a field of text: `text_field`"
     raise InputError(f"{text_field!r} is {_json_type(value)}, not a text", remedy=remedy)
 
 
 def missing_field(text_field: str, names: Sequence[str], where: str | None = None) -> InputError:
     """Return the error that a row has no such field; it lists those that it has."""
     others = ", ".join(names[:_MAX_NAMES_SHOWN]) + (", …" if len(names) > _MAX_NAMES_SHOWN else "")
-    remedy = f"Choose another with --text-field: {others}" if names else None
+    remedy = f"Choose another with `text_field`: {others}" if names else None
     return InputError(f"no field {text_field!r}", where=where, remedy=remedy)
 
 

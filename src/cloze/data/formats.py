@@ -75,7 +75,7 @@ def _between_blank_lines(
                 where, start = lines.where, lines.offset
             document.append(line)
             if lines.next_offset - start > MAX_DOCUMENT_BYTES:
-                raise _too_long(lines, "Put blank lines between documents, or use --format lines")
+                raise _too_long(lines, "Put blank lines between documents, or use `format=lines`")
         else:
             if document:
                 yield Document(tuple(document), where, kind)
@@ -103,7 +103,7 @@ def _json_lines(lines: LineReader, file_range: FileRange, text_field: str) -> It
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            remedy = "JSON lines have a whole object each; if this is other text, use --format"
+            remedy = "JSON lines have a whole object each; if this is other text, use `format`"
             raise lines.error(f"not JSON ({error})", remedy=remedy) from None
         try:
             text = get_text_field(row, text_field)
@@ -124,7 +124,7 @@ def _file(lines: LineReader, file_range: FileRange, text_field: str) -> Iterator
         where = where or (lines.where if line else "")
         content.append(line)
         if lines.next_offset > MAX_DOCUMENT_BYTES:
-            raise _too_long(lines, "Use --format lines or paragraphs if it holds many documents")
+            raise _too_long(lines, "Use `format=lines` or paragraphs if it holds many documents")
     if paragraphs := split_paragraphs(content):
         yield Document(paragraphs, where, "paragraphs")
 
@@ -144,7 +144,7 @@ def _wikiextractor(lines: LineReader, file_range: FileRange, text_field: str) ->
             document, where = [], ""
         elif line:
             if not where:
-                remedy = "Give the output of WikiExtractor unchanged; if this is other text, use --format"
+                remedy = "Give the output of WikiExtractor unchanged; if this is other text, use `format`"
                 raise lines.error("text outside <doc …> and </doc>", remedy=remedy)
             document.append(unescape(line))
             if lines.next_offset - start > MAX_DOCUMENT_BYTES:
@@ -170,7 +170,7 @@ def _lines_of_range(lines: LineReader, file_range: FileRange) -> Iterator[str]:
 
 def _read_table(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
     """Yield the text of each row."""
-    column = Column(text_field, flag="--text-field NAME, or --format lines if its lines are text")
+    column = Column(text_field, flag="`text_field=NAME`, or `format=lines` if its lines are text")
     config = TableConfig(columns=(column,))
     for text, where in parse_rows(file_range.file, config, lambda row: (row.text(text_field), row.where)):
         if (document := document_from_text(text, where)) is not None:

@@ -98,7 +98,7 @@ def plan_epoch(
         return EpochPlan(*spans, nothing, nothing, nothing, skipped)
     if len(np.unique(document)) < 2:
         what = f"{len(first_sentence)} documents, {skipped} of one sentence; pairs need two with more"
-        remedy = "Give more documents, or do without pairs: --set pairs.next_sentence=false"
+        remedy = "Give more documents, or do without pairs: `pairs.next_sentence=false`"
         raise InputError(what, where="text", remedy=remedy)
     middle = start + 1 + (uniform(key, _SPLIT, np.arange(len(start))) * (end - start - 1)).astype(np.int64)
     partner, label = _exchange(document, sentence_offsets[end] - sentence_offsets[middle], key)

@@ -87,7 +87,7 @@ def list_parts(directory: Path, plan: BuildPlan) -> list[Part]:
         what = (
             f"{len(missing)} of {len(plan.keys)} input shards are not finished, the first is of {missing[0]}"
         )
-        remedy = "Run the missing tasks, or the command without --task: finished parts are kept"
+        remedy = "Run the missing tasks, or the command without `task`: finished parts are kept"
         raise InputError(what + _missing_tasks(directory), where=directory, remedy=remedy)
     return [Part(_path(directory, key, number)) for key in plan.keys for number in range(counts[key] or 0)]
 

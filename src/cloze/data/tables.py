@@ -147,7 +147,7 @@ def parse_rows(
         raise errors.as_error() from error
     if errors.count:
         can_be_skipped = has_flag and errors.count < rows
-        raise errors.as_error("--skip-bad-rows leaves out such rows" if can_be_skipped else None, rows=rows)
+        raise errors.as_error("`skip_bad_rows` leaves out such rows" if can_be_skipped else None, rows=rows)
     if not rows:
         raise InputError("holds no rows", where=source)
     if left_out.count == rows:

@@ -79,7 +79,7 @@ def push_checkpoint(
     with hub_errors(target, writing=True), progress_bars(shown=not progress.quiet):
         api.create_repo(target.repo, private=private or None, exist_ok=True)
         if private and not api.model_info(target.repo).private:
-            remedy = "Leave out --private, or make it private in its settings on the Hub"
+            remedy = "Leave out `private`, or make it private in its settings on the Hub"
             raise InputError("exists and is public", where=target, remedy=remedy)
         if target.revision is not None:
             api.create_branch(target.repo, branch=target.revision, exist_ok=True)

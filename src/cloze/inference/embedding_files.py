@@ -162,7 +162,7 @@ def read_texts(path: PathOrUrl, text_column: str = "text") -> Iterator[str]:
     Raises:
         InputError: there is no such file or column, or a line cannot be read.
     """
-    column = Column("text", names=(text_column,), flag="--text-column NAME")
+    column = Column("text", names=(text_column,), flag="`text_column=NAME`")
     config = TableConfig(columns=(column,), may_be_lines=True)
     return parse_rows(path, config, lambda row: replace_lone_surrogates(row.text("text")))
 

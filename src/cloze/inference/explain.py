@@ -237,7 +237,7 @@ class PendingExplanation:
             what = (
                 f"longer than {predictor.max_seq_length} tokens: read in windows, which have no common logit"
             )
-            remedy = f"Say --set {task.name}.long_texts=truncate"
+            remedy = f"Say `{task.name}.long_texts=truncate`"
             raise InputError(what, where=example.where, remedy=remedy)
         encoding = tokenizer.encode(example.text, example.pair, max_length=predictor.max_seq_length)
         baseline_ids = [

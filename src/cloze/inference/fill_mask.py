@@ -199,7 +199,7 @@ class FillMask(MaskedLanguageModel):
             place = None if where == "text" else where
             raise InputError(f"no {mask} in {text!r}", where=place, remedy=f"Write {mask} in place of a word")
         if long_texts is None:
-            remedy = "Give a shorter text, or set long_texts to windows (--long-texts windows)"
+            remedy = "Give a shorter text, or say `long_texts=windows`"
             check_length(ids, self.max_positions, where=where, remedy=remedy)
         windows = half_overlapping(len(ids) - 2, self.max_positions - 2)
         best = max_context_windows(windows)

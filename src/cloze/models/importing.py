@@ -51,7 +51,7 @@ def import_model(
     is_google = not ((source / CONFIG_FILE).is_file() or has_weights(source))
     if hidden_act is not None and not is_google:
         what = "the weights are not TensorFlow's, and the configuration defines the form of gelu"
-        raise InputError(what, where=source, remedy="Leave out --hidden-act")
+        raise InputError(what, where=source, remedy="Leave out `hidden_act`")
     if is_google and source.is_dir() and not (source / GOOGLE_CONFIG_FILE).is_file():
         what = f"no model here: neither {CONFIG_FILE} nor {GOOGLE_CONFIG_FILE}"
         raise InputError(what, where=source, remedy="Give the directory of a model")

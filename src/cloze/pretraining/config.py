@@ -169,7 +169,7 @@ class PretrainConfig(RunSettings):
     def __post_init__(self) -> None:
         self.check()
         if (self.steps is None) == (self.budget_seconds is None):
-            raise ValueError("set either steps or a budget: --steps 10000 or --budget 30m")
+            raise ValueError("set either steps or a budget: `steps=10000` or `budget=30m`")
         check_positive(self, steps=_MAX_STEPS)
         if self.budget_seconds is not None and not 0 < self.budget_seconds < math.inf:
             raise ValueError(f"budget_seconds {self.budget_seconds} is not positive and finite")

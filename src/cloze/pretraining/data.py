@@ -261,7 +261,7 @@ def _held_out_batches(
         raise InputError(what, where=dataset.path, remedy=remedy)
     if config.pairs.next_sentence and not dataset.supports_pairs:
         what = f"fewer than {MIN_DOCUMENTS_FOR_PAIRS} documents have two sentences, and pairs need two to evaluate on"
-        remedy = "Build it of more text, or do without pairs: --set pairs.next_sentence=false"
+        remedy = "Build it of more text, or do without pairs: `pairs.next_sentence=false`"
         raise InputError(what, where=dataset.path, remedy=remedy)
     source = build_dynamic_instances(
         config, config.phases[-1], documents, tokenizer, seed=_HELD_OUT_SEED, number=0

@@ -93,11 +93,11 @@ def evaluate_pretrained(
     assert config.max_seq_length is not None
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit}"
-        raise InputError(what, where=checkpoint, remedy=f"Say --set max_seq_length={limit}")
+        raise InputError(what, where=checkpoint, remedy=f"Say `max_seq_length={limit}`")
     if len(data) == 1 and (Path(data[0]) / artifacts.MANIFEST).is_file():
         dataset = Dataset.open(Path(data[0]))
         if load_tokenizer(dataset.path).tokens != load_tokenizer(checkpoint).tokens:
-            remedy = "Give the text itself, or build the data set with --vocabulary MODEL"
+            remedy = "Give the text itself, or build the data set with `vocabulary=MODEL`"
             raise InputError("has another vocabulary than the model", where=dataset.path, remedy=remedy)
         held_out = dataset.split("validation")
         if not len(held_out):

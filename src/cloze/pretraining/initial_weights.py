@@ -56,7 +56,7 @@ def initial_model(
     model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     if model.config.attends_to != config.model.attends_to:
         what = f"attends to {model.config.attends_to}, the settings to {config.model.attends_to}"
-        remedy = f"Say --set model.attends_to={model.config.attends_to}"
+        remedy = f"Say `model.attends_to={model.config.attends_to}`"
         raise InputError(what, where=config.init, remedy=remedy)
     check_lengths(config, model.config)
     hidden, attention = config.model.hidden_dropout_prob, config.model.attention_probs_dropout_prob
@@ -98,7 +98,7 @@ def check_lengths(config: PretrainConfig, encoder: EncoderConfig) -> None:
     if longest > positions:
         what = f"max_seq_length {longest}, but {config.init} has {positions} positions"
         phases = f"[{{max_seq_length={positions}, fraction=1.0, batch_size={batch_size}}}]"
-        raise InputError(what, where="phases", remedy=f"Say --set 'phases={phases}'")
+        raise InputError(what, where="phases", remedy=f"Say `phases={phases}`")
 
 
 def load_for_pretraining(
@@ -120,7 +120,7 @@ def load_for_pretraining(
     except MissingWeightsError as error:
         masked = load_model(checkpoint, BertForMaskedLM, verify=verify)
         if next_sentence:
-            remedy = "Say --set pairs.next_sentence=false: masked words alone"
+            remedy = "Say `pairs.next_sentence=false`: masked words alone"
             raise InputError(error.what, where=error.where, remedy=remedy) from error
     generator = torch.Generator().manual_seed(seed)
     model = BertForPreTraining(masked.bert, generator=generator)

@@ -76,7 +76,7 @@ def pretrain(
             inputs = [config.data, config.init, config.old_data]
             context.run_on_rank_zero(
                 lambda: artifacts.check_output_path(
-                    run, overwrite=overwrite, inputs=inputs, resume_hint=", continue with --resume"
+                    run, overwrite=overwrite, inputs=inputs, resume_hint=", continue with `resume`"
                 )
             )
         start = find_initial_checkpoint(config)
@@ -222,7 +222,7 @@ def _training_run(
         what = f"{data.num_held_out:,} held-out documents make {instances:,} instances"
         remedy = "build the data set of more text"
         if data.supports_pairs:
-            remedy += " or with a larger --validation-fraction"
+            remedy += " or with a larger `validation_fraction`"
         progress.note(f"warning: {what}: losses are uncertain by ±{data.loss_interval():.2f} (95%); {remedy}")
     return TrainingRun(
         path=run,

@@ -113,19 +113,19 @@ def check_local(host: str) -> None:
         InputError: the address is not local, or it is empty, which for the system is every address of the machine.
     """
     if not host.strip():
-        raise InputError("the address is empty", where="--host", remedy="Give an address, such as 127.0.0.1")
+        raise InputError("the address is empty", where="host", remedy="Give an address, such as 127.0.0.1")
     with suppress(OSError):
         addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
         if not all(ip_address(address).is_loopback for address in addresses):
             what = f"{host} is open to other machines, and no key is required"
-            remedy = "Give --api-key-file FILE, or --open to answer every machine"
-            raise InputError(what, where="--host", remedy=remedy)
+            remedy = "Give `api_key_file=FILE`, or `open` to answer every machine"
+            raise InputError(what, where="host", remedy=remedy)
 
 
 def bind(host: str, port: int) -> socket.socket:
     """Reserve an address without listening on it, so that errors appear before models are loaded."""
     if not 0 <= port <= _MAX_PORT:
-        raise InputError(f"{port} is not in 0..{_MAX_PORT}", where="--port")
+        raise InputError(f"{port} is not in 0..{_MAX_PORT}", where="port")
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     with _close_on_error(bound, f"{host}:{port}"):
@@ -149,7 +149,7 @@ def _close_on_error(bound: socket.socket, address: str) -> Iterator[None]:
     except OSError as error:
         bound.close()
         what = f"cannot listen on {address}: {error}"
-        raise RunError(what, remedy="Give another --port or --host") from error
+        raise RunError(what, remedy="Give another `port` or `host`") from error
 
 
 def read_api_key(file: Path) -> str:

@@ -169,7 +169,7 @@ def read_documents(
         if must_be_marked and not is_marked and sentence.words and number:
             what = f"no line with {DOCUMENT} before it, so its document is unknown"
             remedy = "Mark where documents begin, or read sentences alone with"
-            remedy = f"{remedy} --set {columns.task}.context=sentence"
+            remedy = f"{remedy} `{columns.task}.context=sentence`"
             raise InputError(what, where=sentence.where(0), remedy=remedy)
         if sentence.words:
             sentences.append(sentence)
@@ -221,7 +221,7 @@ def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
             what = f"{_count_columns(len(cells))}, the first line has {width}"
             remedy = _SEPARATOR_REMEDY
             if columns.tag is None:
-                remedy += "; read plain text with --format text"
+                remedy += "; read plain text with `format=text`"
             raise InputError(what, where=where, remedy=remedy)
         if not cells[columns.word].strip():
             raise InputError("the word is empty", where=where, remedy=_EMPTY_LINE_REMEDY)
@@ -235,7 +235,7 @@ def _are_numbers_of_words(words: Sequence[str]) -> bool:
 
 def _numbers_of_words(row: _Row, task: str) -> InputError:
     what = "the first column has the numbers of the words"
-    remedy = f"Choose the column of the words, counted from 0: --set {task}.word_column=1"
+    remedy = f"Choose the column of the words, counted from 0: `{task}.word_column=1`"
     return InputError(what, where=row.where, remedy=remedy)
 
 

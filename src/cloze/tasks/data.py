@@ -190,7 +190,7 @@ def load_data(
         if len(dev) < MIN_DEV_EXAMPLES:
             interval = 1.96 * math.sqrt(0.25 / len(dev))
             what = f"{format_count(len(dev), 'example')} to score on: scores are uncertain by up to ±{interval:.2f}"
-            progress.note(f"warning: {what} (95%). Label more, or give a larger file with --dev")
+            progress.note(f"warning: {what} (95%). Label more, or give a larger file to score on")
     for note in task.notes(train, tokenizer):
         progress.note(note)
     unlabeled = _read_unlabeled(task, config.distillation.unlabeled)
@@ -220,7 +220,7 @@ def _read_unlabeled(task: AnyTask, path: str | None) -> list[Any]:
         return []
     examples = list(task.examples(to_path_or_url(path), labeled=False))
     if not examples:
-        raise InputError("no texts", where=path, remedy="Give one a line, or leave --unlabeled out")
+        raise InputError("no texts", where=path, remedy="Give one a line, or leave `unlabeled` out")
     return examples
 
 
@@ -264,7 +264,7 @@ def read_examples(
     dev = [example for example, group in zip(train, groups, strict=True) if is_dev[group]]
     train = [example for example, group in zip(train, groups, strict=True) if not is_dev[group]]
     if not train:
-        remedy = "Give more examples, of more than one document or query, or a file with --dev"
+        remedy = "Give more examples, of more than one document or query, or a file with `dev`"
         what = "no training examples are left"
         if len(strata) < len(dev):
             texts = "text, document or query"

@@ -132,7 +132,7 @@ def finetune_with_report(
             files = [file for file in (config.train, config.dev) if file not in in_memory]
             distillation = config.distillation
             inputs = [config.model, *files, distillation.teacher, distillation.unlabeled]
-            hint = ", continue with --resume"
+            hint = ", continue with `resume`"
             context.run_on_rank_zero(
                 lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
             )

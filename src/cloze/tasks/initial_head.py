@@ -83,7 +83,7 @@ def _check_same_answers(task: AnyTask, trained: AnyTask) -> None:
             ", ".join([*some[:_SHOWN_CLASSES], *["…"][: len(some) - _SHOWN_CLASSES]])
             for some in (known, names)
         )
-        keep = f"--set '{task.name}.labels={json.dumps(known, ensure_ascii=False)}' trains it further"
+        keep = f"`{task.name}.labels={json.dumps(known, ensure_ascii=False)}` trains it further"
         remedy = keep if set(names) < set(known) and len(known) <= _SHOWN_CLASSES else None
         raise InputError("the model has the classes {}, the data have {}".format(*shown), remedy=remedy)
     is_linear = getattr(task, "activation", None) == getattr(trained, "activation", None) == "identity"

@@ -111,7 +111,7 @@ def warn_of_minus_one(labels: Iterable[str], where: str, task: str) -> None:
     values = {_value(label) for label in labels}
     if -1 in values and 0 in values and values <= {-1, 0, 1}:
         what = "-1 is a class beside 0 and 1"
-        remedy = f"""If it stands for no label, say --missing-labels drop --set '{task}.labels=["0", "1"]'"""
+        remedy = f"""If it stands for no label, say `missing_labels=drop` `{task}.labels=["0", "1"]`"""
         warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
 
 

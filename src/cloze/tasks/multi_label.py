@@ -103,7 +103,7 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
             return self._of_flags(values, row)
         if is_flags and not self.labels:
             what = f"{column!r} is {values}, 0 or 1 for each label, and the labels have no names"
-            remedy = f'Name them in this order: --set {self.name}.labels=["…", "…"]'
+            remedy = f'Name them in this order: `{self.name}.labels=["…", "…"]`'
             raise InputError(what, where=row.where, remedy=remedy)
         labels = [as_text(value) or "" for value in values]
         is_mixed = len({isinstance(value, str) for value in values}) > 1
@@ -125,7 +125,7 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
 
     def _join(self, labels: Sequence[str], row: Row) -> str:
         if invalid := [label for label in labels if self.separator in label]:
-            remedy = f"Choose another with --set {self.name}.separator=…"
+            remedy = f"Choose another with `{self.name}.separator=…`"
             raise InputError(f"label {invalid[0]!r} holds the separator", where=row.where, remedy=remedy)
         if unknown := [label for label in labels if label and self.labels and label not in self.labels]:
             raise unknown_label(unknown[0], self.labels, row.where)
@@ -158,7 +158,7 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
             parts = {part.strip() for label in joined for part in label.split(mark)}
             if parts.intersection(labels):
                 what = f"the label {joined[0]!r} has {mark!r} between others"
-                remedy = f"""If it separates labels, say --set '{self.name}.separator="{mark}"'"""
+                remedy = f"""If it separates labels, say `{self.name}.separator="{mark}"`"""
                 warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
 
     def with_class_names(self, names: tuple[str, ...]) -> Self:

@@ -110,7 +110,7 @@ def prepare_data(
         raise InputError(what, where=task.name, remedy="Start 1")
     if task.uses_in_batch_negatives and min(batch_sizes) == 1:
         what = "a batch of 1 holds nothing to compare an example with"
-        raise InputError(what, where=task.name, remedy="Say --set batch_size=64")
+        raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
     config, file_hashes = resolve_files(task, config, in_memory)
     start = resolve_checkpoint(config.model, commit=config.model_commit)
     config = replace(config, model_commit=commit_of(start))
@@ -123,7 +123,7 @@ def prepare_data(
     tokenizer = load_tokenizer(start)
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
-        raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
+        raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
     if isinstance(task, VectorTask):
         task = task.with_checkpoint_settings(start)
     task, data = load_data(task, config, tokenizer, progress, in_memory)
@@ -192,7 +192,7 @@ def _check_encoder_settings(task: AnyTask, config: FinetuneConfig, num_layers: i
     if unused:
         raise InputError(f"the encoder of {task.name} is frozen", where=unused[0], remedy="Leave it out")
     if config.freeze_layers > num_layers:
-        remedy = f"Say --set freeze_layers={num_layers}, or less"
+        remedy = f"Say `freeze_layers={num_layers}`, or less"
         what = f"{config.freeze_layers}, the model has {num_layers} layers"
         raise InputError(what, where="freeze_layers", remedy=remedy)
 

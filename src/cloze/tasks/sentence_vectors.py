@@ -86,7 +86,7 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
         """
         if teacher.prompt != self.prompt:
             what = f"the teacher's prompt is {teacher.prompt or ''!r}, the student's {self.prompt or ''!r}"
-            raise InputError(what, remedy=f"Say --set {self.name}.prompt='{teacher.prompt or ''}'")
+            raise InputError(what, remedy=f"Say `{self.name}.prompt={teacher.prompt or ''}`")
 
     def write_checkpoint_files(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
         """Write the files of sentence-transformers."""

@@ -87,7 +87,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         warn_of_similar_classes(labels, rows, where)
         if not self.labels and len(labels) > max(_MANY_CLASSES, len(examples) / 2):
             what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
-            remedy = "Numbers are learned by the task regression; --label-column names another column"
+            remedy = "Numbers are learned by the task regression; `label_column` names another column"
             warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
         task, weights = replace(self, labels=labels, class_weights=()), self.class_weights
         if weights == "balanced":

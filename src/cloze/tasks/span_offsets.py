@@ -142,7 +142,7 @@ class SpanReader:
         raise InputError(what, where=where, remedy=self._remedy(choices))
 
     def _remedy(self, offsets: Sequence[Offsets]) -> str:
-        choices = " or ".join(f"--set {self.task}.offsets={name}" for name in offsets)
+        choices = " or ".join(f"`{self.task}.offsets={name}`" for name in offsets)
         return f"Say what they count: {choices}"
 
     def _count_cuts(self, raw: Sequence[_RawSpan], placed: Sequence[Span], text: str, where: str) -> None:
@@ -168,7 +168,7 @@ class SpanReader:
         if self._num_cut:
             what = f"{self._num_cut:,} of {self._num_spans:,} spans begin or end inside a word"
             what = f"{what} ({self._first_cut})"
-            remedy = f"If that is meant, --set {self.task}.offsets=characters; other ways to count are"
+            remedy = f"If that is meant, `{self.task}.offsets=characters`; other ways to count are"
             remedy = f"{remedy} {', '.join(_ALL[1:])}"
             if self._num_cut > self._num_spans / 2:
                 raise InputError(what, where=place, remedy=remedy)
@@ -208,7 +208,7 @@ def _place(span: _RawSpan, text: str, offsets: Offsets, where: str, task: str) -
         )
         remedy = "Spans count characters from 0, and their end is the one after"
         if "\r\n" in text:
-            remedy += rf"; if a line end \r\n counts as one, --set {task}.offsets=newlines"
+            remedy += rf"; if a line end \r\n counts as one, `{task}.offsets=newlines`"
         raise InputError(what, where=where, remedy=remedy)
     return placed
 

@@ -107,7 +107,7 @@ class SchemeDetector:
     def _refuse(self, tag: str, where: str) -> None:
         remedy = "Tags are O, or B, I, E or S with a type, as in B-PER"
         if tag.strip("_"):
-            remedy += f"; other tags are read with --set {self.task}.scheme=plain"
+            remedy += f"; other tags are read with `{self.task}.scheme=plain`"
         raise InputError(f"{tag!r} is not a tag", where=where, remedy=remedy)
 
     def scheme(self) -> Scheme:
@@ -116,9 +116,7 @@ class SchemeDetector:
         Raises:
             InputError: the tags are in no scheme, or in several.
         """
-        remedy = (
-            f"Give tags in one scheme, or read them as conlleval does: --set {self.task}.stray=as-conlleval"
-        )
+        remedy = f"Give tags in one scheme, or read them as conlleval does: `{self.task}.stray=as-conlleval`"
         if self._first_plain is not None:
             if not self.is_plain and max(self._plain_tags.values()) == 1:  # words of a text are as different
                 self._refuse(*self._first_plain)

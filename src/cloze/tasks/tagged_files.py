@@ -89,7 +89,7 @@ class TaggedFiles:
         )
         if self.skip_bad_rows and shape not in ("json", "table"):
             what = "rows are left out of JSON, tables, Parquet and Arrow only"
-            raise InputError(what, where=source, remedy="Leave out --skip-bad-rows")
+            raise InputError(what, where=source, remedy="Leave out `skip_bad_rows`")
         if shape == "json":
             yield from self._check_tags(reader.read_lines(source, lines))
         elif shape == "table":

@@ -161,7 +161,7 @@ class TaggedRowReader:
         what = f"tags may be in {' or '.join(map(repr, fields))}" if fields else "no field has the tags"
         names = ", ".join(map(repr, fields or row))
         return InputError(
-            what, where=where, remedy=f"Choose one of {names} with --set {self.task}.tags_field=NAME"
+            what, where=where, remedy=f"Choose one of {names} with `{self.task}.tags_field=NAME`"
         )
 
     def _tag_name(self, tag: Any, field: str, where: str) -> str:
@@ -173,7 +173,7 @@ class TaggedRowReader:
             raise InputError(f"{field!r} holds {_shown(tag)}, not a tag", where=where)
         names = self.tag_names
         if not names:
-            remedy = f"""Give their names in order: --set '{self.task}.tag_names=["O", "B-PER", …]'"""
+            remedy = f"""Give their names in order: `{self.task}.tag_names=["O", "B-PER", …]`"""
             raise InputError(f"{field!r} holds the number {tag}, not a tag", where=where, remedy=remedy)
         if not 0 <= int(tag) < len(names):
             what = f"{field!r} holds the number {tag}, and there are {len(names)} names of tags"

@@ -57,7 +57,7 @@ def detect_format(
         return "columns"
     if suffixes & {".tsv", ".csv"}:
         what = "a table without a column 'text' or 'word'"
-        remedy = "Name the column so, or read each line as a text with --format text"
+        remedy = "Name the column so, or read each line as a text with `format=text`"
         raise InputError(what, where=path, remedy=remedy)
     rows = [_split(line, content[0]) for line in content]
     widths = set(map(len, rows))
@@ -68,7 +68,7 @@ def detect_format(
     runs = [len(list(run)) for is_text, run in groupby(lines, lambda line: bool(line.strip())) if is_text]
     has_sentences = len(runs) > 1 and max(runs) > 1
     if is_named or (len(widths) == 1 and ("\t" in content[0] or (has_sentences and is_narrow))):
-        remedy = "Say which: --format columns or --format text"
+        remedy = "Say which: `format=columns` or `format=text`"
         raise InputError("may be words in columns or plain text", where=path, remedy=remedy)
     return "text"
 

@@ -38,7 +38,7 @@ _TASK_OF_PROBLEM_TYPE = {
     "regression": "regression",
 }
 
-_FLAGS = {"text_column": "--text-column NAME", "label_column": "--label-column NAME"}
+_FLAGS = {"text_column": "`text_column=NAME`", "label_column": "`label_column=NAME`"}
 """The flags of settings that name columns."""
 
 ID = Column("id", "other", is_required=False)
@@ -104,7 +104,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
                 named.append(column)
             elif (name := getattr(self, column.setting)) is not None:
                 names = column.names if name in column.names else (name,)
-                flag = _FLAGS.get(column.setting, f"--set {self.name}.{column.setting}=NAME")
+                flag = _FLAGS.get(column.setting, f"`{self.name}.{column.setting}=NAME`")
                 named.append(replace(column, names=names, flag=flag))
         return tuple(named)
 
@@ -445,6 +445,6 @@ def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind:
     """Return the error for a label that the task does not have, which may stand for none."""
     if kind == "label" and stands_for_none(label or ""):
         what = f"unknown label {label!r}, which stands for none"
-        return MissingLabelError(what, where=where, remedy="--missing-labels drop leaves out such rows")
+        return MissingLabelError(what, where=where, remedy="`missing_labels=drop` leaves out such rows")
     some = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
     return InputError(f"unknown {kind} {label!r}", where=where, remedy=f"The {kind}s are {some}")

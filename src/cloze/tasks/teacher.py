@@ -103,11 +103,11 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) ->
         raise InputError("not the teacher that the settings were made for", where=directory, remedy=remedy)
     if replace(load_tokenizer(directory), model_max_length=tokenizer.model_max_length) != tokenizer:
         what = f"has another vocabulary than the student, {config.model}, or lowercases otherwise"
-        remedy = "Give a student with the same, such as some layers of the teacher (--student-layers)"
+        remedy = "Give a student with the same, such as some layers of the teacher (`student_layers`)"
         raise InputError(what, where=directory, remedy=remedy)
     if config.max_seq_length > positions:
         what = f"max_seq_length {config.max_seq_length}, the teacher takes {positions} tokens"
-        raise InputError(what, where=directory, remedy=f"Say --set max_seq_length={positions}")
+        raise InputError(what, where=directory, remedy=f"Say `max_seq_length={positions}`")
     teacher_task = _load_teacher_task(task, directory)
     try:
         task.check_teacher(teacher_task)

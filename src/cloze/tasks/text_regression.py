@@ -124,7 +124,7 @@ class ScoreScale(NumberAnswers):
         all_examples = [*before, *examples]
         with_comma = [example for example in all_examples if "," in (example.label or "")]
         if self.decimal is None:
-            remedy = f"Write them with a point, or say which the comma is: --set {self.name}.decimal=,"
+            remedy = f"Write them with a point, or say which the comma is: `{self.name}.decimal=,`"
             where, label = with_comma[0].where, with_comma[0].label
             pointed = next((example.label for example in all_examples if "." in (example.label or "")), None)
             if pointed is not None:

@@ -151,9 +151,9 @@ class LabeledRows:
         placeholders = PLACEHOLDERS if labels is not None else PLACEHOLDERS | DASHES
         if not label or (label in placeholders and label not in (labels or ())):
             what = f"{name!r} is {label!r}, a placeholder and not a label"
-            remedy = "--missing-labels drop leaves out such rows"
+            remedy = "`missing_labels=drop` leaves out such rows"
             if label and labels == ():
-                remedy += f'; if it is a class, name all: --set {self.name}.labels=["…", "{label}"]'
+                remedy += f'; if it is a class, name all: `{self.name}.labels=["…", "{label}"]`'
             what = what if label else f"the cell {name!r} is empty"
             raise MissingLabelError(what, where=row.where, remedy=remedy)
         return self.check_label(label, row.where)
@@ -180,8 +180,8 @@ class LabeledRows:
         if not for_none:
             warn_of_minus_one(labels, where, self.name)
             return iter(read)
-        named = f"""name all: --set '{self.name}.labels=["…", "{for_none[0]}"]'"""
-        remedy = f"--missing-labels drop leaves out such rows; if it is a class, {named}"
+        named = f"""name all: `{self.name}.labels=["…", "{for_none[0]}"]`"""
+        remedy = f"`missing_labels=drop` leaves out such rows; if it is a class, {named}"
         missing, kept = BadRows(), []
         for example in read:
             if label := next((label for label in labels_of(example) if label in for_none), None):

@@ -48,5 +48,5 @@ def parse_duration(text: str) -> float:
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
     seconds = sum(float(number) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != text or seconds <= 0:
-        raise InputError(f"cannot read {text!r} as a time", where="--budget", remedy="Write 90s, 30m or 2h")
+        raise InputError(f"cannot read {text!r} as a time", where="budget", remedy="Write 90s, 30m or 2h")
     return float(seconds)

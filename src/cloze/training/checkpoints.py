@@ -171,7 +171,7 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
             return path
     if newest_damage is not None:
         what = f"{newest_damage.what}, and no other checkpoint is intact"
-        raise InputError(what, where=newest_damage.where, remedy="--overwrite starts from the first step")
+        raise InputError(what, where=newest_damage.where, remedy="`overwrite` starts from the first step")
     return None
 
 

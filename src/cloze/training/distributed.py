@@ -157,7 +157,7 @@ def init_distributed(device: str) -> Iterator[DistributedContext]:
             lost = _lost_ranks(store, context)
         names = f"rank{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}" if lost else "a rank"
         what = f"lost {names} of 0..{world_size - 1}"
-        remedy = "See its own message or torchrun's report; --resume continues from the newest checkpoint"
+        remedy = "See its own message or torchrun's report; `resume` continues from the newest checkpoint"
         raise RunError(what, where=f"rank {rank}", remedy=remedy) from error
     else:
         distributed.barrier()

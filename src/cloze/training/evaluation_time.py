@@ -55,7 +55,7 @@ def estimate_evaluation(
             f"an evaluation takes about {seconds:.1f} s, and leaves none of {budget_seconds:g} s for training"
         )
         needed = math.ceil(2 * seconds)
-        remedy = f"Say --budget {needed}s (budget_seconds={needed}) or longer, or evaluate on less"
+        remedy = f"Say `budget={needed}s` (budget_seconds={needed}) or longer, or evaluate on less"
         raise context.shared_error(InputError(what, where="budget_seconds", remedy=remedy))
     return seconds
 

@@ -104,5 +104,5 @@ def memory_errors() -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        remedy = "Say --set micro_batch_tokens=N with a smaller N: results are the same but for rounding"
+        remedy = "Say `micro_batch_tokens=N` with a smaller N: results are the same but for rounding"
         raise RunError("out of memory", remedy=remedy) from error

@@ -228,7 +228,7 @@ class TrainingRun:
 
     def _interrupted(self, stop: StopRequest) -> Interrupted:
         message = f"stopped by {stop.signal_name or 'another rank'} after step {self._state.step}"
-        return Interrupted(message, remedy="The state is saved: continue with --resume")
+        return Interrupted(message, remedy="The state is saved: continue with `resume`")
 
     def _run_steps(
         self, stop: StopRequest, bar: Bar, metrics: dict[str, float], evaluations: int
@@ -410,9 +410,7 @@ class TrainingRun:
             rates = ["optimizer.learning_rate"]
             if self.config.optimizer.muon is not None:  # its rate is a setting of its own
                 rates.append("optimizer.muon.learning_rate")
-            remedy = (
-                f"Continue with a lower rate: --resume {' '.join(f'--set {rate}=RATE' for rate in rates)}"
-            )
+            remedy = f"Continue with a lower rate: `resume` {' '.join(f'`{rate}=RATE`' for rate in rates)}"
             if self._saved_step and self._saved_step == step - self._num_skipped:
                 remedy += (
                     f"; step {self._saved_step} was saved right before and may be corrupt: if so, delete it"

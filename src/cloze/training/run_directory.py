@@ -125,7 +125,7 @@ def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Pa
     """
     if not is_run(run):
         what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
-        raise InputError(what, where=run, remedy="Give the settings of a new run and a free --output")
+        raise InputError(what, where=run, remedy="Give the settings of a new run and a free `output`")
     file = run / artifacts.RUN_CONFIG
     try:
         written_by = "finetune" if "task" in configuration.read_toml(file) else "pretrain"

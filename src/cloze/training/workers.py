@@ -36,7 +36,7 @@ def place_workers(workers: Workers, device: str, *, items: int | None = None) ->
         device_type = resolve_device(device).type
         if device_type != "cpu":
             what = f"several processes cannot share a device of type {device_type}"
-            raise InputError(what, where="workers", remedy="Leave --workers out, or say --device cpu")
+            raise InputError(what, where="workers", remedy="Leave `workers` out, or say `device=cpu`")
     return WorkerPlacement(workers, device, threads=max(1, (os.cpu_count() or 1) // workers))
 
 
