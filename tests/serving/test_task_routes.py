@@ -63,7 +63,7 @@ def test_a_long_sentence_is_scored_in_turns(client: TestClient, directories: Map
 def test_fill_reads_long_texts_in_windows(client: TestClient, post: Post) -> None:
     text = "a " * 600 + "[MASK]"
     refused = client.post("/fill", json={"inputs": text})
-    assert "set long_texts to windows" in refused.json()["error"]
+    assert "say `long_texts=windows`" in refused.json()["error"]
     assert len(post("/fill", inputs=text, long_texts="windows")[0][0]) == 5
 
 

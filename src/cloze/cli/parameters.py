@@ -31,6 +31,8 @@ SHORT_FLAGS = {
 """A second flag for a parameter, the same for all commands."""
 NEGATIVE_FLAGS = {"normalize": "--no-normalize"}
 """Flags that mean False, where None is another value."""
+SETTINGS = "settings"
+"""The parameter with the settings that have no flag, which are those of `--set`."""
 IN_PYTHON = ("callbacks", "progress")
 """Keywords whose values cannot be written on a command line."""
 COMMON = "flags"
@@ -99,7 +101,11 @@ class Parameter:
     @property
     def text(self) -> str:
         """The help with the default."""
-        return f"{self.help} (default: {self.default})" if self.is_default_shown else self.help
+        return f"{self.help} (default: {self._shown_default})" if self.is_default_shown else self.help
+
+    @property
+    def _shown_default(self) -> str:
+        return " ".join(map(str, self.default)) if isinstance(self.default, tuple) else str(self.default)
 
     @property
     def is_default_shown(self) -> bool:
@@ -113,7 +119,7 @@ class Parameter:
             help=self.help,
             negative=NEGATIVE_FLAGS.get(self.name, ""),
             metavar=self.metavar,
-            show_default=(lambda _: str(self.default)) if self.is_default_shown else False,
+            show_default=(lambda _: self._shown_default) if self.is_default_shown else False,
             allow_leading_hyphen=self._is_of_integers,
             allow_repeating=True,  # the last counts
         )

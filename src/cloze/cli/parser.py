@@ -17,7 +17,7 @@ from cyclopts import exceptions
 from rich.console import Console
 
 from cloze.cli.options import CommonOptions, Flag
-from cloze.cli.parameters import COMMON, EMPTY, STDIN, Parameter, paragraphs, parameters_of
+from cloze.cli.parameters import COMMON, EMPTY, SETTINGS, STDIN, Parameter, paragraphs, parameters_of
 from cloze.errors import MISSING, ClozeError, InputError
 from cloze.parallel_map import default_workers
 from cloze.tables import MIN_COLUMNS
@@ -189,15 +189,17 @@ class Command:
                     result, **{name: known[name] for name in shown_with}
                 )  # may compute the rest
             except ClozeError as error:
-                raise self._with_flags(error) from error.__cause__
+                raise self._with_flags(error, values) from error.__cause__
             if shown is not None:
                 common.print(*shown)
 
         return call
 
-    def _with_flags(self, error: ClozeError) -> ClozeError:
-        """Return an error about a parameter as one about its flag."""
-        where, remedy = self._flag_of(error.where), error.remedy and self.in_flags(error.remedy)
+    def _with_flags(self, error: ClozeError, values: Mapping[str, Any]) -> ClozeError:
+        """Return an error about a parameter as one about its flag; --set is named only where it is used."""
+        is_of_others = error.where == SETTINGS and SETTINGS not in values
+        where = None if is_of_others else self._flag_of(error.where)
+        remedy = error.remedy and self.in_flags(error.remedy)
         if where is not None and error.what == MISSING:
             return self._missing(where, remedy=remedy)
         return type(error)(self.in_flags(error.what), where=where or error.where, remedy=remedy)
@@ -216,7 +218,7 @@ class Command:
                 return flag or match[0]
             if flag is not None:
                 return f"{flag} {shlex.quote(value)}"
-            return f"--set {shlex.quote(f'{name}={value}')}" if "settings" in self.parameters else match[0]
+            return f"--set {shlex.quote(f'{name}={value}')}" if SETTINGS in self.parameters else match[0]
 
         return _QUOTED.sub(flag, text)
 

@@ -136,7 +136,7 @@ class FillMask(MaskedLanguageModel):
             InputError: a text has no [MASK] or more tokens than the model takes, or `top_k` is less than 1.
         """
         checked, is_one = check_one_or_many(texts)
-        read = [(text, "text" if is_one else f"texts[{number}]") for number, text in enumerate(checked)]
+        read = [(text, f"texts[{i}]" if len(checked) > 1 else "text") for i, text in enumerate(checked)]
         filled = self.fill_texts(read, top_k=top_k, long_texts=long_texts)
         return filled[0].masks if is_one else [answer.masks for answer in filled]
 

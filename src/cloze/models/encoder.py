@@ -314,7 +314,8 @@ def find_size(name: str) -> EncoderConfig:
         return config
     known = [size for encoder_class in ENCODERS.values() for size in encoder_class.sizes()]
     near = difflib.get_close_matches(name, known, n=1)
-    remedy = f"Did you mean {near[0]}" if near else f"Choose from {', '.join(SIZES)}"
+    remedy = f"Choose from {', '.join(SIZES)}, alone or with an encoder before it, as in modern-base"
+    remedy = f"Did you mean {near[0]}" if near else remedy
     raise ValueError(f"size = {name!r} is not a choice. {remedy}")
 
 
