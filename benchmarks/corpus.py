@@ -13,11 +13,11 @@ import pyarrow as pa
 from benchmarks.harness import Check, Contestant, Result, import_peer
 from benchmarks.machine import in_new_process, peak_bytes
 from benchmarks.text import Excerpt, TextBenchmark, TokenIds, compare_tokens, with_threads
-from cloze.data.build import build_dataset
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset, Documents
-from cloze.data.documents import Document
-from cloze.data.input_shards import ReadingConfig
-from cloze.data.parts import BuildConfig
+from cloze.data.reading.documents import Document
 from cloze.tokenization.sentences import split_sentences
 
 _BATCH_SIZE = 1000

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from benchmarks.harness import Check, Contestant, TimedBenchmark, TimedFunction
 from cloze.cli.options import TextInputs
-from cloze.data.cleaning import STEPS, CleaningConfig
-from cloze.data.documents import Document
-from cloze.data.input_shards import ReadingConfig, plan_input_shards, read_documents
-from cloze.data.vocabulary import train_vocabulary
+from cloze.data.build.cleaning import STEPS, CleaningConfig
+from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
+from cloze.data.build.vocabulary import train_vocabulary
+from cloze.data.reading.documents import Document
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer

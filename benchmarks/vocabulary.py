@@ -10,7 +10,7 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from benchmarks.harness import Check, Contestant, Peers, Result
 from benchmarks.text import Excerpt, TextBenchmark, with_threads
-from cloze.data.vocabulary import train_vocabulary
+from cloze.data.build.vocabulary import train_vocabulary
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS, UNK
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 

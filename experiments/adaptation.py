@@ -24,11 +24,11 @@ from cloze import config as configuration
 from cloze.api.finetuning import finetune
 from cloze.api.labeled import evaluate
 from cloze.config import find_recipe
-from cloze.data.build import build_dataset
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
 from cloze.data.dataset import Dataset
-from cloze.data.documents import Document
-from cloze.data.input_shards import ReadingConfig, plan_input_shards, read_documents
-from cloze.data.pairs import PairsConfig
+from cloze.data.instances.pairs import PairsConfig
+from cloze.data.reading.documents import Document
 from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
 from cloze.errors import InputError
 from cloze.pretraining.config import PretrainConfig

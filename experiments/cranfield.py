@@ -21,13 +21,13 @@ from xml.etree import ElementTree
 import numpy as np
 
 from cloze.config import check_positive
-from cloze.data.files import read_lines
-from cloze.data.memory import MemoryRows, Source
+from cloze.data.reading.files import read_lines
+from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import InputError
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 from cloze.remote_files import PathOrUrl, join_path, parent_of
 from cloze.tasks.bm25 import bm25_scores
-from cloze.tasks.passage_ranking import PassageRanking
+from cloze.tasks.families.passage_ranking import PassageRanking
 from cloze.tasks.registry import register_task
 from cloze.tasks.task_batch import Scores
 from cloze.tasks.texts import LabeledText

@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
-from cloze.data.pairs import PairsConfig
+from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import KIND, save_model

@@ -15,7 +15,7 @@ from typing import Any
 
 from cloze import artifacts
 from cloze.api.settings import resolve_finetuning
-from cloze.data.files import file_version
+from cloze.data.reading.files import file_version
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, load_finetuning

@@ -13,7 +13,7 @@ from cloze import artifacts
 from cloze.cli.options import Flags
 from cloze.data.batch import DataPosition
 from cloze.data.dataset import Dataset
-from cloze.data.masking import MaskingConfig
+from cloze.data.instances.masking import MaskingConfig
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from cloze import artifacts
-from cloze.data.build import build_dataset
-from cloze.data.input_shards import ReadingConfig
-from cloze.data.parts import BuildConfig
-from cloze.data.vocabulary import train_vocabulary
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.parts import BuildConfig
+from cloze.data.build.vocabulary import train_vocabulary
 from cloze.errors import InputError, RunError
 from cloze.parallel_map import map_ordered, map_unordered
 from cloze.ray_cluster import RayCluster

@@ -9,7 +9,7 @@ import pytest
 
 from cloze import artifacts
 from cloze.cli import main
-from cloze.data.files import open_decompressed
+from cloze.data.reading.files import open_decompressed
 from cloze.errors import InputError, RunError
 from cloze.remote_files import (
     list_files,

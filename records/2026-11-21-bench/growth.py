@@ -27,7 +27,7 @@ from benchmarks.machine import CPU, describe_machine, dtype_name, in_new_process
 from benchmarks.pretrain import Pretrain, build_trainer, draw_step
 from benchmarks.text import first_documents, to_plain_text
 from cloze.cli.options import Flag
-from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.build.corpus import BuildConfig, build_dataset
 from cloze.errors import InputError
 from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext

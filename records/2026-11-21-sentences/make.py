@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from cloze.data.dataset import Dataset
-from cloze.data.duplicates import text_digest
+from cloze.data.build.duplicates import text_digest
 from cloze.tokenization.sentences import split_sentences
 
 SENTENCES, FEWEST_WORDS, MOST_WORDS = 1000, 8, 40

@@ -24,8 +24,8 @@ from benchmarks.pretrain import Pretrain
 from cloze.cli.options import Flag
 from cloze.data.batch import DataPosition, PretrainingBatch
 from cloze.data.dataset import Dataset
-from cloze.data.instances import DynamicInstances, micro_batches, take
-from cloze.data.masking import MaskingConfig
+from cloze.data.instances.instances import DynamicInstances, micro_batches, take
+from cloze.data.instances.masking import MaskingConfig
 from cloze.pretraining.data import build_dynamic_instances
 from cloze.tokenization.loading import load_tokenizer
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tokenizers import BertWordPieceTokenizer
 
-from cloze.data.word_counts import count_input_words
+from cloze.data.build.word_counts import count_input_words
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.statistics import describe_text
 from cloze.tokenization.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cloze.data.pairs import PairsConfig
+from cloze.data.instances.pairs import PairsConfig
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.encoder import Encoder, build_encoder
 from cloze.pretraining import initial_weights

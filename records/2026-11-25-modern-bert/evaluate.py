@@ -11,7 +11,7 @@ import lzma
 import tempfile
 from pathlib import Path
 
-from cloze.data.pairs import PairsConfig
+from cloze.data.instances.pairs import PairsConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
 CHARACTERS, TOKENS = 4_000_000, 131_072

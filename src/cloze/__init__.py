@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from cloze.api.vocabularies import train_vocabulary as train_vocabulary
     from cloze.callbacks import Callback as Callback
     from cloze.data.audit import Audit as Audit
-    from cloze.data.parts import BuildSummary as BuildSummary
-    from cloze.data.survey import InputPreview as InputPreview
-    from cloze.data.vocabulary_extension import Extension as Extension
+    from cloze.data.build.parts import BuildSummary as BuildSummary
+    from cloze.data.build.survey import InputPreview as InputPreview
+    from cloze.data.build.vocabulary_extension import Extension as Extension
     from cloze.demo.run import run_demo as run_demo
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
@@ -97,16 +97,16 @@ if TYPE_CHECKING:
     from cloze.tasks.custom import Ranking as Ranking
     from cloze.tasks.custom import Regression as Regression
     from cloze.tasks.custom import ScoredPairs as ScoredPairs
-    from cloze.tasks.multi_label import LabelSetPrediction as LabelSetPrediction
-    from cloze.tasks.multi_label import MultiLabel as MultiLabel
-    from cloze.tasks.multiple_choice import ChoicePrediction as ChoicePrediction
-    from cloze.tasks.sequence_classification import ClassPrediction as ClassPrediction
-    from cloze.tasks.span import SpanPrediction as SpanPrediction
+    from cloze.tasks.families.multi_label import LabelSetPrediction as LabelSetPrediction
+    from cloze.tasks.families.multi_label import MultiLabel as MultiLabel
+    from cloze.tasks.families.multiple_choice import ChoicePrediction as ChoicePrediction
+    from cloze.tasks.families.sequence_classification import ClassPrediction as ClassPrediction
+    from cloze.tasks.families.span import SpanPrediction as SpanPrediction
+    from cloze.tasks.families.text_pairs import TextPairs as TextPairs
     from cloze.tasks.span_decoding import Answer as Answer
     from cloze.tasks.squad import SquadV1 as SquadV1
     from cloze.tasks.squad import SquadV2 as SquadV2
     from cloze.tasks.tag_predictions import PredictedEntity as PredictedEntity
-    from cloze.tasks.text_pairs import TextPairs as TextPairs
     from cloze.tokenization.loading import load_tokenizer as load_tokenizer
     from cloze.tokenization.tokenizer import Tokenizer as Tokenizer
     from cloze.tokenization.wordpiece import WordPieceTokenizer as WordPieceTokenizer
@@ -125,9 +125,9 @@ _NAMES = {
     "cloze.api.vocabularies": "InspectedVocabulary extend_vocabulary inspect_vocabulary train_vocabulary",
     "cloze.callbacks": "Callback",
     "cloze.data.audit": "Audit",
-    "cloze.data.parts": "BuildSummary",
-    "cloze.data.survey": "InputPreview",
-    "cloze.data.vocabulary_extension": "Extension",
+    "cloze.data.build.parts": "BuildSummary",
+    "cloze.data.build.survey": "InputPreview",
+    "cloze.data.build.vocabulary_extension": "Extension",
     "cloze.demo.run": "run_demo",
     "cloze.errors": "InputError RunError",
     "cloze.inference.embedder": "Embedder",
@@ -148,14 +148,14 @@ _NAMES = {
     "cloze.ray_cluster": "RayCluster",
     "cloze.tasks.config": "FinetuneConfig",
     "cloze.tasks.custom": "Classification CustomMultipleChoice CustomTagging Ranking Regression ScoredPairs",
-    "cloze.tasks.multi_label": "LabelSetPrediction MultiLabel",
-    "cloze.tasks.multiple_choice": "ChoicePrediction",
-    "cloze.tasks.sequence_classification": "ClassPrediction",
-    "cloze.tasks.span": "SpanPrediction",
+    "cloze.tasks.families.multi_label": "LabelSetPrediction MultiLabel",
+    "cloze.tasks.families.multiple_choice": "ChoicePrediction",
+    "cloze.tasks.families.sequence_classification": "ClassPrediction",
+    "cloze.tasks.families.span": "SpanPrediction",
     "cloze.tasks.span_decoding": "Answer",
     "cloze.tasks.squad": "SquadV1 SquadV2",
     "cloze.tasks.tag_predictions": "PredictedEntity",
-    "cloze.tasks.text_pairs": "TextPairs",
+    "cloze.tasks.families.text_pairs": "TextPairs",
     "cloze.tokenization.loading": "load_tokenizer",
     "cloze.tokenization.tokenizer": "Tokenizer",
     "cloze.tokenization.wordpiece": "WordPieceTokenizer",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from samples import Cloze
 
-from cloze.data.build import build_dataset
+from cloze.data.build.corpus import build_dataset
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloze.data import instances as batches
 from cloze.data.audit import AuditConfig, audit_dataset
 from cloze.data.audit_instances import Measure
-from cloze.data.build import build_dataset
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset
-from cloze.data.instances import DynamicInstances
-from cloze.data.masking import MaskingConfig
-from cloze.data.pairs import PairsConfig
-from cloze.data.parts import BuildConfig
+from cloze.data.instances.instances import DynamicInstances
+from cloze.data.instances.instances import instances as batches
+from cloze.data.instances.masking import MaskingConfig
+from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer

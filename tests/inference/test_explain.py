@@ -17,7 +17,7 @@ from cloze.models.checkpoint import save_model
 from cloze.models.engine import TorchEngine
 from cloze.models.heads import BertForSequenceClassification
 from cloze.tasks.custom import Classification, Regression
-from cloze.tasks.multi_label import MultiLabel
+from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.squad import SquadV1
 from cloze.tasks.task import AnyTask
 from cloze.tasks.texts import LabeledText

@@ -11,7 +11,7 @@ from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMaskedLM, BertForNextSentencePrediction, BertForPreTraining
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking, Regression
-from cloze.tasks.multi_label import MultiLabel
+from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned

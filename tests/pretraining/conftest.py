@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from cloze.api.settings import resolve_pretraining
-from cloze.data.build import build_dataset
-from cloze.data.input_shards import ReadingConfig
-from cloze.data.parts import BuildConfig
-from cloze.data.vocabulary import train_vocabulary
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.parts import BuildConfig
+from cloze.data.build.vocabulary import train_vocabulary
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import pretrain
 from helpers import make_once, write_novel

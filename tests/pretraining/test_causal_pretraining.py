@@ -8,9 +8,9 @@ import torch
 
 from cloze import config as configuration
 from cloze.data.dataset import Dataset
-from cloze.data.instances import DynamicInstances
-from cloze.data.masking import MaskingConfig
-from cloze.data.pairs import PairsConfig
+from cloze.data.instances.instances import DynamicInstances
+from cloze.data.instances.masking import MaskingConfig
+from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.model_paths import resolve_checkpoint

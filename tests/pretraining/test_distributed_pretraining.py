@@ -18,7 +18,7 @@ from cloze import artifacts
 from cloze import config as configuration
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.dataset import Dataset
-from cloze.data.instances import DynamicInstances
+from cloze.data.instances.instances import DynamicInstances
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import PretrainingBatches

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cloze.cli import main
-from cloze.data.build import build_dataset
+from cloze.data.build.corpus import build_dataset
 from cloze.errors import InputError
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained

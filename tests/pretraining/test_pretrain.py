@@ -17,10 +17,10 @@ from transformers import DistilBertConfig, DistilBertForMaskedLM
 
 from cloze import artifacts
 from cloze import config as configuration
-from cloze.data.build import build_dataset
-from cloze.data.input_shards import ReadingConfig
-from cloze.data.pairs import PairsConfig
-from cloze.data.parts import BuildConfig
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.parts import BuildConfig
+from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence

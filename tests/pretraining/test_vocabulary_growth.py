@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cloze.data.build import build_dataset
-from cloze.data.input_shards import ReadingConfig
-from cloze.data.parts import BuildConfig
-from cloze.data.vocabulary import train_vocabulary
-from cloze.data.vocabulary_extension import extend_vocabulary
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.parts import BuildConfig
+from cloze.data.build.vocabulary import train_vocabulary
+from cloze.data.build.vocabulary_extension import extend_vocabulary
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.model_paths import resolve_checkpoint

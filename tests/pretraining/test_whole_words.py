@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from cloze.data.audit import AuditConfig, audit_dataset
-from cloze.data.build import build_dataset
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset
-from cloze.data.masking import MaskingConfig
-from cloze.data.parts import BuildConfig
+from cloze.data.instances.masking import MaskingConfig
 from cloze.pretraining.run import pretrain
 from cloze.progress import Progress
 from corpora import save_vocabulary

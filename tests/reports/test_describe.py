@@ -9,10 +9,10 @@ from safetensors.torch import save_file
 
 from cloze import artifacts
 from cloze.cli import main
-from cloze.data.build import build_dataset
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset
-from cloze.data.input_shards import ReadingConfig
-from cloze.data.parts import BuildConfig
 from cloze.errors import InputError
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, save_model

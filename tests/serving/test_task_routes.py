@@ -20,7 +20,7 @@ from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
 from cloze.serving.task_routes import ExplainRequest, explain
 from cloze.serving.windowed_inference import WindowedSentenceScores
-from cloze.tasks.multiple_choice import ChoiceQuestion
+from cloze.tasks.families.multiple_choice import ChoiceQuestion
 from cloze.tasks.texts import LabeledText
 
 Post = Callable[..., Any]

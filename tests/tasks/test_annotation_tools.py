@@ -13,8 +13,8 @@ import pytest
 
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import Classification, CustomTagging
+from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.memory import read_memory
-from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.span_offsets import Offsets
 
 Write = Callable[[Any, str], Path]

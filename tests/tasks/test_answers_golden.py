@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from families import CASES, FAMILIES, Case, gold_output
+from family_cases import CASES, FAMILIES, Case, gold_output
 
 import cloze
 from cloze.api.labeled import EvaluationResult

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import CASES
+from family_cases import CASES
 
 from cloze.cli import main
 from cloze.tasks.baselines import baselines_of, score_baselines

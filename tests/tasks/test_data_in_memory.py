@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import cloze
-from cloze.data.memory import MemoryRows, check_unicode_texts, iterate_rows, plain_row
+from cloze.data.reading.memory import MemoryRows, check_unicode_texts, iterate_rows, plain_row
 from cloze.errors import DataWarning, InputError
 from cloze.file_io import sha256_of_file
 from cloze.tasks.memory import read_memory

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from families import CASES, FAMILIES, REVIEWS
+from family_cases import CASES, FAMILIES, REVIEWS
 from torch import nn
 
 from cloze import artifacts
@@ -29,11 +29,11 @@ from cloze.tasks.config import FinetuneConfig, save_finetuned
 from cloze.tasks.custom import ScoredPairs
 from cloze.tasks.data import load_data
 from cloze.tasks.distillation import DistillationConfig, sigmoid_divergence, softmax_divergence
+from cloze.tasks.families.sentence_vectors import VectorTask
 from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune, plan_finetuning, resume_finetuning, validate
 from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.registry import find_task
-from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.squad import SquadV1
 from cloze.tasks.task import AnyTask
 from cloze.tasks.teacher import compute_targets, load_teacher, read_outputs

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from families import REVIEWS
+from family_cases import REVIEWS
 
 from cloze import artifacts
 from cloze.errors import InputError
@@ -16,9 +16,9 @@ from cloze.models.heads import BertForSequenceClassification
 from cloze.progress import SILENT
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.custom import Classification
+from cloze.tasks.families.text_pairs import TextPairs
 from cloze.tasks.finetune import finetune
 from cloze.tasks.run import prepare_data
-from cloze.tasks.text_pairs import TextPairs
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig

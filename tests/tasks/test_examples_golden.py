@@ -20,17 +20,17 @@ import pyarrow
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
-from families import CASES, Case
+from family_cases import CASES, Case
 from test_annotation_tools import OTHER_TAGS, PRODIGY, UNUSED_TAGS
 from test_squad_files import GOOD, LISTED, ROW, STARTS
 from test_tagged_tables import SENTENCES, WORDS
 from test_tagging_formats import SHAPES
 
 from cloze.errors import InputError
+from cloze.tasks.families.span import SpanQuestion
 from cloze.tasks.memory import read_memory
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.registry import find_task
-from cloze.tasks.span import SpanQuestion
 from cloze.tasks.task import AnyTask
 
 pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("default")]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from families import tokens_of
+from family_cases import tokens_of
 from torch.nn import functional
 
 from cloze.config import from_dict
@@ -17,13 +17,13 @@ from cloze.models.engine import TorchEngine
 from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Regression, ScoredPairs
 from cloze.tasks.data import read_examples
+from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
+from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion
+from cloze.tasks.families.sequence_classification import ClassPrediction
 from cloze.tasks.finetune import finetune
 from cloze.tasks.glue import MRPC, CoLA
-from cloze.tasks.multi_label import LabelSetPrediction, MultiLabel
-from cloze.tasks.multiple_choice import ChoicePrediction, ChoiceQuestion
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
-from cloze.tasks.sequence_classification import ClassPrediction
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.texts import LabeledText
 

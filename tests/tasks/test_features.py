@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from families import tokens_of
+from family_cases import tokens_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cloze.models.batch import to_device
 from cloze.models.engine import TorchEngine
 from cloze.tasks.custom import Classification, CustomMultipleChoice, Regression
+from cloze.tasks.families.multiple_choice import ChoiceQuestion
 from cloze.tasks.features import (
     encode_text,
     featurize,
@@ -19,7 +20,6 @@ from cloze.tasks.features import (
     max_context_windows,
     sliding_windows,
 )
-from cloze.tasks.multiple_choice import ChoiceQuestion
 from cloze.tasks.predict import predict
 from cloze.tasks.texts import LabeledText
 

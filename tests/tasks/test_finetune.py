@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from families import REVIEWS
+from family_cases import REVIEWS
 from torch import nn
 
 import cloze

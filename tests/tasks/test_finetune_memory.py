@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from families import REVIEWS
+from family_cases import REVIEWS
 
 from cloze.tasks.finetune import finetune
 from cloze.tasks.objective import FinetuningObjective

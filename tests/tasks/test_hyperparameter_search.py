@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
-from families import REVIEWS
+from family_cases import REVIEWS
 
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor

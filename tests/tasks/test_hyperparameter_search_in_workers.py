@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from families import REVIEWS
+from family_cases import REVIEWS
 
 from cloze.errors import InputError
 from cloze.parallel_map import Workers

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from families import CASES, REVIEWS
+from family_cases import CASES, REVIEWS
 
 from cloze import artifacts
 from cloze.config import read_dict

@@ -20,9 +20,9 @@ from cloze.errors import DataWarning, InputError
 from cloze.tasks.config import with_settings
 from cloze.tasks.custom import Classification, CustomMultipleChoice, Ranking, Regression
 from cloze.tasks.data import count_classes, read_examples
+from cloze.tasks.families.multi_label import MultiLabel
+from cloze.tasks.families.sequence_classification import ClassPrediction
 from cloze.tasks.labels import PLACEHOLDERS, find_class, merge_labels
-from cloze.tasks.multi_label import MultiLabel
-from cloze.tasks.sequence_classification import ClassPrediction
 from cloze.tasks.texts import LabeledText
 
 Rows = list[tuple[str, Any]]

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from cloze.cli import main
-from cloze.data.json_rows import parse_list
+from cloze.data.reading.json_rows import parse_list
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import CustomTagging
 

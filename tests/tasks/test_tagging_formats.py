@@ -18,8 +18,8 @@ from cloze.metrics.conll import entities
 from cloze.tasks.config import with_settings
 from cloze.tasks.conll import TaggedText
 from cloze.tasks.custom import CustomTagging
+from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.tag_predictions import TagPrediction
-from cloze.tasks.tagging import Tagging
 
 ADA = "Ada lives in Oslo."
 SPANS = [[0, 3, "PER"], [13, 17, "LOC"]]

@@ -1,7 +1,8 @@
-"""The contract of every registered task. A new task adds four examples to `families.py`."""
+"""The contract of every registered task. A new task adds four examples to `family_cases.py`."""
 
 import ast
 import json
+import pkgutil
 import re
 from collections.abc import Callable
 from itertools import chain
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from families import CASES, FAMILIES, TEXTS, Case, gold_output
+from family_cases import CASES, FAMILIES, TEXTS, Case, gold_output
 
 import cloze.tasks
 from cloze import artifacts
@@ -235,8 +236,9 @@ def test_unknown_task_suggests_the_nearest_name():
 
 def test_no_task_imports_another():
     modules = {task.__module__ for task in tasks().values()}
-    for path in Path(cloze.tasks.__path__[0]).glob("*.py"):
-        if f"cloze.tasks.{path.stem}" in modules:
+    for found in pkgutil.walk_packages(cloze.tasks.__path__, "cloze.tasks."):
+        if found.name in modules:
+            path = Path(pkgutil.resolve_name(found.name).__file__)
             imported = {
                 node.module
                 for node in ast.walk(ast.parse(path.read_text()))

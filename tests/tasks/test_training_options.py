@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from families import REVIEWS
+from family_cases import REVIEWS
 
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
@@ -13,7 +13,7 @@ from cloze.models.config_file import load_config
 from cloze.tasks.batches import stratified_mask
 from cloze.tasks.config import load_finetuning
 from cloze.tasks.custom import Classification
-from cloze.tasks.feature_tagging import FeatureTagging
+from cloze.tasks.families.feature_tagging import FeatureTagging
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.texts import LabeledText
 from cloze.training.model_card import BaseModel

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from cloze import artifacts
 from cloze.api.texts import Inputs, open_text
 from cloze.arguments import check_path
-from cloze.data.cleaning import Step
-from cloze.data.input_shards import plan_input_shards
+from cloze.data.build.cleaning import Step
+from cloze.data.build.input_shards import plan_input_shards
 from cloze.errors import DataWarning, InputError
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
@@ -19,8 +19,8 @@ from cloze.remote_files import is_url, write_directory_to
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.audit import Audit
-    from cloze.data.parts import BuildSummary
-    from cloze.data.survey import InputPreview
+    from cloze.data.build.parts import BuildSummary
+    from cloze.data.build.survey import InputPreview
 
 
 def build_dataset(
@@ -77,9 +77,9 @@ def build_dataset(
         InputError: the text, the vocabulary or a setting is wrong, or there is no data set to append to.
         RunError: the disk is full, or a worker died.
     """
-    from cloze.data import build
-    from cloze.data.job_arrays import ArrayTask
-    from cloze.data.parts import BuildConfig
+    from cloze.data.build import corpus as build
+    from cloze.data.build.job_arrays import ArrayTask
+    from cloze.data.build.parts import BuildConfig
 
     check_path(output, "output")
     if vocabulary is not None:
@@ -133,7 +133,7 @@ def merge_datasets(
         InputError: parts are missing or damaged, or the output exists.
         RunError: the disk is full.
     """
-    from cloze.data.build import merge_array_tasks
+    from cloze.data.build.corpus import merge_array_tasks
 
     directory = check_path(output, "output")
     summary = merge_array_tasks(directory, overwrite=overwrite, progress=resolve_progress(progress))
@@ -169,7 +169,7 @@ def audit(
     """
     from cloze.data.audit import AuditConfig, audit_dataset
     from cloze.data.dataset import Dataset
-    from cloze.data.masking import MaskingConfig
+    from cloze.data.instances.masking import MaskingConfig
     from cloze.reports.audit_page import write_audit_page
 
     page = None if output is None else check_path(output, "output")
@@ -208,7 +208,7 @@ def preview_inputs(
     Raises:
         InputError: the beginning of the text cannot be read.
     """
-    from cloze.data import survey
+    from cloze.data.build import survey
 
     with open_text(inputs, None, format, text_field, limit, without) as (files, reading):
         return survey.preview_inputs(plan_input_shards(files, reading))
@@ -238,7 +238,7 @@ def check_inputs(
     Raises:
         InputError: the text cannot be read; the message has the place.
     """
-    from cloze.data import survey
+    from cloze.data.build import survey
 
     with open_text(inputs, None, format, text_field, limit, without) as (files, reading):
         shards = plan_input_shards(files, reading)

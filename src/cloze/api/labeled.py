@@ -13,7 +13,7 @@ from cloze.progress import Progress, resolve_progress
 from cloze.results import NamedScores
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.data.memory import Source
+    from cloze.data.reading.memory import Source
     from cloze.inference.predictor import Predictor
     from cloze.metrics.breakdown import Breakdown
     from cloze.tasks.baselines import BaselineScores
@@ -229,7 +229,7 @@ def score(
     Raises:
         InputError: a row is wrong, or there are not as many predictions as examples, or the file exists.
     """
-    from cloze.data.memory import rows_from_memory
+    from cloze.data.reading.memory import rows_from_memory
     from cloze.remote_files import to_path_or_url
     from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
     from cloze.tasks.config import with_settings

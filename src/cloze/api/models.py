@@ -44,7 +44,7 @@ def fill(
     Raises:
         InputError: a text has no [MASK] or too many tokens for the model, or there is no text.
     """
-    from cloze.data.files import read_lines_of_stdin
+    from cloze.data.reading.files import read_lines_of_stdin
     from cloze.inference.fill_mask import FillMask
 
     fill_mask = FillMask.load(model, device=device, precision=precision)

@@ -69,9 +69,9 @@ def predict_file(
         InputError: the input, the model or a setting is wrong, or a file exists.
         RunError: a worker died, or the disk is full.
     """
-    from cloze.data.files import STDIN
+    from cloze.data.reading.files import STDIN
+    from cloze.data.reading.table_files import count_rows
     from cloze.data.row_files import check_output, write_rows
-    from cloze.data.table_files import count_rows
     from cloze.inference.ensemble import as_predictor, check_models, stream_predictions
     from cloze.inference.explain import check_explainable
     from cloze.inference.explain import explain as explain_prediction

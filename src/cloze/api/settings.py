@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from cloze import config as configuration
 from cloze.arguments import check_path, check_type
-from cloze.data.files import file_sha256
-from cloze.data.memory import MemoryRows
+from cloze.data.reading.files import file_sha256
+from cloze.data.reading.memory import MemoryRows
 from cloze.errors import MISSING, InputError, RunError
 from cloze.hub import parse_hub_name
 from cloze.model_paths import LOG, resolve_checkpoint

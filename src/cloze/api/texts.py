@@ -9,9 +9,9 @@ from typing import Any
 
 from cloze import file_io
 from cloze.arguments import check_paths
-from cloze.data.cleaning import CleaningConfig, Step
-from cloze.data.input_shards import ReadingConfig
-from cloze.data.memory import check_unicode_texts
+from cloze.data.build.cleaning import CleaningConfig, Step
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.reading.memory import check_unicode_texts
 from cloze.errors import InputError
 
 Inputs = str | Path | Iterable[str | Path]

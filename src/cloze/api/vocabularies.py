@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloze.api.texts import Inputs, open_text
 from cloze.arguments import check_path, check_paths, check_texts
-from cloze.data.cleaning import Step
+from cloze.data.build.cleaning import Step
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
@@ -16,7 +16,7 @@ from cloze.remote_files import write_directory_to
 from cloze.results import Result
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.data.vocabulary_extension import Extension
+    from cloze.data.build.vocabulary_extension import Extension
     from cloze.tokenization.statistics import TextStatistics, VocabularyStatistics
     from cloze.tokenization.tokenizer import Tokenizer
 
@@ -69,7 +69,7 @@ def train_vocabulary(
         InputError: the text is wrong, or too little for this size. Nothing is written.
         RunError: the disk is full.
     """
-    from cloze.data import vocabulary
+    from cloze.data.build import vocabulary
 
     check_path(output, "output")
     with open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
@@ -130,7 +130,7 @@ def extend_vocabulary(
         InputError: neither or both of words and number, a line that is not one word, or nothing to add.
         RunError: the disk is full.
     """
-    from cloze.data import vocabulary_extension
+    from cloze.data.build import vocabulary_extension
 
     with (
         tempfile.TemporaryDirectory(prefix="cloze-") as directory,
@@ -207,7 +207,7 @@ def inspect_vocabulary(
     Raises:
         InputError: a vocabulary is damaged, or the text is wrong or empty.
     """
-    from cloze.data.word_counts import count_input_words
+    from cloze.data.build.word_counts import count_input_words
     from cloze.tokenization.loading import load_wordpiece
     from cloze.tokenization.statistics import describe_text, describe_vocabulary
 

@@ -7,7 +7,7 @@ from cloze.cli.parser import verb
 from cloze.cli.previews import PREVIEWS
 
 if TYPE_CHECKING:
-    from cloze.data.parts import BuildSummary
+    from cloze.data.build.parts import BuildSummary
 
 
 @verb(build_dataset, PREVIEWS)

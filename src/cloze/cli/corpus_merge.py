@@ -7,7 +7,7 @@ from cloze.cli import corpus
 from cloze.cli.parser import verb
 
 if TYPE_CHECKING:
-    from cloze.data.parts import BuildSummary
+    from cloze.data.build.parts import BuildSummary
 
 
 @verb(merge_datasets)

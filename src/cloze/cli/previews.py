@@ -8,7 +8,7 @@ from cloze.cli.parser import Verb
 from cloze.tables import format_count
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.data.survey import InputPreview
+    from cloze.data.build.survey import InputPreview
 
 _PREVIEW_LINES = 3
 _PREVIEW_CHARACTERS = 200

@@ -6,7 +6,7 @@ from cloze.api.vocabularies import extend_vocabulary
 from cloze.cli.parser import verb
 
 if TYPE_CHECKING:
-    from cloze.data.vocabulary_extension import Extension
+    from cloze.data.build.vocabulary_extension import Extension
 
 _MAX_LISTED = 20
 

@@ -31,9 +31,9 @@ from cloze.data.audit_text import (
     measure_lengths,
 )
 from cloze.data.dataset import REPORT_FILE, Dataset, Split
-from cloze.data.instances import DynamicInstances
-from cloze.data.masking import MaskingConfig, describe_whole_words
-from cloze.data.pairs import PairsConfig
+from cloze.data.instances.instances import DynamicInstances
+from cloze.data.instances.masking import MaskingConfig, describe_whole_words
+from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer

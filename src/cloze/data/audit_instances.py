@@ -11,8 +11,8 @@ import numpy.typing as npt
 from cloze.data.audit_text import Distribution, distribution_of
 from cloze.data.batch import PretrainingBatch
 from cloze.data.dataset import Documents
-from cloze.data.instances import DynamicInstances
-from cloze.data.masking import num_predictions
+from cloze.data.instances.instances import DynamicInstances
+from cloze.data.instances.masking import num_predictions
 from cloze.data.shards import Integers
 from cloze.errors import InputError
 from cloze.progress import Progress

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
-from cloze.data.compression import COMPRESSED
+from cloze.data.reading.compression import COMPRESSED
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cloze.data.arrow_files import map_record_batch, write_record_batch
+from cloze.data.reading.arrow_files import map_record_batch, write_record_batch
 from cloze.errors import InputError
 
 Integers = npt.NDArray[np.int64]

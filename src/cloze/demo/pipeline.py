@@ -16,10 +16,10 @@ from pathlib import Path
 from cloze import artifacts, file_io
 from cloze.api.finetuning import finetune
 from cloze.api.pretraining import pretrain
-from cloze.data.build import build_dataset
-from cloze.data.input_shards import ReadingConfig
-from cloze.data.parts import BuildConfig
-from cloze.data.vocabulary import train_vocabulary
+from cloze.data.build.corpus import build_dataset
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.parts import BuildConfig
+from cloze.data.build.vocabulary import train_vocabulary
 from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence

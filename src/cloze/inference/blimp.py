@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean
 
-from cloze.data.memory import Source
-from cloze.data.table_files import count_rows
-from cloze.data.tables import read_rows
+from cloze.data.reading.memory import Source
+from cloze.data.reading.table_files import count_rows
+from cloze.data.reading.tables import read_rows
 from cloze.errors import InputError
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.progress import SILENT, Progress

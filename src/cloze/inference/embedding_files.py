@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow
 
-from cloze.data.columns import Column
-from cloze.data.files import STDIN
+from cloze.data.reading.columns import Column
+from cloze.data.reading.files import STDIN
+from cloze.data.reading.table_files import count_rows
+from cloze.data.reading.tables import TableConfig, parse_rows
 from cloze.data.row_files import write_tables
-from cloze.data.table_files import count_rows
-from cloze.data.tables import TableConfig, parse_rows
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.word_vectors import Vectors

@@ -23,7 +23,6 @@ from cloze.parallel_map import WorkerPlacement
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.features import Losses
-from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask
 from cloze.training.precision import resolve_device
 from cloze.training.workers import LoadedPerWorker
@@ -84,7 +83,7 @@ def load_ensemble(
     ]
     if not others:
         return first
-    if isinstance(first.task, VectorTask):
+    if not first.task.has_head:
         what = f"the vectors that {first.task.name} compares cannot be averaged over models"
         raise InputError(what, where=directories[1], remedy="Give one model")
     for directory, other in zip(directories[1:], others, strict=True):

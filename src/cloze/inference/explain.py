@@ -18,9 +18,9 @@ from cloze.models.batch import to_device
 from cloze.models.encoder import get_encoder
 from cloze.models.engine import TorchEngine
 from cloze.models.quantization import is_quantized
-from cloze.tasks.multi_label import MultiLabel
-from cloze.tasks.sequence_classification import SequenceClassification
-from cloze.tasks.text_regression import TextRegression
+from cloze.tasks.families.multi_label import MultiLabel
+from cloze.tasks.families.sequence_classification import SequenceClassification
+from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 

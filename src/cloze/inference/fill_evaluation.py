@@ -3,9 +3,9 @@
 from collections import Counter
 from itertools import islice
 
-from cloze.data.memory import Source
-from cloze.data.table_files import count_rows
-from cloze.data.tables import read_rows
+from cloze.data.reading.memory import Source
+from cloze.data.reading.table_files import count_rows
+from cloze.data.reading.tables import read_rows
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.progress import SILENT, Progress

@@ -20,9 +20,9 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.data import find_split_file
+from cloze.tasks.families.sequence_classification import SequenceClassification
 from cloze.tasks.glue import STSB
 from cloze.tasks.registry import find_task
-from cloze.tasks.sequence_classification import SequenceClassification
 
 _OLDEST = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip: equal predictions give equal bytes
 _HIGHEST_SCORE = 5.0  # of STS-B

@@ -23,7 +23,6 @@ from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import Losses, count_losses, featurize
 from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
 from cloze.tasks.registry import find_task
-from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import LabeledText
@@ -260,7 +259,7 @@ def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTas
     if name in (None, task.name):
         return task, settings.max_seq_length, task.reads_pairs
     task_class = find_task(name)
-    if issubclass(task_class, VectorTask):
+    if not task_class.has_head:
         return *_load_external_task(task_class, checkpoint), task_class().reads_pairs
     if task_class.trained_as != task.name:
         what = f"a model for the task {task.name!r}, not {name!r}"
@@ -274,7 +273,7 @@ def _load_external_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[An
     """Return a task as the files of another program describe it, and its length if they have one."""
     try:
         task = task_class().for_external_checkpoint(checkpoint)
-        if isinstance(task, VectorTask):
+        if not task.has_head:
             config = load_sentence_encoder_config(checkpoint)
             return task, None if config is None else config.max_seq_length
         return task, load_max_seq_length(checkpoint)

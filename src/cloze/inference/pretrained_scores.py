@@ -12,7 +12,7 @@ from typing import Any
 from cloze import config as configuration
 from cloze.arguments import check_paths, iterate_texts
 from cloze.choices import InferencePrecision
-from cloze.data.memory import Source, rows_from_memory
+from cloze.data.reading.memory import Source, rows_from_memory
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.inference.blimp import evaluate_blimp

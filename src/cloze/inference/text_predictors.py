@@ -8,15 +8,15 @@ from cloze.arguments import check_integer, check_one_or_many, check_pairs, check
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
-from cloze.tasks.multi_label import LabelSetPrediction, MultiLabel
-from cloze.tasks.multiple_choice import ChoicePrediction, ChoiceQuestion, MultipleChoice
+from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
+from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion, MultipleChoice
+from cloze.tasks.families.passage_ranking import PassageRanking
+from cloze.tasks.families.sequence_classification import ClassPrediction, SequenceClassification
+from cloze.tasks.families.span import SpanPrediction, SpanQuestion, SpanTask
+from cloze.tasks.families.tagging import Tagging
+from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.paragraphs import Paragraph
-from cloze.tasks.passage_ranking import PassageRanking
-from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
-from cloze.tasks.span import SpanPrediction, SpanQuestion, SpanTask
 from cloze.tasks.tag_predictions import PredictedEntity
-from cloze.tasks.tagging import Tagging
-from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
 
 PredictionT = TypeVar("PredictionT")

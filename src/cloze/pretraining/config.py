@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from cloze.config import Settings, check_positive, merge_dicts, to_dict
-from cloze.data.masking import MaskingConfig
-from cloze.data.pairs import PairsConfig
+from cloze.data.instances.masking import MaskingConfig
+from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.models.attention import AttendsTo
 from cloze.models.encoder import find_size, get_encoder_class, get_size

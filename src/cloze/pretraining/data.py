@@ -14,11 +14,11 @@ from torch import Tensor
 
 from cloze import artifacts
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
-from cloze.data.build_plan import content_hash
+from cloze.data.build.plan import content_hash
 from cloze.data.dataset import INFO_FILE, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
-from cloze.data.google_instances import GoogleInstances, GoogleSettings, materialize
-from cloze.data.instances import DynamicInstances, EpochPlans, InstanceSource, micro_batches, take
-from cloze.data.masking import Targets, describe_whole_words
+from cloze.data.instances.google_instances import GoogleInstances, GoogleSettings, materialize
+from cloze.data.instances.instances import DynamicInstances, EpochPlans, InstanceSource, micro_batches, take
+from cloze.data.instances.masking import Targets, describe_whole_words
 from cloze.errors import InputError
 from cloze.models.attention import AttendsTo
 from cloze.pretraining.config import PhaseConfig, PretrainConfig

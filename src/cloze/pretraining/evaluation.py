@@ -11,11 +11,11 @@ import torch
 
 from cloze import artifacts
 from cloze.choices import InferencePrecision
-from cloze.data.build import build_dataset
+from cloze.data.build.corpus import build_dataset
 from cloze.data.dataset import KIND, Dataset, Documents
-from cloze.data.instances import DynamicInstances
-from cloze.data.masking import MaskingConfig
-from cloze.data.pairs import PairsConfig
+from cloze.data.instances.instances import DynamicInstances
+from cloze.data.instances.masking import MaskingConfig
+from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.heads import BertForPreTraining

@@ -26,14 +26,14 @@ from cloze.models.encoder_config import EncoderConfig
 from cloze.models.quantization import is_quantized
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.tasks.config import load_task
-from cloze.tasks.multi_label import MultiLabel
-from cloze.tasks.multiple_choice import MultipleChoice
-from cloze.tasks.passage_ranking import PassageRanking
+from cloze.tasks.families.multi_label import MultiLabel
+from cloze.tasks.families.multiple_choice import MultipleChoice
+from cloze.tasks.families.passage_ranking import PassageRanking
+from cloze.tasks.families.sequence_classification import SequenceClassification
+from cloze.tasks.families.span import SpanTask
+from cloze.tasks.families.tagging import Tagging
+from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.registry import find_task
-from cloze.tasks.sequence_classification import SequenceClassification
-from cloze.tasks.span import SpanTask
-from cloze.tasks.tagging import Tagging
-from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import unknown_words

@@ -23,19 +23,19 @@ from cloze.tasks import span_baselines
 from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.conll import TaggedText
 from cloze.tasks.data import sample_examples
-from cloze.tasks.multi_label import LabelSetPrediction, MultiLabel
-from cloze.tasks.multiple_choice import ChoicePrediction, ChoiceQuestion, MultipleChoice
-from cloze.tasks.passage_ranking import PassageRanking
-from cloze.tasks.sentence_vectors import SentenceVectors
-from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
-from cloze.tasks.span import SpanTask
+from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
+from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion, MultipleChoice
+from cloze.tasks.families.passage_ranking import PassageRanking
+from cloze.tasks.families.sentence_vectors import SentenceVectors
+from cloze.tasks.families.sequence_classification import ClassPrediction, SequenceClassification
+from cloze.tasks.families.span import SpanTask
+from cloze.tasks.families.tagging import Tagging
+from cloze.tasks.families.text_pairs import PairVectors, TextPairs
+from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tag_schemes import convert_tags
-from cloze.tasks.tagging import Tagging
 from cloze.tasks.task import AnyTask
 from cloze.tasks.text_labels import TextLabels
-from cloze.tasks.text_pairs import PairVectors, TextPairs
-from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
 
 Baseline: TypeAlias = Callable[[Any, Sequence[Any], Sequence[Any]], list[Any]]

@@ -24,7 +24,6 @@ from cloze.errors import InputError
 from cloze.models.checkpoint import TASK_FILE, save_model
 from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.registry import find_task
-from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.config import MAX_BATCH_SIZE, RunSettings
@@ -279,8 +278,7 @@ def save_finetuned(
         problem_type=task.problem_type,
         activation=getattr(task, "activation", None),  # without which sentence-transformers takes the sigmoid
     )
-    if isinstance(task, VectorTask):
-        task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
+    task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
     settings = to_toml(task, TaskSettings(max_seq_length=max_seq_length))
     (directory / TASK_FILE).write_text(settings, encoding="utf-8")
 

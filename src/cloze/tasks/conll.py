@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from cloze.data.files import Line, read_lines
+from cloze.data.reading.files import Line, read_lines
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.tag_schemes import is_tag

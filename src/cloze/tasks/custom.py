@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from cloze.data.columns import Column
-from cloze.data.memory import Source
-from cloze.data.tables import Row
-from cloze.tasks.multiple_choice import MultipleChoice
-from cloze.tasks.passage_ranking import PassageRanking
+from cloze.data.reading.columns import Column
+from cloze.data.reading.memory import Source
+from cloze.data.reading.tables import Row
+from cloze.tasks.families.multiple_choice import MultipleChoice
+from cloze.tasks.families.passage_ranking import PassageRanking
+from cloze.tasks.families.sentence_vectors import SentenceVectors
+from cloze.tasks.families.sequence_classification import SequenceClassification
+from cloze.tasks.families.tagging import Tagging
+from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.registry import register_task
-from cloze.tasks.sentence_vectors import SentenceVectors
-from cloze.tasks.sequence_classification import SequenceClassification
-from cloze.tasks.tagging import Tagging
-from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import CustomTexts, LabeledText
 
 

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cloze.artifacts import CARD_FILE
-from cloze.data.files import STDIN, file_sha256
-from cloze.data.memory import MemoryRows, Source
+from cloze.data.reading.files import STDIN, file_sha256
+from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import DataWarning, InputError
 from cloze.progress import Progress
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url

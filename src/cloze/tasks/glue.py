@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cloze.data.json_rows import as_text
+from cloze.data.reading.json_rows import as_text
+from cloze.tasks.families.sentence_vectors import SentenceVectors
+from cloze.tasks.families.sequence_classification import ClassPrediction, SequenceClassification
+from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.registry import register_task
-from cloze.tasks.sentence_vectors import SentenceVectors
-from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
-from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledTexts, text_columns
 
 _FORMAT = "GLUE's TSV; also JSON lines or Parquet"

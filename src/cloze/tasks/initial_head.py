@@ -18,7 +18,6 @@ from cloze.models.heads import (
     BertForPreTraining,
 )
 from cloze.tasks.config import load_task
-from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask, family_of
 
 _WITHOUT_HEAD = (
@@ -52,7 +51,7 @@ def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
             return {}
     if issubclass(model_class, _WITHOUT_HEAD):
         return {}
-    if isinstance(task, VectorTask):
+    if not task.has_head:
         raise InputError(f"{task.name} has none")
     trained = stored[0] if stored else task.for_external_checkpoint(directory)
     _check_same_answers(task, trained)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cloze.data.annotations import from_spacy
-from cloze.data.memory import MemoryRows, describe_row, iterate_rows, plain_row
+from cloze.data.reading.annotations import from_spacy
+from cloze.data.reading.memory import MemoryRows, describe_row, iterate_rows, plain_row
 from cloze.errors import InputError
 from cloze.tasks.task import AnyTask
 from cloze.tasks.texts import CustomTexts

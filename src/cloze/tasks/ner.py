@@ -1,8 +1,8 @@
 """Benchmarks of names and other entities: CoNLL-2003, WNUT-17 and GUM."""
 
+from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.registry import register_task
 from cloze.tasks.tagged_files import Context
-from cloze.tasks.tagging import Tagging
 
 _TWO_COLUMNS = "two columns, a tab apart: a word and its tag"
 

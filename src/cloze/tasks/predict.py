@@ -19,10 +19,8 @@ from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder
 from cloze.models.engine import Engine, run_by_length
 from cloze.progress import SILENT, Progress
-from cloze.tasks.span import SpanTask
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array, TaskBatch
-from cloze.tasks.text_labels import TextLabels
 
 
 def predict(
@@ -126,7 +124,7 @@ def top_k_limiter(task: AnyTask, top_k: int | None, *, where: str = "top_k") -> 
     """
     if top_k is None:
         return lambda prediction: prediction
-    count, field = check_integer(top_k, where), _ranked_field(task)
+    count, field = check_integer(top_k, where), task.ranked_field
     if field is None:
         raise InputError(f"predictions of {task.name} have no classes", where=where, remedy="Leave it out")
 
@@ -136,13 +134,6 @@ def top_k_limiter(task: AnyTask, top_k: int | None, *, where: str = "top_k") -> 
         return replace(prediction, **{field: kept})
 
     return limit
-
-
-def _ranked_field(task: AnyTask) -> str | None:
-    """Return the field of a prediction with the probability of each class, or with candidates, the best first."""
-    if isinstance(task, TextLabels):
-        return "probabilities"
-    return "candidates" if isinstance(task, SpanTask) else None
 
 
 def decode(

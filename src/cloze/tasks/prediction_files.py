@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cloze.data.files import STDIN, extension_of, read_lines
-from cloze.data.json_rows import json_lines
-from cloze.data.memory import MemoryRows, Source
+from cloze.data.reading.files import STDIN, extension_of, read_lines
+from cloze.data.reading.json_rows import json_lines
+from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.table_files import is_table
+from cloze.data.reading.tables import read_rows
 from cloze.data.row_files import JSON_LINES
-from cloze.data.table_files import is_table
-from cloze.data.tables import read_rows
 from cloze.errors import InputError
 
 IDENTITY = ("id", "text", "pair", "prompt", "question")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from cloze.data.memory import Source
+from cloze.data.reading.memory import Source
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.conll import TaggedText
 from cloze.tasks.prediction_files import IDENTITY

@@ -1,4 +1,4 @@
-"""Tasks by name. Every module of this package is searched, so a new task needs no entry in a list."""
+"""Tasks by name. Every module of `cloze.tasks` is searched, so a new task needs no entry in a list."""
 
 import difflib
 import importlib
@@ -39,9 +39,9 @@ def register_task(name: str) -> Callable[[TaskClass], TaskClass]:
 
 
 def tasks() -> Mapping[str, type[AnyTask]]:
-    """Import every module of this package and return all tasks by name."""
-    for module in pkgutil.iter_modules(cloze.tasks.__path__):
-        importlib.import_module(f"{cloze.tasks.__name__}.{module.name}")
+    """Import every module of `cloze.tasks` and return all tasks by name."""
+    for module in pkgutil.walk_packages(cloze.tasks.__path__, f"{cloze.tasks.__name__}."):
+        importlib.import_module(module.name)
     return MappingProxyType(TASKS)
 
 

@@ -26,7 +26,6 @@ from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory, LabeledData, load_data
 from cloze.tasks.initial_head import load_trained_head
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.predict import precompute_states, predict
-from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask
 from cloze.tasks.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
 from cloze.tokenization.loading import load_tokenizer
@@ -124,9 +123,7 @@ def prepare_data(
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
-    if isinstance(task, VectorTask):
-        task = task.with_checkpoint_settings(start)
-    task, data = load_data(task, config, tokenizer, progress, in_memory)
+    task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress, in_memory)
     head = _load_initial_head(task, config, start, context, progress)
     prepared = PreparedData(
         task, config, file_hashes, data, tokenizer, start, context, head, in_memory=in_memory
@@ -146,7 +143,7 @@ def _load_initial_head(
         head = load_trained_head(task, start)
     except InputError as error:
         if context.is_rank_zero:
-            which = "its head is left out" if isinstance(task, VectorTask) else "the head is new"
+            which = "the head is new" if task.has_head else "its head is left out"
             what = ". ".join(filter(None, (error.what, error.remedy)))
             warnings.warn(DataWarning(f"{config.model}: {which}: {what}"), stacklevel=2)
         return {}

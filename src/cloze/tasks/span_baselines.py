@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from cloze.tasks.conll import Sentence
+from cloze.tasks.families.span import SpanPrediction, SpanQuestion, SpanTask
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.running_text import split_text
-from cloze.tasks.span import SpanPrediction, SpanQuestion, SpanTask
 from cloze.tasks.span_decoding import Answer
 
 Questions: TypeAlias = Sequence[SpanQuestion]

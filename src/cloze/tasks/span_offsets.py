@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from cloze.data.memory import Source
+from cloze.data.reading.memory import Source
 from cloze.errors import DataWarning, InputError
 from cloze.tables import format_count
 from cloze.tokenization.unicode import is_chinese

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import ClassVar, Self
 
-from cloze.data.json_rows import as_text
-from cloze.data.memory import MemoryRows, Source
-from cloze.data.table_files import RawTable
-from cloze.data.tables import Row
+from cloze.data.reading.json_rows import as_text
+from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.table_files import RawTable
+from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.squad import (
@@ -20,9 +20,9 @@ from cloze.metrics.squad import (
     squad_v2_scores,
 )
 from cloze.remote_files import PathOrUrl
+from cloze.tasks.families.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, gold_answers
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.registry import register_task
-from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, gold_answers
 from cloze.tasks.squad_files import (
     answers_of_row,
     has_question_rows,

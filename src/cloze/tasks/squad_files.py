@@ -13,11 +13,11 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from cloze.data.files import check_file, open_text, read_text
-from cloze.data.json_rows import RawRow, json_lines
-from cloze.data.memory import MemoryRows, Source
-from cloze.data.table_files import is_json, is_table
-from cloze.data.tables import Row
+from cloze.data.reading.files import check_file, open_text, read_text
+from cloze.data.reading.json_rows import RawRow, json_lines
+from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.table_files import is_json, is_table
+from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.paragraphs import Excerpt

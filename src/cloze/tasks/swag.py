@@ -1,8 +1,8 @@
 """SWAG: what happens next?"""
 
-from cloze.data.columns import Column
-from cloze.data.tables import Row
-from cloze.tasks.multiple_choice import MultipleChoice
+from cloze.data.reading.columns import Column
+from cloze.data.reading.tables import Row
+from cloze.tasks.families.multiple_choice import MultipleChoice
 from cloze.tasks.registry import register_task
 
 _ENDINGS = ("ending0", "ending1", "ending2", "ending3")

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cloze.data.files import STDIN, read_lines
-from cloze.data.memory import Source
-from cloze.data.table_files import is_arrow
+from cloze.data.reading.files import STDIN, read_lines
+from cloze.data.reading.memory import Source
+from cloze.data.reading.table_files import is_arrow
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 from cloze.results import Result

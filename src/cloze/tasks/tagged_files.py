@@ -7,10 +7,10 @@ from itertools import chain, islice
 from typing import ClassVar, Literal, TypeAlias
 
 from cloze.choices import TaggingFormat
-from cloze.data.columns import Column
-from cloze.data.files import Line, read_lines
-from cloze.data.memory import MemoryRows, Source
-from cloze.data.table_files import is_arrow
+from cloze.data.reading.columns import Column
+from cloze.data.reading.files import Line, read_lines
+from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.table_files import is_arrow
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_documents, rename_tags

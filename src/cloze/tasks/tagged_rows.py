@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 from typing import Any
 
-from cloze.data.annotations import ANSWER, annotated_row
-from cloze.data.files import Line
-from cloze.data.json_rows import read_json
-from cloze.data.memory import Source
-from cloze.data.table_files import RawTable, open_delimited, open_table
-from cloze.data.tables import TableConfig, parse_rows
+from cloze.data.reading.annotations import ANSWER, annotated_row
+from cloze.data.reading.files import Line
+from cloze.data.reading.json_rows import read_json
+from cloze.data.reading.memory import Source
+from cloze.data.reading.table_files import RawTable, open_delimited, open_table
+from cloze.data.reading.tables import TableConfig, parse_rows
 from cloze.errors import InputError
 from cloze.metrics.conll import Entity
 from cloze.remote_files import PathOrUrl

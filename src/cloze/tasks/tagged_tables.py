@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from cloze.data.delimited import NAMED_SEPARATOR, find_separator, split_cells
-from cloze.data.json_rows import as_text, parse_list
+from cloze.data.reading.delimited import NAMED_SEPARATOR, find_separator, split_cells
+from cloze.data.reading.json_rows import as_text, parse_list
 from cloze.errors import InputError
 from cloze.tasks.conll import TAG_NAMES, WORD_NAMES, Sentence
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.data.bad_rows import MissingLabelError
-from cloze.data.columns import Column
-from cloze.data.memory import Source
-from cloze.data.table_files import RawTable
-from cloze.data.tables import Row, TableConfig, parse_rows
+from cloze.data.reading.bad_rows import MissingLabelError
+from cloze.data.reading.columns import Column
+from cloze.data.reading.memory import Source
+from cloze.data.reading.table_files import RawTable
+from cloze.data.reading.tables import Row, TableConfig, parse_rows
 from cloze.errors import DataWarning, InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
@@ -91,8 +91,12 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Task whose models answer this one, if it has no training data."""
     answer_keys: ClassVar[tuple[str, ...]] = ()
     """Keys of a prediction that `from_json` reads from a table, the required one first."""
+    ranked_field: ClassVar[str | None] = None
+    """Field of a prediction with the probabilities of classes, or with candidates, the best first."""
     frozen_states: ClassVar[Callable[..., Tensor] | None] = None
     """Method that returns the `states` of a batch from a frozen encoder, which `outputs` splits by feature."""
+    has_head: ClassVar[bool] = True
+    """Whether its models have a head with weights; without one, every checkpoint answers the task."""
     uses_in_batch_negatives: ClassVar[bool] = False
     """Whether the loss compares the examples of a step, which then are one batch."""
 
@@ -228,6 +232,13 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         None: the example is a group of its own.
         """
         return None
+
+    def with_checkpoint_settings(self, directory: Path) -> Self:
+        """Return the task with the settings that are unset and that the checkpoint to start from has."""
+        return self
+
+    def write_checkpoint_files(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
+        """Write files of other programs beside a model of the task."""
 
     @property
     def class_names(self) -> tuple[str, ...]:

@@ -32,7 +32,6 @@ from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import LabeledData
 from cloze.tasks.features import featurize
 from cloze.tasks.predict import compute_outputs
-from cloze.tasks.sentence_vectors import VectorTask
 from cloze.tasks.task import AnyTask, Task, family_of
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.loading import load_tokenizer
@@ -122,13 +121,12 @@ def _load_teacher_task(task: AnyTask, directory: Path) -> AnyTask:
     stored = load_task(directory)
     if stored is not None and family_of(stored[0]) is family_of(task):
         return stored[0]
-    is_vectors = isinstance(task, VectorTask)
-    if stored is not None and not (is_vectors and isinstance(stored[0], VectorTask)):
+    if stored is not None and (task.has_head or stored[0].has_head):
         what = f"is a model for the task {stored[0].name!r}, whose outputs are others than those of {task.name!r}"
         remedy = f"Fine-tune one: cloze finetune {task.name}"
         raise InputError(what, where=directory, remedy=remedy)
     try:
-        return (type(task)() if is_vectors else task).for_external_checkpoint(directory)
+        return (task if task.has_head else type(task)()).for_external_checkpoint(directory)
     except InputError as error:
         remedy = f"Fine-tune one: cloze finetune {task.name}"
         raise InputError(error.what, where=error.where or directory, remedy=remedy) from error

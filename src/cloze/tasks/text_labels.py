@@ -1,4 +1,4 @@
-"""What classification with one label and with any number of labels share."""
+"""The base of tasks whose texts have labels, one or any number."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ PredictionT = TypeVar("PredictionT")
 class TextLabels(TextTask[PredictionT], Generic[PredictionT]):
     """A text or a pair has labels, which are the classes of the model."""
 
+    ranked_field: ClassVar[str | None] = "probabilities"
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
 
     labels: tuple[str, ...] = ()

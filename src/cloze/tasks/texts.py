@@ -15,12 +15,12 @@ import torch
 from torch import nn
 
 from cloze.choices import LongTexts, MissingLabels
-from cloze.data.annotations import unwrap_labels
-from cloze.data.bad_rows import BadRows, MissingLabelError, source_of
-from cloze.data.columns import Column
-from cloze.data.json_rows import as_text
-from cloze.data.memory import Source
-from cloze.data.tables import Row
+from cloze.data.reading.annotations import unwrap_labels
+from cloze.data.reading.bad_rows import BadRows, MissingLabelError, source_of
+from cloze.data.reading.columns import Column
+from cloze.data.reading.json_rows import as_text
+from cloze.data.reading.memory import Source
+from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification

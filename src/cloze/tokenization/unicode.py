@@ -15,6 +15,12 @@ _CHINESE_BLOCKS = (
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
+SCRIPTS_WITHOUT_SPACES = (
+    "\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff"  # Thai, Lao, Tibetan, Burmese, Khmer, kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+)
+"""Characters of scripts that do not put spaces between words, for a class of a regular expression."""
+_STARTS_WITHOUT_SPACES = re.compile(f"(?:##)?[{SCRIPTS_WITHOUT_SPACES}]")
 
 
 def replace_lone_surrogates(text: str) -> str:
@@ -41,3 +47,8 @@ def is_punctuation(character: str) -> bool:
 def is_chinese(character: str) -> bool:
     """Return whether a character is a Chinese character, in any language; kana and hangul are not."""
     return any(first <= ord(character) <= last for first, last in _CHINESE_BLOCKS)
+
+
+def starts_without_spaces(token: str) -> bool:
+    """Return whether a token begins with a character of a script without spaces between words."""
+    return _STARTS_WITHOUT_SPACES.match(token) is not None

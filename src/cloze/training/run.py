@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks
 from cloze.data.hashing import mix
-from cloze.data.memory import MemoryRows
+from cloze.data.reading.memory import MemoryRows
 from cloze.errors import RunError
 from cloze.models.torch_internals import is_out_of_memory
 from cloze.progress import Bar, Progress, join_values

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
-from cloze.data.memory import MemoryRows
+from cloze.data.reading.memory import MemoryRows
 from cloze.errors import InputError, RunError
 from cloze.training.checkpoints import SETTINGS_FILE, newest_with_settings
 from cloze.training.run_lock import check_not_locked

@@ -1,0 +1,186 @@
+"""Clean documents in steps; each step is counted, shows examples, and can be skipped.
+
+    control           delete control characters and invisible marks; separators of lines and pages become spaces
+    unicode           compose characters (NFC): "e" and a combining accent become "é"
+    short_documents   drop documents of fewer than five words, except in the format `sentences`
+
+Two more steps, duplicate_documents and duplicate_paragraphs, need the whole text (`cloze.data.build.finalize`).
+
+Differs: the paper does not describe its cleaning. BERT's tokenizer deletes control characters, and an uncased one
+strips accents, so the first two steps change few tokens; they matter to sentence splitting, duplicates and cased
+vocabularies.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Literal, TypeAlias, get_args
+
+from cloze.data.build.counts import Counts
+from cloze.data.reading.documents import Document
+from cloze.tokenization.unicode import SCRIPTS_WITHOUT_SPACES
+
+Step: TypeAlias = Literal[
+    "control", "unicode", "short_documents", "duplicate_documents", "duplicate_paragraphs"
+]
+STEPS: tuple[Step, ...] = get_args(Step)
+
+_MIN_WORDS = 5
+_SEPARATORS = re.compile("[\r\v\f\x1c-\x1f\x85\u2028\u2029]+")
+_HARMFUL = re.compile(
+    "[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters
+    "\xad\u200b\u2060\ufeff"  # soft hyphen, spaces of no width
+    "\u200e\u200f\u202a-\u202e\u2066-\u206f"  # directions of writing
+    "\u2061-\u2064\ufff9-\ufffb\ufffe\uffff]+"  # invisible operators, annotations, no characters
+)
+"""Without the joiners U+200C and U+200D, which distinguish words in Persian, Indian scripts and emoji."""
+_WORD = re.compile(f"[{SCRIPTS_WITHOUT_SPACES}]|[^\\W{SCRIPTS_WITHOUT_SPACES}]+")
+"""In scripts without spaces every character is a word, as in BERT for Chinese."""
+_EXCERPT_CHARACTERS = 60
+Lines: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningConfig:
+    """Which steps are taken."""
+
+    without: tuple[Step, ...] = ()
+    """Steps to skip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A change that a step made."""
+
+    where: str
+    before: str
+    """With escapes for the changed characters, since most are invisible."""
+    after: str
+    """Empty if the document was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCounts(Counts):
+    """Counts of the changes of a step."""
+
+    documents: int = 0
+    """Changed or dropped."""
+    characters: int = 0
+    """Changed or dropped."""
+    examples: tuple[Example, ...] = ()
+    """The first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningCounts(Counts):
+    """Counts of the changes of each step."""
+
+    control: StepCounts = StepCounts()
+    unicode: StepCounts = StepCounts()
+    short_documents: StepCounts = StepCounts()
+
+    def describe(self) -> list[str]:
+        """Return a line per step that changed something."""
+        done = {
+            "control": "with control characters or invisible marks, now deleted",
+            "unicode": "with characters that are now composed",
+            "short_documents": f"of fewer than {_MIN_WORDS} words, dropped",
+        }
+        steps = {step: getattr(self, step) for step in done}
+        return [
+            f"{step}: {counts.documents:,} documents {done[step]} ({counts.characters:,} characters)"
+            for step, counts in steps.items()
+            if counts.documents
+        ]
+
+
+_NO_CHANGE = CleaningCounts()
+
+
+def clean(document: Document, config: CleaningConfig) -> tuple[Document | None, CleaningCounts]:
+    """Return the cleaned document, None if it was dropped, and the counts."""
+    lines, where = document.lines, document.where
+    counts = _NO_CHANGE
+    if "control" not in config.without and not all(map(str.isprintable, lines)):
+        lines, done = _apply(_delete_control_characters, str.isprintable, lines, where)
+        counts += CleaningCounts(control=done)
+    if "unicode" not in config.without and not all(map(_is_composed, lines)):
+        lines, done = _apply(_compose, _is_composed, lines, where)
+        counts += CleaningCounts(unicode=done)
+    if not lines:
+        return None, counts
+    if lines is not document.lines:
+        document = replace(document, lines=lines)
+    if "short_documents" not in config.without and document.kind == "paragraphs" and _is_short(lines):
+        dropped = Example(where, _excerpt(" ".join(lines), 0), "")
+        return None, counts + CleaningCounts(short_documents=StepCounts(1, sum(map(len, lines)), (dropped,)))
+    return document, counts
+
+
+def clean_all(documents: Iterable[Document], config: CleaningConfig) -> tuple[list[Document], CleaningCounts]:
+    """Clean documents and add up the counts."""
+    kept, total = [], _NO_CHANGE
+    for document in documents:
+        cleaned, counts = clean(document, config)
+        if cleaned is not None:
+            kept.append(cleaned)
+        if counts is not _NO_CHANGE:
+            total += counts
+    return kept, total
+
+
+def _is_composed(line: str) -> bool:
+    return line.isascii() or unicodedata.is_normalized("NFC", line)
+
+
+def _compose(line: str) -> tuple[str, int]:
+    composed = unicodedata.normalize("NFC", line)
+    return composed, max(1, len(line) - len(composed)) if composed != line else 0
+
+
+def _delete_control_characters(line: str) -> tuple[str, int]:
+    spaced, separators = _SEPARATORS.subn(" ", line)
+    rest = _HARMFUL.sub("", spaced)
+    return rest.strip(), separators + len(spaced) - len(rest)
+
+
+def _apply(
+    change: Callable[[str], tuple[str, int]], is_fine: Callable[[str], bool], lines: Lines, where: str
+) -> tuple[Lines, StepCounts]:
+    """Apply a step to the lines of a document except where `is_fine`, and drop lines that become empty."""
+    kept: list[str] = []
+    characters = 0
+    examples: list[Example] = []
+    for line in lines:
+        if is_fine(line):
+            kept.append(line)
+            continue
+        changed, count = change(line)
+        characters += count
+        if count and not examples:
+            examples.append(_example(where, line, changed))
+        if changed:
+            kept.append(changed)
+    if not characters:
+        return lines, StepCounts()
+    return tuple(kept), StepCounts(1, characters, tuple(examples))
+
+
+def _example(where: str, before: str, after: str) -> Example:
+    different = (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
+    place = next(different, min(len(before), len(after)))
+    before, after = _excerpt(before, place), _excerpt(after, place)
+    gone = {character for character in {*before} - {*after} if not " " <= character <= "~"}
+    return Example(where, "".join(f"\\u{ord(c):04x}" if c in gone else c for c in before), after)
+
+
+def _excerpt(text: str, place: int) -> str:
+    start = max(0, place - _EXCERPT_CHARACTERS // 2)
+    return text[start : start + _EXCERPT_CHARACTERS]
+
+
+def _is_short(lines: Lines) -> bool:
+    words = chain.from_iterable(map(_WORD.finditer, lines))
+    return sum(1 for _ in islice(words, _MIN_WORDS)) < _MIN_WORDS

@@ -1,0 +1,274 @@
+"""Files, folders, globs, URLs and stdin to input shards, which are read independently.
+
+The data path begins here: inputs -> input shards -> documents -> parts. The documents are the same, whichever process
+reads which shard.
+"""
+
+import glob
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cloze import artifacts, file_io
+from cloze.data.build.cleaning import CleaningConfig
+from cloze.data.reading.documents import PART_CHARACTERS, Document, FileRange
+from cloze.data.reading.files import HUB_PREFIX, STDIN, file_size, is_compressed, open_text
+from cloze.data.reading.formats import FORMATS, detect_format, format_names, read_range
+from cloze.data.reading.text_layout import guess_text_layout
+from cloze.errors import InputError
+from cloze.parallel_map import Workers, map_ordered
+from cloze.progress import SILENT, SILENT_BAR, Bar, Progress
+from cloze.remote_files import is_url, list_files, to_path_or_url
+
+_COMPRESSION_RATIO = 3  # roughly
+_SPLITS = "dataset_dict.json"
+_STATE = "state.json"
+_INFO = "dataset_info.json"
+_NO_TEXT = {"vocab.txt", "dataset.json", "config.json"}
+"""Next to a manifest, the files of a vocabulary, data set or model."""
+_CACHE_PREFIX = "cache-"  # of files that map and filter left in a folder of save_to_disk
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingConfig:
+    """How inputs are read."""
+
+    text_format: str = "auto"
+    """A name in `FORMATS`, or "auto" to detect it. Parquet and Arrow files are always detected."""
+    text_field: str = "text"
+    """The field of JSON lines and tables that has the text; "a.b" is field b of field a."""
+    limit: int | None = None
+    """Maximum number of documents; None reads all."""
+    cleaning: CleaningConfig = CleaningConfig()
+    shard_bytes: int = 32_000_000
+    """Approximate size of an input shard."""
+    part_characters: int = PART_CHARACTERS
+    """Approximate size of a part, which a process works on at a time."""
+    merge_rows: int = 1 << 21
+    """To learn a vocabulary: word counts in memory before those of the same word are added up."""
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise InputError(f"{self.limit} is less than 1", where="limit")
+        if self.text_format not in format_names():
+            remedy = f"Choose one of {', '.join(format_names())}"
+            raise InputError(f"no format {self.text_format!r}", where="format", remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputShard:
+    """Files and ranges of files that one process reads."""
+
+    ranges: tuple[FileRange, ...]
+    text_field: str
+    limit: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Size on disk, without stdin."""
+        return sum(file_range.size_bytes for file_range in self.ranges)
+
+
+def plan_input_shards(
+    inputs: Sequence[str | Path], reading: ReadingConfig, *, progress: Progress = SILENT
+) -> list[InputShard]:
+    """Divide inputs into shards: a function of the names, sizes and first lines of the files alone.
+
+    With a limit there is one shard, because the limit counts documents in the order of the inputs. `progress` gets a
+    line per format.
+    """
+    if not inputs:
+        raise InputError("no input was given", remedy="Name files, folders, globs, or - for stdin")
+    ranges = [file_range for name in inputs for file_range in _ranges_of(str(name), reading)]
+    groups = [tuple(ranges)] if reading.limit is not None else _group(ranges, reading.shard_bytes)
+    input_shards = [
+        InputShard(ranges=group, text_field=reading.text_field, limit=reading.limit) for group in groups
+    ]
+    for line in describe_input_formats(input_shards):
+        progress.note(line)
+    return input_shards
+
+
+def read_documents(input_shard: InputShard, bar: Bar = SILENT_BAR) -> Iterator[Document]:
+    """Yield the documents of a shard in order; `bar` advances by the bytes read from disk.
+
+    No more than a document and a few buffers are in memory. InputError names the file and line of an error.
+    """
+    documents = (
+        document
+        for file_range in input_shard.ranges
+        for document in read_range(file_range, input_shard.text_field, bar)
+    )
+    return islice(documents, input_shard.limit)
+
+
+def map_input_shards(
+    function: Callable[[InputShard], Result],
+    input_shards: Sequence[InputShard],
+    label: str,
+    *,
+    workers: Workers,
+    progress: Progress,
+) -> Iterator[tuple[Result, Bar]]:
+    """Yield `function(input_shard)` for each shard in order, and the progress bar. Stdin is read by this process."""
+    size = total_bytes(input_shards)
+    with progress.bar(label, total=size, unit="bytes") as bar:
+        results = map_ordered(function, input_shards, workers=1 if size is None else workers)
+        for input_shard, result in zip(input_shards, results, strict=True):
+            bar.advance(input_shard.size_bytes)
+            yield result, bar
+
+
+def total_bytes(input_shards: Iterable[InputShard]) -> int | None:
+    """Return the size on disk of all shards; None if they read stdin."""
+    input_shards = list(input_shards)
+    if any(file_range.file == STDIN for input_shard in input_shards for file_range in input_shard.ranges):
+        return None
+    return sum(input_shard.size_bytes for input_shard in input_shards)
+
+
+def describe_input_formats(input_shards: Iterable[InputShard]) -> list[str]:
+    """Return a line per format with its first file and the number of others."""
+    files: dict[str, dict[str, None]] = {}
+    for input_shard in input_shards:
+        for file_range in input_shard.ranges:
+            files.setdefault(file_range.text_format, {})[file_range.file] = None
+    lines = []
+    for text_format, names in files.items():
+        others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        description = (
+            "detected when it is read" if text_format == "auto" else FORMATS[text_format].description
+        )
+        lines.append(f"{next(iter(names))}{others}: {description}")
+    return lines
+
+
+def _ranges_of(name: str, reading: ReadingConfig) -> Iterator[FileRange]:
+    if name.startswith(HUB_PREFIX) and not is_url(name):
+        yield FileRange(file=name, text_format="hub")
+    elif name == STDIN:
+        yield FileRange(file=name, text_format=reading.text_format)
+    else:
+        for file in find_files(name):
+            size, text_format = file_size(file), _format_of(file, reading)
+            split = FORMATS[text_format].split if size >= 2 * reading.shard_bytes else None
+            for begin, end, size_bytes in (
+                split(file, size, reading.shard_bytes) if split else [(0, None, size)]
+            ):
+                yield FileRange(
+                    file=file, text_format=text_format, begin=begin, end=end, size_bytes=size_bytes
+                )
+
+
+def _format_of(file: str, reading: ReadingConfig) -> str:
+    with open_text(file) as (_, _, head):
+        name = detect_format(file, head, reading.text_format)
+    return name or guess_text_layout(head, _text_bytes(file, file_size(file)))
+
+
+def _group(ranges: Iterable[FileRange], shard_bytes: int) -> Iterator[tuple[FileRange, ...]]:
+    """Group consecutive ranges up to the size of a shard; a larger one is alone."""
+    group: list[FileRange] = []
+    size = 0
+    for file_range in ranges:
+        text_bytes = _text_bytes(file_range.file, file_range.size_bytes)
+        if group and size + text_bytes > shard_bytes:
+            yield tuple(group)
+            group, size = [], 0
+        group.append(file_range)
+        size += text_bytes
+    if group:
+        yield tuple(group)
+
+
+def _text_bytes(file: str, size_bytes: int) -> int:
+    """Estimate the size of the text in so many bytes of a file."""
+    return size_bytes * (_COMPRESSION_RATIO if size_bytes and is_compressed(file) else 1)
+
+
+def find_files(name: str) -> list[str]:
+    """Return the files that an input names; those of a folder or glob are sorted by name.
+
+    Hidden files are left out, links are followed, and a folder is not entered from below itself.
+    """
+    if name == STDIN:
+        return [name]
+    if is_url(name):
+        return list_files(name)
+    try:
+        if os.path.lexists(name) and not os.path.isdir(name):
+            files = [_check_regular(name)]
+        else:
+            matches = [name] if os.path.isdir(name) else sorted(glob.glob(name, recursive=True))
+            files = [file for match in matches for file in _walk(match)]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=error.filename or name) from error
+    if not files:
+        raise InputError("no file in this folder" if os.path.isdir(name) else "no such file", where=name)
+    return list(dict.fromkeys(files))
+
+
+def local_paths(inputs: Iterable[str | Path]) -> Iterator[Path]:
+    """Yield the local files and folders that inputs name; folders are not entered."""
+    for name in map(str, inputs):
+        place = to_path_or_url(name)
+        if name == STDIN or name.startswith(HUB_PREFIX) or not isinstance(place, Path):
+            continue
+        yield from [place] if os.path.lexists(place) else map(Path, glob.glob(str(place), recursive=True))
+
+
+def _walk(path: str, parents: Sequence[tuple[int, int]] = ()) -> Iterator[str]:
+    """Yield a file, or the files below a folder. A folder that is among its own `parents` is left out."""
+    if not os.path.isdir(path):
+        yield _check_regular(path)
+        return
+    status = os.stat(path)
+    folder = (status.st_dev, status.st_ino)
+    if folder in parents:
+        return
+    names = sorted(name for name in os.listdir(path) if not name.startswith("."))
+    if artifacts.RUN_CONFIG in names or (artifacts.MANIFEST in names and not _NO_TEXT.isdisjoint(names)):
+        what = "a vocabulary, data set, model or run, not text"
+        raise InputError(what, where=path, remedy="Name files or folders of text")
+    for name in _names_in_dataset(path, names) or names:
+        yield from _walk(os.path.join(path, name), (*parents, folder))
+
+
+def _names_in_dataset(folder: str, names: Sequence[str]) -> list[str] | None:
+    """Return the names in a folder that `save_to_disk` of the library datasets wrote that have the rows."""
+    if _SPLITS in names:
+        return _json_list(folder, _SPLITS, "splits")
+    if _STATE in names and _INFO in names:
+        if _json_list(folder, _STATE, "_indices_data_files"):
+            what = "only a selection of these rows is the data set, which the library datasets applies"
+            remedy = "Call flatten_indices() before save_to_disk"
+            raise InputError(what, where=folder, remedy=remedy)
+        return [str(entry["filename"]) for entry in _json_list(folder, _STATE, "_data_files")]
+    if _INFO in names:
+        return [name for name in names if name.endswith(".arrow") and not name.startswith(_CACHE_PREFIX)]
+    return None
+
+
+def _json_list(folder: str, name: str, key: str) -> list[Any]:
+    table = file_io.read_json(Path(folder, name), remedy="The data set is damaged: copy it again")
+    values: list[Any] = table.get(key) or []
+    return values
+
+
+def _check_regular(path: str) -> str:
+    """Return a path if it is a file."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        what = "a link to nothing" if os.path.islink(path) else "no such file, though the data set names it"
+        raise InputError(what, where=path) from None
+    if stat.S_ISFIFO(mode):
+        raise InputError("is a pipe, not a file", where=path, remedy=f"Read it as stdin: - < {path}")
+    if not stat.S_ISREG(mode):
+        raise InputError("is a device or socket, not a file", where=path)
+    return path

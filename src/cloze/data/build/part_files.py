@@ -1,0 +1,206 @@
+"""Parts of text, made in any process: each is a file under the key of what made it, with a checksum and its counts.
+
+    KEY-00000.arrow  .json   a part of an input shard; its SHA-256 and counts, written when it is complete
+    KEY.json                 number of parts of a shard that was read to its end
+
+A part that is complete is not made again, and any process may make any part, even twice. Files are renamed into place
+but not synced: a part lost by a machine failure is found by its checksum.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from cloze import file_io
+from cloze.data.build.input_shards import InputShard, read_documents, total_bytes
+from cloze.data.build.job_arrays import SINGLE_TASK, ArrayTask
+from cloze.data.build.plan import BuildPlan
+from cloze.data.reading.documents import Document, split_into_parts
+from cloze.errors import InputError
+from cloze.parallel_map import Workers, map_unordered, num_workers
+from cloze.progress import SILENT_BAR, Bar, Progress
+
+WRITE_OPTIONS = {"sync": False, "make_parents": False}
+
+Record: TypeAlias = dict[str, Any]
+MakePart: TypeAlias = Callable[[list[Document], Path], Record]
+"""Writes the part of some documents to a path and returns its counts for JSON; a top-level function or `partial`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A finished part."""
+
+    path: Path
+
+    @property
+    def record(self) -> Record:
+        """Its counts, read each time, because those of all parts may be large."""
+        record: Record = json.loads(self.path.with_suffix(".json").read_text("utf-8"))["record"]
+        return record
+
+    def is_intact(self) -> bool:
+        """Return whether the part is as it was written."""
+        try:
+            expected = json.loads(self.path.with_suffix(".json").read_text("utf-8"))["sha256"]
+            return bool(file_io.sha256_of_file(self.path) == expected)
+        except (OSError, ValueError, KeyError):
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The parts of an input shard that one worker or task makes: number % modulus == remainder."""
+
+    directory: Path
+    key: str
+    input_shard: InputShard
+    part_characters: int
+    remainder: int
+    modulus: int
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all of its parts are."""
+        return _count_parts(self.directory, self.key, self.remainder, self.modulus) is not None
+
+    def read_missing(self, bar: Bar = SILENT_BAR) -> Iterator[tuple[Path, list[Document]]]:
+        """Read the shard, yield path and documents of missing parts, and record how many parts the shard has."""
+        count = 0
+        for documents in split_into_parts(read_documents(self.input_shard, bar), self.part_characters):
+            path = _path(self.directory, self.key, count)
+            if count % self.modulus == self.remainder and not path.with_suffix(".json").exists():
+                yield path, documents
+            count += 1
+        file_io.write_text(self.directory / f"{self.key}.json", str(count), **WRITE_OPTIONS)
+
+
+def list_parts(directory: Path, plan: BuildPlan) -> list[Part]:
+    """Return all parts of a plan in the order of the text; InputError if some are missing."""
+    counts = {key: _count_parts(directory, key) for key in set(plan.keys)}
+    missing = [file for key, file in zip(plan.keys, plan.files, strict=True) if counts[key] is None]
+    if missing:
+        what = (
+            f"{len(missing)} of {len(plan.keys)} input shards are not finished, the first is of {missing[0]}"
+        )
+        remedy = "Run the missing tasks, or the command without `task`: finished parts are kept"
+        raise InputError(what + _missing_tasks(directory), where=directory, remedy=remedy)
+    return [Part(_path(directory, key, number)) for key in plan.keys for number in range(counts[key] or 0)]
+
+
+def discard_damaged(parts: Sequence[Part]) -> list[Path]:
+    """Delete parts that are not as they were written, and return their names."""
+    damaged = [part.path for part in dict.fromkeys(parts) if not part.is_intact()]
+    for path in damaged:
+        path.with_suffix(".json").unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+    return damaged
+
+
+def make_parts(
+    directory: Path,
+    plan: BuildPlan,
+    make: MakePart,
+    *,
+    label: str,
+    counts: Sequence[str],
+    workers: Workers,
+    progress: Progress,
+    task: ArrayTask | None = None,
+) -> list[Part]:
+    """Make the missing and damaged parts of a plan and return all; or those of a task, and return none.
+
+    A progress bar advances by the bytes read from disk, and by those of finished shards. It shows the sums of these
+    `counts` in the records of the parts.
+    """
+    shares = _divide(directory, plan, task or SINGLE_TASK)
+    totals = dict.fromkeys(counts, 0)
+    total = total_bytes(share.input_shard for share in shares)
+    parts: list[Part] = []
+    with progress.bar(label, total=total, unit="bytes") as bar:
+        for record in _make_missing(shares, make, workers, bar):
+            totals = {name: total + record[name] for name, total in totals.items()}
+            bar.show(**{name: f"{number:,}" for name, number in totals.items()})
+        if task is not None:
+            file_io.write_text(directory / f"task-{task.number}-of-{task.count}", "", **WRITE_OPTIONS)
+            return parts
+        parts = list_parts(directory, plan)
+        if damaged := discard_damaged(parts):
+            progress.note(f"{len(damaged):,} damaged parts are made again, the first is {damaged[0]}")
+            list(_make_missing(shares, make, workers, bar))
+    return parts
+
+
+def _divide(directory: Path, plan: BuildPlan, task: ArrayTask) -> list[_Share]:
+    """Divide the shards among the tasks; if there are fewer shards than tasks, each shard is divided, too."""
+    modulus = -(-task.count // len(plan.input_shards))
+    shares = [
+        _Share(directory, key, input_shard, plan.settings["part_characters"], remainder, modulus)
+        for key, input_shard in plan.input_shards.items()
+        for remainder in range(modulus)
+    ]
+    return shares[task.number - 1 :: task.count]
+
+
+def _make_missing(shares: Sequence[_Share], make: MakePart, workers: Workers, bar: Bar) -> Iterator[Record]:
+    """Make the missing parts and yield the record of each, in any order.
+
+    If there are enough shards, each worker reads its own. Otherwise this process reads for all of them, as it does for
+    stdin.
+    """
+    missing = [share for share in shares if not share.is_finished]
+    total, rest = (sum(share.input_shard.size_bytes for share in some) for some in (shares, missing))
+    bar.advance(total - rest)
+    reads_stdin = total_bytes(share.input_shard for share in missing) is None
+    if 1 < num_workers(workers) <= len(missing) // 2 and not reads_stdin:
+        for share, records in map_unordered(partial(_finish_share, make=make), missing, workers=workers):
+            bar.advance(share.input_shard.size_bytes)
+            yield from records
+    else:
+        parts = (part for share in missing for part in share.read_missing(bar))
+        yield from map_unordered(partial(_finish_part, make=make), parts, workers=workers)
+
+
+def _finish_share(share: _Share, *, make: MakePart) -> tuple[_Share, list[Record]]:
+    """Make the missing parts of a share, and return their records with it."""
+    return share, [_finish_part(part, make=make) for part in share.read_missing()]
+
+
+def _finish_part(part: tuple[Path, list[Document]], *, make: MakePart) -> Record:
+    """Write a part and its checksum, and return its record."""
+    path, documents = part
+    with file_io.write_file(path, **WRITE_OPTIONS) as temporary:
+        record = make(documents, temporary)
+        sha256 = file_io.sha256_of_file(temporary)
+    content = json.dumps({"sha256": sha256, "record": record})
+    file_io.write_text(path.with_suffix(".json"), content, **WRITE_OPTIONS)
+    return record
+
+
+def _count_parts(directory: Path, key: str, remainder: int = 0, modulus: int = 1) -> int | None:
+    """Return the number of parts of a shard if all of them, or all of a share, are finished."""
+    try:
+        count = int((directory / f"{key}.json").read_text("utf-8"))
+    except (OSError, ValueError):  # the shard was not read to its end, or the file is damaged
+        return None
+    paths = (_path(directory, key, number) for number in range(remainder, count, modulus))
+    return count if all(path.with_suffix(".json").exists() for path in paths) else None
+
+
+def _path(directory: Path, key: str, number: int) -> Path:
+    return directory / f"{key}-{number:05}.arrow"
+
+
+def _missing_tasks(directory: Path) -> str:
+    """Name the tasks that have not finished, if others of the same job array have."""
+    finished = [name.split("-") for name in os.listdir(directory) if name.startswith("task-")]
+    counts = {int(words[3]) for words in finished}
+    if len(counts) != 1:
+        return ""
+    (count,) = counts
+    missing = sorted({*range(1, count + 1)} - {int(words[1]) for words in finished})
+    return f"; tasks {', '.join(map(str, missing))} of {count} have not finished" if missing else ""

@@ -1,0 +1,165 @@
+"""Learn a WordPiece vocabulary from text: count the words of each part, then learn tokens from the counts.
+
+The counts of a part are a file (`part_files`): a killed count resumes, and vocabularies of several sizes
+can be learned from one count.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cloze import artifacts
+from cloze.arguments import check_integer, check_path, check_paths
+from cloze.data.build.accents import AccentCounts
+from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, clean_all
+from cloze.data.build.directory import (
+    check_output_is_not_read,
+    finished_plan,
+    keep_finished_parts,
+    remove_parts,
+    write_output,
+)
+from cloze.data.build.input_shards import ReadingConfig, plan_input_shards
+from cloze.data.build.part_files import Part, make_parts
+from cloze.data.build.plan import BuildPlan
+from cloze.data.reading.arrow_files import write_record_batch
+from cloze.data.reading.documents import Document
+from cloze.errors import InputError
+from cloze.parallel_map import Workers
+from cloze.progress import SILENT, Progress
+from cloze.tokenization.loading import load_wordpiece
+from cloze.tokenization.tokenizer_files import MAX_INPUT_CHARS_PER_WORD, MAX_WORD_LIMIT
+from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
+from cloze.tokenization.word_counts import count_words
+from cloze.tokenization.wordpiece import WordPieceTokenizer
+
+KIND = "vocabulary"
+_SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
+_PACKAGES = ("cloze-bert", "tokenizers")  # the counts depend on them
+
+
+def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
+    inputs: Sequence[str | Path],
+    output: Path,
+    *,
+    reading: ReadingConfig = ReadingConfig(),
+    size: int = 30_522,
+    lowercase: bool = True,
+    keep_accents: bool = False,
+    max_word_chars: int = MAX_INPUT_CHARS_PER_WORD,
+    workers: Workers = 1,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
+) -> WordPieceTokenizer:
+    """Learn a WordPiece vocabulary from files and write it to a directory, as `cloze.train_vocabulary` does."""
+    inputs, output = check_paths(inputs), check_path(output, "output")
+    size = check_integer(size, "size", minimum=None)
+    max_word_chars = check_integer(max_word_chars, "max_word_chars", maximum=MAX_WORD_LIMIT)
+    if size <= (reserved := len(reserved_tokens(size))):
+        what = f"{size} tokens are too few: {reserved} are reserved"
+        raise InputError(what, where="size", remedy="Use several thousand")
+    check_output_is_not_read(output, inputs)
+    check_output_path = partial(artifacts.check_output_path, output, overwrite=overwrite)
+    finished = finished_plan(output)
+    if finished is None:
+        check_output_path()
+    plan = BuildPlan.of(
+        plan_input_shards(inputs, reading, progress=progress),
+        {
+            "kind": KIND,
+            "lowercase": lowercase,
+            "keep_accents": keep_accents,
+            "without": sorted(reading.cleaning.without),
+            "part_characters": reading.part_characters,
+            **{name: metadata.version(name) for name in _PACKAGES},
+        },
+        {"size": size, "max_word_chars": max_word_chars},
+    )
+    if finished is not None:  # it was killed between the last two steps
+        remove_parts(output)
+        if finished == plan.hash:
+            return load_wordpiece(output)
+        check_output_path()
+    strip_accents = False if keep_accents and lowercase else None
+    with keep_finished_parts(output, plan, progress) as directory:
+        parts = make_parts(
+            directory,
+            plan,
+            partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase, strip_accents=strip_accents),
+            label="counting words",
+            counts=("words",),
+            workers=workers,
+            progress=progress,
+        )
+        counts, cleaned, accents = _add_up(parts, reading.merge_rows)
+        for line in [*cleaned.describe(), *accents.describe()]:
+            progress.note(line)
+        if not counts:
+            remove_parts(output)
+            raise InputError("no text in it", where=", ".join(map(str, inputs)))
+        tokenizer = WordPieceTokenizer.from_tokens(
+            learn_vocabulary(counts, size=size, progress=progress),
+            lowercase=lowercase,
+            strip_accents=strip_accents,
+            max_input_chars_per_word=max_word_chars,
+        )
+        with write_output(output, plan, kind=KIND, overwrite=overwrite) as temporary:
+            tokenizer.save(temporary)
+    return tokenizer
+
+
+def _count_part(
+    documents: list[Document],
+    path: Path,
+    *,
+    cleaning: CleaningConfig,
+    lowercase: bool,
+    strip_accents: bool | None,
+) -> dict[str, Any]:
+    """Count the words of some documents and write the counts as a part."""
+    cleaned, done = clean_all(documents, cleaning)
+    accents: list[AccentCounts] = []
+    counts = count_words(
+        (line for document in cleaned for line in document.lines),
+        lowercase=lowercase,
+        strip_accents=strip_accents,
+        observe=lambda words: accents.append(AccentCounts.of_words(words)),
+    )
+    words = pa.array(counts.keys(), _SCHEMA.field("word").type)
+    write_record_batch(path, {"word": words, "count": pa.array(counts.values(), pa.int64())})
+    is_stripped = lowercase and strip_accents is None
+    changes = sum(accents, AccentCounts()) if is_stripped else AccentCounts()
+    return {"words": counts.total(), "cleaning": asdict(done), "accents": asdict(changes)}
+
+
+def _add_up(parts: Sequence[Part], merge_rows: int) -> tuple[dict[str, int], CleaningCounts, AccentCounts]:
+    """Add up the counts of all parts in Arrow columns; a dictionary would take ten times the memory."""
+    done, accents = CleaningCounts(), AccentCounts()
+    tables = [_SCHEMA.empty_table()]
+    rows, max_rows = 0, merge_rows
+    for part in parts:
+        record = part.record
+        done += CleaningCounts.from_dict(record["cleaning"])
+        accents += AccentCounts.from_dict(record.get("accents", {}))
+        tables.append(pa.ipc.open_file(pa.memory_map(str(part.path))).read_all())
+        rows += len(tables[-1])
+        if rows > max_rows:
+            tables = [_sum(tables)]
+            rows = len(tables[0])
+            max_rows = max(merge_rows, 2 * rows)
+    total = _sum(tables)
+    return dict(zip(total["word"].to_pylist(), total["count"].to_pylist(), strict=True)), done, accents
+
+
+def _sum(tables: Sequence[Any]) -> Any:
+    """Add up the counts of each word, four times as fast as Arrow's own grouping."""
+    table = pa.concat_tables(tables)
+    words = table["word"].combine_chunks().dictionary_encode()
+    counts = np.bincount(words.indices.to_numpy(), table["count"].to_numpy(), len(words.dictionary))
+    return pa.table([words.dictionary, pa.array(counts.astype(np.int64))], schema=_SCHEMA)

@@ -1,0 +1,329 @@
+"""Training instances exactly as Google's create_pretraining_data.py makes them, from the same random numbers.
+
+The random numbers are one sequence, so an instance cannot be drawn by its position. All instances are made once, in
+the order of that sequence, written as Arrow files, and read in the order of the final shuffle:
+
+    DIRECTORY/instances-00000.arrow …  order.arrow  manifest.json
+
+Source: google-research/bert create_pretraining_data.py:177-453 @eedf571.
+
+Differs: tokens are IDs, and only one shard of instances is in memory.
+"""
+
+import random
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cloze import artifacts
+from cloze.data.batch import Integers, PretrainingBatch
+from cloze.data.dataset import Documents
+from cloze.data.reading.arrow_files import map_record_batch, write_record_batch
+from cloze.errors import InputError
+from cloze.progress import SILENT, Progress
+from cloze.tokenization.tokenizer import Tokenizer
+
+KIND = "instances"
+_ORDER = "order.arrow"
+_COLUMNS = ("input_ids", "segment_b_start", "is_random_next", "masked_lm_positions", "masked_lm_ids")
+
+Document = Sequence[Sequence[int]]
+"""Sentences of token IDs."""
+ReadDocument = Callable[[int], Document]
+"""Returns a document by its number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoogleSettings:
+    """The flags of Google's script, with its defaults."""
+
+    max_seq_length: int = 128
+    max_predictions_per_seq: int = 20
+    dupe_factor: int = 10
+    """Passes over the documents, each with different pairs and masks."""
+    short_seq_prob: float = 0.1
+    """Share of the passes over a document with a shorter target length."""
+    masked_lm_prob: float = 0.15
+    whole_word: bool = False
+    seed: int = 12345
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingInstance:
+    """A pair of segments with some tokens masked."""
+
+    input_ids: list[int]
+    segment_b_start: int
+    is_random_next: bool
+    masked_lm_positions: list[int]
+    masked_lm_ids: list[int]
+
+
+def create_instances(
+    documents: Sequence[Document], tokenizer: Tokenizer, settings: GoogleSettings
+) -> list[TrainingInstance]:
+    """Return all instances in Google's order, from documents in memory."""
+    rng = random.Random(settings.seed)
+    instances = list(_draw(len(documents), documents.__getitem__, tokenizer, settings, rng))
+    rng.shuffle(instances)
+    return instances
+
+
+def materialize(
+    documents: Documents,
+    tokenizer: Tokenizer,
+    directory: Path,
+    settings: GoogleSettings,
+    *,
+    shard_instances: int = 50_000,
+    progress: Progress = SILENT,
+) -> None:
+    """Write all instances, `shard_instances` per file, to a directory that `GoogleInstances` reads."""
+    if settings.whole_word and documents.vocab_size_with_words is not None:
+        what = "whole words of Google's instances are those of ##, not those of the data set's segmenter"
+        raise InputError(what, where="masking.whole_word", remedy="Use instances that are drawn on reading")
+    rng = random.Random(settings.seed)
+    count = 0
+    with (
+        artifacts.write_directory(directory, kind=KIND) as temporary,
+        progress.bar("making Google's instances", total=None, unit="instances") as bar,
+    ):
+        instances = _draw(
+            len(documents),
+            lambda number: _SentencesOnDisk(documents, documents.sentences(number)),
+            tokenizer,
+            settings,
+            rng,
+        )
+        while shard := list(islice(instances, shard_instances)):
+            path = temporary / f"instances-{count // shard_instances:05}.arrow"
+            write_record_batch(path, _columns(shard, tokenizer.vocab_size))
+            count += len(shard)
+            bar.advance(len(shard))
+        order = array("q", range(count))
+        rng.shuffle(order)  # as it would shuffle the instances
+        write_record_batch(temporary / _ORDER, {"order": pa.array(np.asarray(order), pa.int64())})
+
+
+def _draw(
+    num_documents: int,
+    read: ReadDocument,
+    tokenizer: Tokenizer,
+    settings: GoogleSettings,
+    rng: random.Random,
+) -> Iterator[TrainingInstance]:
+    """Yield the instances before the final shuffle."""
+    if not num_documents:
+        raise InputError("no document to make instances of", where="corpus", remedy="Give more text")
+    order = array("q", range(num_documents))
+    rng.shuffle(order)
+    for _ in range(settings.dupe_factor):
+        for place in range(len(order)):
+            for segment_a, segment_b, is_random_next in _pairs(read, order, place, settings, rng):
+                _truncate(segment_a, segment_b, settings.max_seq_length - 3, rng)
+                yield _masked_instance(segment_a, segment_b, is_random_next, tokenizer, settings, rng)
+
+
+def _pairs(
+    read: ReadDocument,
+    order: Sequence[int],
+    place: int,
+    settings: GoogleSettings,
+    rng: random.Random,
+) -> Iterator[tuple[list[int], list[int], bool]]:
+    """Split runs of sentences of the target length in two, and replace B in half of them."""
+    document = read(order[place])
+    target = room = settings.max_seq_length - 3
+    if rng.random() < settings.short_seq_prob:
+        target = rng.randint(2, room)
+    start = sentence = length = 0
+    while sentence < len(document):
+        length += len(document[sentence])
+        sentence += 1
+        if length < target and sentence < len(document):
+            continue
+        middle = start + 1
+        if sentence - start > 1:
+            middle = start + rng.randint(1, sentence - start - 1)
+        segment_a = _join(document[start:middle])
+        is_random_next = sentence - start == 1 or rng.random() < 0.5
+        if is_random_next:
+            segment_b = _random_segment(read, order, place, target - len(segment_a), rng)
+            sentence = middle  # the displaced sentences are used again
+        else:
+            segment_b = _join(document[middle:sentence])
+        yield segment_a, segment_b, is_random_next
+        start, length = sentence, 0
+
+
+def _random_segment(
+    read: ReadDocument, order: Sequence[int], place: int, target: int, rng: random.Random
+) -> list[int]:
+    """Take sentences from a random place in a random document, which after ten tries may be the same one."""
+    for _ in range(10):
+        other = rng.randint(0, len(order) - 1)
+        if other != place:
+            break
+    document = read(order[other])
+    segment: list[int] = []
+    for number in range(rng.randint(0, len(document) - 1), len(document)):
+        segment.extend(document[number])
+        if len(segment) >= target:
+            break
+    return segment
+
+
+def _join(sentences: Iterable[Sequence[int]]) -> list[int]:
+    return [token for sentence in sentences for token in sentence]
+
+
+def _truncate(segment_a: list[int], segment_b: list[int], max_tokens: int, rng: random.Random) -> None:
+    """Remove tokens from the front or the back of the longer segment until both fit."""
+    while len(segment_a) + len(segment_b) > max_tokens:
+        longer = segment_a if len(segment_a) > len(segment_b) else segment_b
+        longer.pop(0 if rng.random() < 0.5 else -1)
+
+
+def _masked_instance(
+    segment_a: list[int],
+    segment_b: list[int],
+    is_random_next: bool,  # noqa: FBT001 (a label)
+    tokenizer: Tokenizer,
+    settings: GoogleSettings,
+    rng: random.Random,
+) -> TrainingInstance:
+    ids = [tokenizer.cls_id, *segment_a, tokenizer.sep_id, *segment_b, tokenizer.sep_id]
+    segment_b_start = len(segment_a) + 2
+    words = _words(ids, segment_b_start, tokenizer.is_continuation if settings.whole_word else None)
+    rng.shuffle(words)
+    quota = min(settings.max_predictions_per_seq, max(1, round(len(ids) * settings.masked_lm_prob)))
+    masked = list(ids)
+    chosen: list[int] = []
+    for word in words:
+        if len(chosen) >= quota:
+            break
+        if len(chosen) + len(word) > quota:
+            continue
+        for position in word:
+            if rng.random() < 0.8:
+                masked[position] = tokenizer.mask_id
+            elif rng.random() >= 0.5:
+                masked[position] = rng.randint(0, tokenizer.vocab_size - 1)
+        chosen.extend(word)
+    chosen.sort()
+    return TrainingInstance(
+        masked, segment_b_start, is_random_next, chosen, [ids[position] for position in chosen]
+    )
+
+
+def _words(
+    ids: Sequence[int], segment_b_start: int, is_continuation: npt.NDArray[np.bool_] | None
+) -> list[list[int]]:
+    """Return the positions that may be masked, grouped by word if `is_continuation` is given.
+
+    If B begins in the middle of a word, its first tokens belong to the last word of A, as in Google's code.
+    """
+    words: list[list[int]] = []
+    for position, token in enumerate(ids):
+        if position in (0, segment_b_start - 1, len(ids) - 1):
+            continue
+        if is_continuation is not None and words and is_continuation[token]:
+            words[-1].append(position)
+        else:
+            words.append([position])
+    return words
+
+
+@dataclass(frozen=True, slots=True)
+class _SentencesOnDisk(Sequence[Sequence[int]]):
+    """The sentences of a document, read on access, because a random segment of a book needs few of them."""
+
+    documents: Documents
+    numbers: range
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self.documents.sentence(number).tolist() for number in self.numbers[place]]
+        return self.documents.sentence(self.numbers[place]).tolist()
+
+
+def _columns(instances: Sequence[TrainingInstance], vocab_size: int) -> dict[str, Any]:
+    id_type = pa.uint16() if vocab_size <= 2**16 else pa.uint32()
+    types = (pa.list_(id_type), pa.int32(), pa.bool_(), pa.list_(pa.int32()), pa.list_(id_type))
+    columns = {
+        name: pa.array([getattr(instance, name) for instance in instances], kind)
+        for name, kind in zip(_COLUMNS, types, strict=True)
+    }
+    return columns | {"is_random_next": columns["is_random_next"].cast(pa.uint8())}
+
+
+def _map(path: Path, names: Sequence[str]) -> Any:
+    remedy = "The file is damaged: delete its directory and make the instances again"
+    return map_record_batch(path, names, remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleInstances:
+    """Google's instances on disk. Every epoch is the same: the files hold copies with different masks.
+
+    Differs: Google's training also shuffles what it reads through a buffer of 100 instances.
+    """
+
+    _shards: tuple[Any, ...]
+    """Record batches with `_COLUMNS`."""
+    _shard_starts: Integers
+    _order: Integers
+    _lengths: Integers
+    """In the order in which they were made."""
+
+    @classmethod
+    def open(cls, directory: Path) -> "GoogleInstances":
+        """Open a directory that `materialize` wrote, and verify every file."""
+        manifest = artifacts.verify(directory, kind=KIND)
+        names = sorted(name for name in manifest.files if name != _ORDER)
+        shards = tuple(_map(directory / name, _COLUMNS) for name in names)
+        lengths = [np.diff(shard["input_ids"].offsets.to_numpy()).astype(np.int64) for shard in shards]
+        starts = np.cumsum([0, *map(len, lengths)])
+        order = _map(directory / _ORDER, ["order"])["order"].to_numpy()
+        return cls(shards, starts, order, np.concatenate(lengths))
+
+    def num_instances(self, epoch: int) -> int:
+        """Return the number of instances of any epoch."""
+        return len(self._order)
+
+    def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
+        """Return the instances at these positions, the longest first; their masks are always the same."""
+        numbers = self._order[positions]
+        numbers = numbers[np.argsort(-self._lengths[numbers], kind="stable")]
+        in_shard = np.searchsorted(self._shard_starts, numbers, side="right") - 1
+        by_shard = np.argsort(in_shard, kind="stable")
+        taken = [
+            self._shards[shard].take(pa.array(numbers[in_shard == shard] - self._shard_starts[shard]))
+            for shard in np.unique(in_shard)
+        ]
+        rows = pa.Table.from_batches(taken).combine_chunks().take(pa.array(np.argsort(by_shard)))
+        ids, b_starts_B, labels_B, predicted, predicted_ids = (
+            column.combine_chunks() for column in rows.select(_COLUMNS).columns
+        )
+        lengths_B = np.diff(ids.offsets.to_numpy())
+        starts_B = np.cumsum(lengths_B, dtype=np.int64) - lengths_B
+        is_b_T = np.arange(lengths_B.sum()) >= np.repeat(starts_B + b_starts_B.to_numpy(), lengths_B)
+        predictions_B = np.diff(predicted.offsets.to_numpy())
+        return PretrainingBatch.from_flat(
+            ids.flatten().to_numpy().astype(np.int64),
+            is_b_T.astype(np.int64),
+            lengths_B,
+            masked_lm_positions=np.repeat(starts_B, predictions_B) + predicted.flatten().to_numpy(),
+            masked_lm_ids=predicted_ids.flatten().to_numpy().astype(np.int64),
+            next_sentence_labels=labels_B.to_numpy().astype(np.int64),
+        )

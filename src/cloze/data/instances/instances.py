@@ -1,0 +1,190 @@
+"""Pre-training instances: sources that return a batch by epoch and positions.
+
+A source is a pure function: the same epoch, positions and progress give the same batch, in any order.
+
+Shapes: T tokens in the packed batch, B sequences, P masked positions, S segments of a sequence (A and B, or one).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cloze.data.batch import DataPosition, Integers, PretrainingBatch
+from cloze.data.dataset import Documents
+from cloze.data.hashing import mix, uniform
+from cloze.data.instances.masking import MaskingConfig, Targets, adjacent_targets, mask_tokens
+from cloze.data.instances.pairs import EpochPlan, PairsConfig, plan_epoch
+from cloze.errors import InputError
+from cloze.tokenization.tokenizer import Tokenizer
+
+EpochPlans: TypeAlias = dict[tuple[int, int], EpochPlan]
+"""Plans by phase and epoch. The sources of all phases of a run share one table, since only one of them is in use."""
+
+_FRONT_OF_A, _FRONT_OF_B, _MASKS = 11, 12, 13  # keys of the random numbers of an instance
+
+
+class InstanceSource(Protocol):
+    """A source of training instances."""
+
+    def num_instances(self, epoch: int) -> int:
+        """Return the number of instances of an epoch."""
+
+    def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
+        """Return instances of an epoch, masked at the rates for a share `progress` of the run."""
+
+
+def take(
+    source: InstanceSource, position: DataPosition, count: int
+) -> tuple[list[tuple[int, Integers]], DataPosition]:
+    """Return the next `count` instances as (epoch, indices), across epochs, and the position after them."""
+    parts: list[tuple[int, Integers]] = []
+    epoch, index = position.epoch, position.index
+    if index and index >= source.num_instances(epoch):
+        raise InputError(
+            f"position {index:,} is beyond the instances of epoch {epoch}", where="training state"
+        )
+    while count:
+        available = source.num_instances(epoch)
+        if available == 0:
+            raise InputError("makes no instance", where="corpus", remedy="Give more text")
+        taken = min(count, available - index)
+        parts.append((epoch, np.arange(index, index + taken)))
+        count -= taken
+        index += taken
+        if index == available:
+            epoch, index = epoch + 1, 0
+    return [part for part in parts if len(part[1])], replace(position, epoch=epoch, index=index)
+
+
+def micro_batches(
+    source: InstanceSource, epoch: int, positions: Integers, max_tokens: int, *, progress: float = 1.0
+) -> Iterator[PretrainingBatch]:
+    """Split instances into batches of at most `max_tokens` tokens, with similar lengths together."""
+    batch = source.batch(epoch, positions, progress=progress)
+    bounds = batch.cu_seqlens
+    start = 0
+    while start < len(positions):
+        last = int(np.searchsorted(bounds, bounds[start] + max_tokens, side="right")) - 1
+        end = max(start + 1, last)
+        yield batch.sequences(start, end)
+        start = end
+
+
+@dataclass(slots=True)
+class DynamicInstances:
+    """Pairs and masks drawn on reading from the documents of a data set, different in each epoch."""
+
+    documents: Documents
+    tokenizer: Tokenizer
+    max_seq_length: int
+    max_predictions_per_seq: int | None
+    pairs: PairsConfig
+    masking: MaskingConfig
+    seed: int
+    phase: int
+    targets: Targets = "masked"
+    plans: EpochPlans = field(default_factory=dict)
+    _is_continuation: npt.NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._is_continuation = self.tokenizer.is_continuation
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """Return the plan of an epoch, which is kept until a batch of a later epoch or phase is drawn."""
+        if (self.phase, epoch) not in self.plans:
+            self.plans[self.phase, epoch] = plan_epoch(
+                self.documents.first_sentence,
+                self.documents.end_sentence,
+                self.documents.sentence_offsets,
+                self.pairs,
+                max_seq_length=self.max_seq_length,
+                seed=self.seed,
+                phase=self.phase,
+                epoch=epoch,
+            )
+        return self.plans[self.phase, epoch]
+
+    def num_instances(self, epoch: int) -> int:
+        """Return the number of instances of an epoch."""
+        return len(self.plan(epoch))
+
+    @property
+    def _num_segments(self) -> int:
+        return 2 if self.pairs.next_sentence else 1
+
+    def _kept_lengths(self, plan: EpochPlan, positions: Integers) -> tuple[Integers, Integers]:
+        """Truncate the longer of A and B, token by token, until both fit; at equal lengths B is truncated."""
+        a_length = plan.a_end[positions] - plan.a_start[positions]
+        b_length = plan.b_end[positions] - plan.b_start[positions]
+        max_tokens = self.max_seq_length - self._num_segments - 1
+        kept_a = np.minimum(a_length, np.maximum(max_tokens - b_length, max_tokens - max_tokens // 2))
+        return kept_a, np.minimum(b_length, max_tokens - kept_a)
+
+    def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
+        """Return the instances at these positions: pairs of the epoch's plan, truncated and masked.
+
+        Differs: Google removes each surplus token from the front or the back at random; here the number removed from
+        the front is drawn at once, uniformly from none to all.
+        """
+        plan = self.plan(epoch)
+        for earlier in [key for key in self.plans if key < (self.phase, epoch)]:
+            del self.plans[earlier]
+        kept_a, kept_b = self._kept_lengths(plan, positions)
+        order = np.argsort(-(kept_a + kept_b), kind="stable")
+        positions, kept_a, kept_b = positions[order], kept_a[order], kept_b[order]
+        random_B = mix(self.seed, self.phase, epoch, positions)
+        front_a, front_b = mix(_FRONT_OF_A, after=random_B), mix(_FRONT_OF_B, after=random_B)
+        a_start = _start(plan.a_start[positions], plan.a_end[positions], kept_a, front_a)
+        b_start = _start(plan.b_start[positions], plan.b_end[positions], kept_b, front_b)
+        segments = self._num_segments
+        starts_BS = np.column_stack([a_start, b_start])[:, :segments]
+        kept_BS = np.column_stack([kept_a, kept_b])[:, :segments]
+
+        tokens_BS = kept_BS + 1  # with its [SEP]
+        tokens_BS[:, 0] += 1  # with [CLS]
+        ends_BS = np.cumsum(tokens_BS).reshape(tokens_BS.shape)
+        cu_seqlens = np.concatenate([[0], ends_BS[:, -1]])
+        is_text_T = np.ones(cu_seqlens[-1], np.bool_)
+        is_text_T[cu_seqlens[:-1]] = False
+        is_text_T[ends_BS - 1] = False
+        input_ids_T = np.full(len(is_text_T), self.tokenizer.sep_id, np.int64)
+        input_ids_T[cu_seqlens[:-1]] = self.tokenizer.cls_id
+        input_ids_T[is_text_T] = self.documents.gather(starts_BS.ravel(), kept_BS.ravel())
+        continues_T = None
+        if self.masking.whole_word:
+            continues = self.documents.gather_continues(starts_BS.ravel(), kept_BS.ravel())
+            if continues is not None:
+                continues_T = np.zeros(len(is_text_T), np.bool_)
+                continues_T[is_text_T] = continues
+        if self.targets == "masked":
+            masked_T, masked_lm_positions, masked_lm_ids = mask_tokens(
+                input_ids_T,
+                cu_seqlens,
+                is_text_T,
+                mix(_MASKS, after=random_B),
+                self.masking.at(progress),
+                max_predictions_per_seq=self.max_predictions_per_seq,
+                is_continuation=self._is_continuation,
+                mask_id=self.tokenizer.mask_id,
+                continues_T=continues_T,
+            )
+        else:
+            masked_T = input_ids_T
+            masked_lm_positions, masked_lm_ids = adjacent_targets(input_ids_T, is_text_T, self.targets)
+        return PretrainingBatch.from_flat(
+            masked_T,
+            np.repeat(np.tile(np.arange(segments), len(positions)), tokens_BS.ravel()),
+            np.diff(cu_seqlens),
+            masked_lm_positions=masked_lm_positions,
+            masked_lm_ids=masked_lm_ids,
+            next_sentence_labels=plan.next_sentence_labels[positions],
+        )
+
+
+def _start(start: Integers, end: Integers, kept: Integers, key: npt.NDArray[np.uint64]) -> Integers:
+    """Return new starts: a random part of the surplus is removed from the front, the rest from the back."""
+    surplus = end - start - kept
+    return start + (uniform(key) * (surplus + 1)).astype(np.int64)

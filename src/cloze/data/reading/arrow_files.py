@@ -1,0 +1,327 @@
+"""Arrow files of arrays; and Parquet, Arrow and Hugging Face data sets as documents, one document per row.
+
+Files are read with pyarrow alone, a batch of rows at a time. A row with a null text has no document.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cloze.data.reading.documents import (
+    MAX_DOCUMENT_BYTES,
+    Document,
+    FileRange,
+    document_from_text,
+    get_text_field,
+    missing_field,
+)
+from cloze.data.reading.files import HUB_PREFIX
+from cloze.errors import InputError
+from cloze.hub import import_hub
+from cloze.optional_dependencies import import_package, require
+from cloze.progress import Bar
+from cloze.remote_files import is_url, open_url
+
+_BATCH_ROWS = 64  # a row may be a book
+_BUFFER_BYTES = 1 << 20
+_ARROW_FILE = b"ARROW1"
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+
+
+def write_record_batch(path: Path, columns: Mapping[str, Any]) -> None:
+    """Write columns as an Arrow file of one record batch."""
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def map_record_batch(path: Path, names: Sequence[str], *, remedy: str) -> Any:
+    """Map an Arrow file of one record batch into memory, validate it, and return the batch of some of its columns."""
+    try:
+        batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+        batch.validate(full=True)
+        return batch.select(list(names))
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise InputError(f"not a file of {', '.join(names)} ({error})", where=path, remedy=remedy) from error
+
+
+@contextmanager
+def open_arrow_source(file: str) -> Iterator[pa.NativeFile]:
+    """Open a local or remote file for pyarrow. Errors on opening or reading become an `InputError`."""
+    try:
+        if is_url(file):
+            with open_url(file) as stream, pa.PythonFile(stream, mode="r") as source:
+                yield source
+        else:
+            with pa.OSFile(os.fsencode(file)) as source:
+                yield source
+    except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError) as error:
+        what = f"cannot be read: {str(error).partition(chr(10))[0].rstrip('. ')}"
+        remedy = "The file is damaged, cut short or of another format: copy it again"
+        raise InputError(what, where=file, remedy=remedy) from error
+
+
+@contextmanager
+def open_parquet(file: str, *, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """Open a local or remote Parquet file, and check its pages where it has checksums.
+
+    Args:
+        file: a path or a URL.
+        dictionaries: columns whose repeated texts are kept once.
+
+    Raises:
+        InputError: as `open_arrow_source`.
+    """
+    with (
+        open_arrow_source(file) as source,
+        pq.ParquetFile(
+            source,
+            buffer_size=_BUFFER_BYTES,
+            read_dictionary=list(dictionaries),
+            page_checksum_verification=True,
+        ) as parquet,
+    ):
+        yield parquet
+
+
+def rows_per_batch(parquet: pq.ParquetFile, *, max_rows: int, max_bytes: int) -> int:
+    """Return a number of rows whose average size fits, at least 1."""
+    sizes = [
+        (parquet.metadata.row_group(index).total_byte_size, parquet.metadata.row_group(index).num_rows)
+        for index in range(parquet.num_row_groups)
+    ]
+    largest = max((size / max(rows, 1) for size, rows in sizes), default=0.0)
+    return max(1, min(max_rows, int(max_bytes / max(largest, 1.0))))
+
+
+def longest_cell(batch: pa.RecordBatch) -> int:
+    """Return the bytes of the longest text of a batch, also within lists of texts."""
+    longest = 0
+    for column in batch.columns:
+        while pa.types.is_dictionary(column.type) or _is_list(column.type):
+            column = column.dictionary if pa.types.is_dictionary(column.type) else column.flatten()
+        if is_text_type(column.type):
+            longest = max(longest, pc.max(pc.binary_length(column)).as_py() or 0)
+    return longest
+
+
+def is_text_type(kind: Any) -> bool:
+    """Return whether the values of an Arrow type are texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def split_row_groups(file: str, size: int, range_bytes: int) -> list[tuple[int, int | None, int]]:
+    """Return ranges of row groups of about a size: the first one, the one after the last, and the size on disk."""
+    with open_parquet(file) as parquet:
+        groups = [parquet.metadata.row_group(index) for index in range(parquet.num_row_groups)]
+        sizes = [sum(g.column(i).total_compressed_size for i in range(g.num_columns)) for g in groups]
+    ranges: list[tuple[int, int | None, int]] = []
+    begin = size_bytes = 0
+    for index, size in enumerate(sizes, 1):
+        size_bytes += size
+        if size_bytes >= range_bytes or index == len(sizes):
+            ranges.append((begin, index, size_bytes))
+            begin, size_bytes = index, 0
+    return ranges
+
+
+def read_parquet(
+    file_range: FileRange, text_field: str, bar: Bar, *, batch_rows: int = _BATCH_ROWS
+) -> Iterator[Document]:
+    """Yield the documents of a range of row groups."""
+    file, end = file_range.file, file_range.end
+    with open_parquet(file) as parquet:
+        _check_column(parquet.schema_arrow, text_field, file)
+        groups = range(file_range.begin, parquet.num_row_groups if end is None else end)
+        row = sum(parquet.metadata.row_group(index).num_rows for index in range(file_range.begin))
+        for group in groups:
+            for batch in parquet.iter_batches(batch_rows, [group], columns=[text_field], use_threads=False):
+                yield from _documents(batch, text_field, file, row)
+                row += batch.num_rows
+            bar.advance(file_range.size_bytes / len(groups))
+
+
+def read_arrow(
+    file_range: FileRange, text_field: str, bar: Bar, *, batch_rows: int = _BATCH_ROWS
+) -> Iterator[Document]:
+    """Yield the documents of an Arrow file, in the stream format or the file format."""
+    file = file_range.file
+    with open_arrow_source(file) as source:
+        size, reported, row = source.size(), 0, 0
+        schema, batches = _arrow_batches(source)
+        _check_column(schema, text_field, file)
+        for batch in batches:
+            for start in range(0, batch.num_rows, batch_rows):
+                yield from _documents(batch.slice(start, batch_rows), text_field, file, row + start)
+            row += batch.num_rows
+            bar.advance(source.tell() - reported)
+            reported = source.tell()
+        bar.advance(size - reported)
+
+
+def _arrow_batches(source: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the schema and the batches of an Arrow file, in the stream format or the file format."""
+    is_stream = source.read(len(_ARROW_FILE)) != _ARROW_FILE
+    source.seek(max(0, source.size() - len(_END_OF_STREAM)))
+    if is_stream and source.read() != _END_OF_STREAM:  # a cut between two batches would pass for the end
+        raise EOFError("it does not end as an Arrow stream does")
+    source.seek(0)
+    if is_stream:
+        stream = pa.ipc.open_stream(source)
+        return stream.schema, iter(stream)
+    reader = pa.ipc.open_file(source)
+    return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
+
+
+def read_schema(file: str) -> pa.Schema:
+    """Return the schema of a Parquet or Arrow file."""
+    if file.lower().endswith(".parquet"):
+        with open_parquet(file) as parquet:
+            return parquet.schema_arrow
+    with open_arrow_source(file) as source:
+        return _arrow_batches(source)[0]
+
+
+def read_batches(
+    file: str, columns: Sequence[str], *, max_rows: int, max_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield some columns of a Parquet or Arrow file, a number of rows at a time.
+
+    Args:
+        file: a path or a URL.
+        columns: their names.
+        max_rows: rows of a batch.
+        max_bytes: of a batch of Parquet, estimated from the mean size of a row.
+
+    Raises:
+        InputError: the file is damaged, or several columns have one of the names.
+    """
+    if file.lower().endswith(".parquet"):
+        with open_parquet(file) as parquet:
+            schema = parquet.schema_arrow
+            batch_rows = rows_per_batch(parquet, max_rows=max_rows, max_bytes=max_bytes)
+        _check_unique(schema, columns, file)
+        texts = [name for name in columns if is_text_type(schema.field(name).type)]
+        with open_parquet(file, dictionaries=texts) as parquet:
+            yield from map(_check_batch, parquet.iter_batches(batch_rows, columns=columns))
+        return
+    with open_arrow_source(file) as source:
+        schema, batches = _arrow_batches(source)
+        _check_unique(schema, columns, file)
+        for batch in batches:
+            selected = _check_batch(batch.select(columns))
+            for start in range(0, batch.num_rows, max_rows):
+                yield selected.slice(start, max_rows)
+
+
+def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
+    """Yield the documents of a data set that the library `datasets` streams from the hub.
+
+    Its name is hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT; the default split is "train".
+    """
+    where = name = file_range.file
+    require(["datasets"], extra="hub", where=name)
+    import_hub()
+    datasets: Any = import_package("datasets")
+    path, config, split = [*name.removeprefix(HUB_PREFIX).split(":", 2), "", ""][:3]
+    try:
+        rows = datasets.load_dataset(path, config or None, split=split or "train", streaming=True)
+        for number, row in enumerate(rows, 1):
+            where = f"{name}:row {number}"
+            if (document := _document(get_text_field(row, text_field), where)) is not None:
+                yield document
+    except InputError as error:
+        raise InputError(error.what, where=where, remedy=error.remedy) from None
+    except (OSError, ValueError, RuntimeError) as error:
+        remedy = "Write it hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT"
+        raise InputError(f"datasets cannot read it: {error}", where=name, remedy=remedy) from error
+
+
+def _column_path(schema: pa.Schema, text_field: str) -> list[str]:
+    return [text_field] if text_field in schema.names else text_field.split(".")
+
+
+def _check_column(schema: pa.Schema, text_field: str, file: str) -> None:
+    path = _column_path(schema, text_field)
+    _check_unique(schema, path[:1], file)
+    fields: Iterable[pa.Field] = schema
+    for name in path:
+        kind = next((field.type for field in fields if field.name == name), None)
+        if kind is None:
+            text_columns = [field.name for field in schema if _is_text(field.type)]
+            raise missing_field(text_field, text_columns or schema.names, file)
+        fields = kind.fields if pa.types.is_struct(kind) else ()
+    if not _is_text(kind):
+        remedy = "Choose a column of text: `text_field`"
+        raise InputError(f"the column {text_field!r} is {kind}, not a text", where=file, remedy=remedy)
+
+
+def _check_unique(schema: pa.Schema, columns: Iterable[str], file: str) -> None:
+    for name in columns:
+        if schema.names.count(name) > 1:
+            remedy = "Write it again with another name for each"
+            raise InputError(f"several columns are called {name!r}", where=file, remedy=remedy)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view", "null")
+    return any(getattr(pa.types, f"is_{test}")(kind) for test in tests)
+
+
+def _documents(batch: pa.RecordBatch, text_field: str, file: str, rows_before: int) -> Iterator[Document]:
+    first, *rest = _column_path(batch.schema, text_field)
+    column = batch.column(first)
+    for name in rest:
+        column = pc.struct_field(column, name)
+    _check_offsets(column)
+    for row, text in enumerate(_texts(column, file, rows_before), rows_before + 1):
+        if text and (document := _document(text, f"{file}:row {row}")) is not None:
+            yield document
+
+
+def _check_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose offsets are right, or raise ArrowInvalid."""
+    for column in batch.columns:
+        _check_offsets(column)
+    return batch
+
+
+def _check_offsets(column: pa.Array) -> None:
+    """Raise ArrowInvalid for an array whose offsets lead out of its data; `_texts` finds texts that are not UTF-8."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error):  # offsets are checked first
+            raise
+
+
+def _texts(column: pa.Array, file: str, rows_before: int) -> list[str | None]:
+    """Return the values of a column; old writers left bytes, which are decoded."""
+    try:
+        return [value.decode() if isinstance(value, bytes) else value for value in column.to_pylist()]
+    except UnicodeDecodeError as error:
+        if len(column) > 1:  # find the row
+            rows = range(len(column))
+            return [text for row in rows for text in _texts(column[row : row + 1], file, rows_before + row)]
+        remedy = "Write the table again with text in UTF-8"
+        where = f"{file}:row {rows_before + 1}"
+        raise InputError("a text that is not UTF-8", where=where, remedy=remedy) from error
+
+
+def _document(text: str, where: str) -> Document | None:
+    if len(text) > MAX_DOCUMENT_BYTES // 4 and len(text.encode("utf-8", "replace")) > MAX_DOCUMENT_BYTES:
+        what = f"a document of over {MAX_DOCUMENT_BYTES // 10**6} MB"
+        raise InputError(what, where=where, remedy="Split it into several rows")
+    return document_from_text(text, where)

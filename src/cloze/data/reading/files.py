@@ -1,0 +1,327 @@
+"""Files to bytes and lines: on disk, remote or stdin, plain or compressed.
+
+Every text that cloze reads is opened by `open_text`, so that all readers agree on encodings and line ends.
+"""
+
+import hashlib
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+from cloze.arguments import iterate_texts
+from cloze.data.reading.compression import COMPRESSED, MAGIC_BYTES, decompress, detect_compression
+from cloze.data.reading.text_layout import HEAD_BYTES
+from cloze.errors import InputError
+from cloze.progress import Bar
+from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
+from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
+
+STDIN = "-"
+HUB_PREFIX = "hf:"
+"""Prefix of data sets of the hub: hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT."""
+MAX_LINE_BYTES = 10_000_000
+_MAX_JSON_BYTES = 1_000_000_000
+"""Of a line of a file called .json, which may hold all rows."""
+_PROGRESS_BYTES = 1 << 20  # of text between two updates of the progress bar
+_BUFFER_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+Line: TypeAlias = tuple[str, str]
+"""The text of a line, and "file:line"."""
+
+
+def file_size(file: str) -> int:
+    """Return the size in bytes of a local or remote file."""
+    return remote_size(file) if is_url(file) else os.stat(file).st_size
+
+
+def file_version(file: str) -> int | str | None:
+    """Return a value that changes when a file is rewritten; None for stdin and missing files."""
+    if is_url(file):
+        return remote_version(file)
+    try:
+        return os.stat(file).st_mtime_ns
+    except OSError:
+        return None
+
+
+def file_sha256(file: str) -> str:
+    """Return the SHA-256 of a local or remote file as hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open_file(file) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def open_file(file: str) -> Iterator[IO[bytes]]:
+    """Open a local or remote file without decompressing it."""
+    if is_url(file):
+        with open_url(file) as stream:
+            yield stream
+    else:
+        with io.BufferedReader(io.FileIO(file), _BUFFER_BYTES) as stream:
+            yield stream
+
+
+def check_file(path: PathOrUrl) -> None:
+    """Refuse a path that is neither a file nor stdin."""
+    if str(path) != STDIN and not is_file(path):
+        if is_directory(path):
+            raise InputError("is a directory", where=path, remedy="Name a file in it")
+        raise InputError("no such file", where=path)
+
+
+def is_compressed(file: str) -> bool:
+    """Return whether the first bytes of a file are those of a compressed one."""
+    with open_file(file) as stream:
+        return detect_compression(stream.read(MAGIC_BYTES)) is not None
+
+
+@contextmanager
+def open_text(file: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, bytes]]:
+    """Open a file or stdin as `open_decompressed` does, and yield its first `HEAD_BYTES`, too.
+
+    If the beginning has CR but no LF, CR ends a line; the content then has LF instead.
+
+    Raises:
+        InputError: the file is not text, or not in UTF-8.
+    """
+    with open_decompressed(file) as (stream, on_disk):
+        head = stream.read(HEAD_BYTES)
+        refuse_non_text(head, where=file)
+        if stream.seekable():
+            stream.seek(0)
+        else:
+            stream = prepend(head, stream)
+        if ends_lines_in_cr(head):
+            head, stream = (
+                head.replace(b"\r", b"\n"),
+                io.BufferedReader(_LineFeeds(stream, file), _BUFFER_BYTES),
+            )
+        yield stream, on_disk, head
+
+
+@contextmanager
+def open_decompressed(file: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None]]:
+    """Open a file or stdin and decompress it, as its first bytes say. A name that says otherwise is an error.
+
+    Yields the content, and the file on disk, whose position shows the progress (None for stdin). Errors on opening or
+    reading become an `InputError`.
+    """
+    try:
+        if file == STDIN:
+            head = sys.stdin.buffer.read(MAGIC_BYTES)
+            yield _decompressed(prepend(head, sys.stdin.buffer), head, file), None
+            return
+        with open_file(file) as raw:
+            head = raw.read(MAGIC_BYTES)
+            raw.seek(0)
+            yield _decompressed(raw, head, file), raw
+    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        reason = getattr(error, "strerror", None)  # the system's, as in "Permission denied"
+        remedy = None if reason else "The file is damaged or cut short: copy it again"
+        raise InputError(f"cannot be read: {reason or error}", where=file, remedy=remedy) from error
+
+
+def _decompressed(stream: IO[bytes], head: bytes, file: str) -> IO[bytes]:
+    compression = detect_compression(head)
+    extension = Path(file.lower()).suffix
+    if extension in COMPRESSED and extension != compression and head:
+        raise EOFError(f"it is not a {extension} file")
+    if compression is None:
+        return stream
+    return decompress(stream, compression, buffer_bytes=_BUFFER_BYTES)
+
+
+def prepend(head: bytes, stream: IO[bytes]) -> IO[bytes]:
+    """Return a stream that begins with `head`, which was read from it."""
+    return io.BufferedReader(_Prepended(head, stream), _BUFFER_BYTES)
+
+
+class _Prepended(io.RawIOBase):
+    def __init__(self, head: bytes, stream: IO[bytes]) -> None:
+        self._head = head
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._head:
+            content = self._stream.read(len(buffer))
+        else:
+            content, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
+        buffer[: len(content)] = content
+        return len(content)
+
+
+class _LineFeeds(io.RawIOBase):
+    """A stream in which CR ends a line, with LF instead."""
+
+    def __init__(self, stream: IO[bytes], file: str) -> None:
+        self._stream, self._file = stream, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._stream.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._stream.read(len(buffer))
+        if b"\n" in content:
+            remedy = "Convert it: tr '\\r' '\\n' < OLD > NEW"
+            raise InputError("lines end in CR at first, and later in LF", where=self._file, remedy=remedy)
+        buffer[: len(content)] = content.replace(b"\r", b"\n")
+        return len(content)
+
+
+class LineReader:
+    r"""The lines of a UTF-8 stream, decoded. Only \n and \r\n end a line.
+
+    Args:
+        file: its name, for messages.
+        stream: its content.
+        on_disk: the file whose position shows the progress.
+        bar: advances by the bytes read from disk.
+        begin: byte to begin at; a line cut there is left out. Only 0 if the file is compressed.
+        max_line_bytes: a longer line is an error, and not read whole.
+        progress_bytes: bytes of text between two updates of the bar.
+        strip: remove white space around each line, not only its end.
+
+    Raises:
+        InputError: a line is too long, not UTF-8 or not text.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        stream: IO[bytes],
+        on_disk: IO[bytes] | None = None,
+        bar: Bar | None = None,
+        *,
+        begin: int = 0,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        progress_bytes: int = _PROGRESS_BYTES,
+        strip: bool = True,
+    ) -> None:
+        self.number = 0
+        """Of the line read last, counted from `begin`."""
+        self.offset = self.next_offset = begin
+        """Where that line and the next one begin, in bytes of the text."""
+        self._file, self._stream, self._on_disk, self._bar = file, stream, on_disk, bar
+        self._begin = self._reported = begin
+        self._max_line_bytes, self._progress_bytes, self._strip = max_line_bytes, progress_bytes, strip
+        if begin:  # skip a line that is cut; one that begins at `begin` is whole
+            stream.seek(begin - 1)
+            while (raw := stream.readline(_BUFFER_BYTES)) and not raw.endswith(b"\n"):
+                self.next_offset += len(raw)
+            self.next_offset += len(raw) - 1
+
+    @property
+    def where(self) -> str:
+        """The place of the line read last: "file:line", or "file:byte N" if the reader began within the file."""
+        return f"{self._file}:{self.number}" if not self._begin else f"{self._file}:byte {self.offset}"
+
+    def __iter__(self) -> Iterator[str]:
+        readline, limit, strip = self._stream.readline, self._max_line_bytes + 1, self._strip
+        next_update = self.next_offset + self._progress_bytes
+        while raw := readline(limit):
+            self.number += 1
+            self.offset = self.next_offset
+            self.next_offset += len(raw)
+            if b"\0" in raw:
+                remedy = "Give UTF-8 text, plain or as .gz, .bz2, .xz or .zst"
+                raise self.error("a NUL byte: not a text file, or one in UTF-16", remedy=remedy)
+            if len(raw) == limit:
+                remedy = "Put line breaks between its paragraphs, or split it"
+                raise self.error(f"a line of over {self._max_line_bytes // 10**6} MB", remedy=remedy)
+            raw = raw.removeprefix(_BYTE_ORDER_MARK)  # also that of a file that was appended to another
+            try:
+                line = raw.decode()
+            except UnicodeDecodeError as error:
+                what = f"not UTF-8 at byte {error.start + 1} of the line"
+                raise self.error(what, remedy=how_to_convert(raw)) from error
+            yield line.strip() if strip else line.removesuffix("\n").rstrip("\r")
+            if self.next_offset > next_update:
+                self.update_progress()
+                next_update = self.next_offset + self._progress_bytes
+
+    def update_progress(self) -> None:
+        """Advance the bar to the position in the file on disk."""
+        if self._on_disk is not None and self._bar is not None:
+            position = self._on_disk.tell()
+            self._bar.advance(position - self._reported)
+            self._reported = position
+
+    def error(self, what: str, *, remedy: str | None) -> InputError:
+        """Return an error about the line read last. If the reader began within the file, count lines up to there."""
+        number = self.number
+        if self._begin:
+            with open_text(self._file) as (stream, _, _):
+                left = self._begin - 1
+                number += 1
+                while chunk := stream.read(min(left, _BLOCK_BYTES)):
+                    number += chunk.count(b"\n")
+                    left -= len(chunk)
+        return InputError(what, where=f"{self._file}:{number}", remedy=remedy)
+
+
+def extension_of(path: object) -> str:
+    """Return the last part of a file's name in lower case, as in ".json", without that of its compression."""
+    path = Path(str(path).lower())
+    return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
+
+
+def read_lines(path: PathOrUrl) -> Iterator[Line]:
+    """Yield the lines of a UTF-8 file, or of stdin if `path` is -, without their ends."""
+    check_file(path)
+    with open_text(str(path)) as (stream, _, _):
+        name = "stdin" if str(path) == STDIN else str(path)
+        limit = _MAX_JSON_BYTES if extension_of(path) == ".json" else MAX_LINE_BYTES
+        lines = LineReader(name, stream, strip=False, max_line_bytes=limit)
+        for number, line in enumerate(lines, 1):
+            yield line, f"{name}:{number}"
+
+
+def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
+    """Return texts with their places, and in place of a text - the lines of stdin.
+
+    Raises:
+        InputError: there is no text, or stdin is empty or not UTF-8.
+    """
+    read: list[Line] = []
+    for number, text in enumerate(iterate_texts(texts)):
+        lines = list(read_lines(STDIN)) if text == STDIN else [(text, f"texts[{number}]")]
+        if not lines:
+            raise InputError("no text", where="stdin", remedy="Send it one or more lines")
+        read += lines
+    if not read:
+        raise InputError("no text was given", remedy="Give a text in quotes, or - to read lines from stdin")
+    return read
+
+
+def read_text(path: PathOrUrl) -> str:
+    """Return the text of a UTF-8 file."""
+    check_file(path)
+    with open_text(str(path)) as (stream, _, _):
+        content = stream.read()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        lines = content[: error.start].split(b"\n")
+        what = f"not UTF-8 at byte {len(lines[-1]) + 1} of the line"
+        remedy = how_to_convert(content[error.start - len(lines[-1]) : error.end])
+        raise InputError(what, where=f"{path}:{len(lines)}", remedy=remedy) from error

@@ -1,0 +1,200 @@
+"""Open a table by its name: TSV, CSV, JSON, Parquet or Arrow."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cloze.data.reading.annotations import annotated_row
+from cloze.data.reading.class_names import KeepsNumbers, find_class_names, name_classes
+from cloze.data.reading.columns import Column, find_column
+from cloze.data.reading.compression import COMPRESSED
+from cloze.data.reading.delimited import (
+    NAMED_SEPARATOR,
+    QuotationMarks,
+    find_separator,
+    split_cells,
+    split_rows,
+)
+from cloze.data.reading.files import MAX_LINE_BYTES, Line, check_file, extension_of, read_lines
+from cloze.data.reading.json_rows import RawRow, read_json
+from cloze.data.reading.memory import MemoryRows, Source
+from cloze.errors import InputError
+from cloze.remote_files import PathOrUrl, is_file, is_url
+from cloze.text_encoding import refuse_carriage_return
+
+_PARQUET, _ARROW = ".parquet", ".arrow"
+_JSON = (".jsonl", ".ndjson", ".json")
+_EXTENSIONS = (".tsv", ".csv", *_JSON, _PARQUET, _ARROW)
+_ARROW_ROWS = 1024  # in memory at once, as Arrow has them
+_PYTHON_ROWS = 16  # in memory at once as Python objects, each of at most MAX_LINE_BYTES
+_BATCH_BYTES = 1 << 26
+
+
+class CellCountError(InputError):
+    """A row has more or fewer cells than there are columns."""
+
+
+class RawTable(NamedTuple):
+    """An open table."""
+
+    rows: Iterator[tuple[Any, str]]
+    """Its rows as they are written, and their places."""
+    to_cells: Callable[[Any, str], Mapping[str, Any]]
+    """Returns the cells of such a row by column."""
+
+
+def is_table(source: Source) -> bool:
+    """Return whether a source has rows: a file with the name of a table, or data in memory."""
+    return isinstance(source, MemoryRows) or extension_of(source) in _EXTENSIONS
+
+
+def is_arrow(path: Source) -> bool:
+    """Return whether a source has the name of a Parquet or Arrow file."""
+    return extension_of(path) in (_PARQUET, _ARROW)
+
+
+def is_json(path: Source) -> bool:
+    """Return whether a source has the name .json, which may also be SQuAD's format."""
+    return extension_of(path) == ".json"
+
+
+def count_rows(path: Source) -> int | None:
+    """Return the approximate number of rows or lines for a progress bar; None if only reading them would tell."""
+    if isinstance(path, MemoryRows):
+        return len(path.rows)
+    if not is_file(path) or Path(str(path).lower()).suffix in COMPRESSED:
+        return None
+    if extension_of(path) == _PARQUET:
+        from cloze.data.reading.arrow_files import open_parquet
+
+        try:
+            with open_parquet(str(path)) as parquet:
+                return int(parquet.metadata.num_rows)
+        except InputError:
+            return None
+    if is_url(path) or is_json(path) or is_arrow(path):
+        return None
+    with Path(path).open("rb") as stream:
+        return sum(block.count(b"\n") for block in iter(partial(stream.read, 1 << 20), b""))
+
+
+def open_table(
+    path: Source,
+    columns: Sequence[Column],
+    is_also_read: Callable[[str], bool],
+    header: Sequence[str],
+    keeps_numbers: KeepsNumbers,
+) -> RawTable:
+    """Open a table."""
+    if isinstance(path, MemoryRows):
+        return RawTable(iter(path), annotated_row)
+    extension = extension_of(path)
+    if extension in (_PARQUET, _ARROW):
+        from cloze.data.reading.arrow_files import read_schema
+
+        check_file(path)
+        schema = read_schema(str(path))
+        class_names = find_class_names(schema, keeps_numbers)
+        rows = _arrow_rows(path, schema.names, columns, is_also_read)
+        return RawTable(rows, lambda cells, where: name_classes(cells, class_names, where))
+    if extension in _JSON:
+        return RawTable(read_json(path, read_lines(path)), annotated_row)
+    if extension not in _EXTENSIONS:
+        remedy = f"Its name must end in {', '.join(_EXTENSIONS)}"
+        raise InputError("not a table that cloze reads", where=path, remedy=remedy)
+    lines = read_lines(path)
+    if header:
+        first = list(islice(lines, 1))
+        lines = chain(first, lines)
+        if not first or columns[0].find(dict.fromkeys(first[0][0].split("\t"))) is None:
+            marks = QuotationMarks()
+            to_cells = partial(_by_column, header, "a row has", marks.remedy)
+            return RawTable(marks.watch(split_rows(lines, "\t", len(header), quoted=False)), to_cells)
+    return open_delimited(path, lines, columns)
+
+
+def open_delimited(
+    path: PathOrUrl, lines: Iterator[Line], columns: Sequence[Column], *, keep_empty: bool = False
+) -> RawTable:
+    """Open a TSV or CSV; its raw rows are lists of cells.
+
+    Args:
+        path: the file.
+        lines: its lines; the first names the columns.
+        columns: some names that show the separator.
+        keep_empty: whether empty lines are rows.
+    """
+    first, where = next(lines, ("", f"{path}:1"))
+    if (named := NAMED_SEPARATOR.fullmatch(first)) is not None:
+        first, where = next(lines, ("", f"{path}:2"))
+    extension = extension_of(path)
+    if extension not in (".tsv", ".csv"):
+        extension = ".tsv" if "\t" in first else ".csv"
+    separator, quoted = find_separator(
+        first, [column.names for column in columns if column.is_required], extension
+    )
+    if named is not None:
+        separator, quoted = named[1], True
+    cells = split_cells(first, separator, where, lines, quoted=quoted) if first else []
+    names = _check_header([cell.strip().strip("\ufeff") for cell in cells], where)
+    rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
+    remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
+    if quoted:
+        return RawTable(rows, partial(_by_column, names, "the first line names", lambda: remedy))
+    marks = QuotationMarks()
+    return RawTable(marks.watch(rows), partial(_by_column, names, "the first line names", marks.remedy))
+
+
+def _arrow_rows(
+    path: PathOrUrl, names: Iterable[str], columns: Sequence[Column], is_also_read: Callable[[str], bool]
+) -> Iterator[RawRow]:
+    """Yield the cells of these columns of a Parquet or Arrow file, without those of the others."""
+    from cloze.data.reading.arrow_files import longest_cell, read_batches
+
+    names = dict.fromkeys(names)
+    wanted = [find_column(names, column, f"{path}:1") for column in columns if column.is_required]
+    optional = {name for column in columns if not column.is_required and (name := column.find(names))}
+    wanted += [name for name in names if (name in optional or is_also_read(name)) and name not in wanted]
+    if not wanted:
+        others = ", ".join(map(repr, names))
+        raise InputError("no column has a known name", where=f"{path}:1", remedy=f"There are {others}")
+    number = 0
+    for batch in read_batches(str(path), wanted, max_rows=_ARROW_ROWS, max_bytes=_BATCH_BYTES):
+        if longest_cell(batch) > MAX_LINE_BYTES:
+            what = f"a cell of over {MAX_LINE_BYTES // 10**6} MB in this row or the {batch.num_rows - 1:,} after it"
+            raise InputError(what, where=f"{path}:{number + 1}", remedy="Split it into shorter texts")
+        for start in range(0, batch.num_rows, _PYTHON_ROWS):
+            part = batch.slice(start, _PYTHON_ROWS)
+            try:
+                rows = part.to_pylist()
+            except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
+                what = f"a cell of this row or the {part.num_rows - 1:,} after it cannot be read: {error}"
+                raise InputError(what, where=f"{path}:{number + 1}") from error
+            for values in rows:
+                number += 1
+                yield values, f"{path}:{number}"
+
+
+def _check_header(names: list[str], where: str) -> list[str]:
+    known: set[str] = set()
+    for number, name in enumerate(names, 1):
+        refuse_carriage_return(name, where=where, what=f"the name of column {number}")
+        if not name.strip() and number > 1:  # pandas gives the numbers of its rows no name
+            what = f"column {number} has no name"
+            remedy = "Name it in the first line, or remove the separators at the ends of all lines"
+            raise InputError(what, where=where, remedy=remedy)
+        if name in known:
+            raise InputError(f"two columns are called {name!r}", where=where, remedy="Rename one of them")
+        known.add(name)
+    return names
+
+
+def _by_column(
+    header: Sequence[str], expected: str, remedy: Callable[[], str], cells: list[str], where: str
+) -> dict[str, str]:
+    if len(cells) != len(header):
+        what = f"{len(cells)} cells, {expected} {len(header)} columns"
+        raise CellCountError(what, where=where, remedy=remedy())
+    return dict(zip(header, cells, strict=True))

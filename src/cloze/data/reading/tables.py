@@ -1,0 +1,191 @@
+"""Rows of named cells from TSV, CSV, JSON, Parquet and Arrow. The first line of a TSV or CSV names the columns."""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
+from cloze.data.reading.bad_rows import BadRows, NotAnnotatedError
+from cloze.data.reading.class_names import KeepsNumbers, keep_no_numbers
+from cloze.data.reading.columns import Column, NoColumnError, find_column
+from cloze.data.reading.json_rows import as_text, parse_list
+from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.table_files import CellCountError, RawTable, is_table, open_table
+from cloze.data.reading.text_lines import read_texts_of_lines
+from cloze.errors import DataWarning, InputError
+from cloze.tables import format_count
+
+Parsed = TypeVar("Parsed")
+
+_MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE = 10, 0.01  # rows that may be left out
+
+
+def _is_not_read(name: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The requested cells of a row by the key of their column, as the data have them, and "file:line"."""
+
+    cells: Mapping[str, Any]
+    where: str
+    names: Mapping[str, str]
+    """The name in the data of each requested column."""
+    number: int = 0
+    """Of the row, from 1, without the line that names the columns."""
+    labeled: bool = False
+    """Whether labels are read."""
+
+    def text(self, key: str) -> str:
+        """Return a cell as text; InputError if it is null, a list or an object."""
+        text = as_text(self.cells[key])
+        if text is None:
+            what = f"{self.name(key)!r} is {_shown(self.cells[key])}, not a text"
+            is_nested = isinstance(self.cells[key], dict | list)
+            remedy = "Choose a column of texts, or write this one as text" if is_nested else None
+            raise InputError(what, where=self.where, remedy=remedy)
+        return text
+
+    def required(self, key: str) -> str:
+        """Return the text of a cell that must not be blank."""
+        text = self.text(key)
+        if not text.strip():
+            raise InputError(f"the cell {self.name(key)!r} is empty", where=self.where)
+        return text
+
+    def texts(self, key: str) -> list[str]:
+        """Return a cell that is a list of texts, as JSON and Parquet have them, or such a list written as one text."""
+        cell = self.cells[key]
+        values = parse_list(cell) if isinstance(cell, str) else cell
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            what = f"{self.name(key)!r} is {_shown(cell)}, not a list of texts"
+            raise InputError(what, where=self.where)
+        return values
+
+    def name(self, key: str) -> str:
+        """Return the name that the data have for a column."""
+        return self.names.get(key, key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableConfig:
+    """What is read of a table, and how."""
+
+    columns: tuple[Column, ...]
+    """The table may have more."""
+    is_also_read: Callable[[str], bool] = _is_not_read
+    """Whether another column is read, too; a row may have no such cell."""
+    header: tuple[str, ...] = ()
+    """The names of the columns of a TSV whose first line may be a row."""
+    keeps_numbers: KeepsNumbers = keep_no_numbers
+    """Which columns of classes that Parquet and Arrow name are read as numbers."""
+    labeled: bool = False
+    """Leave out rows that annotators rejected, ignored or skipped, with a warning that counts them."""
+    may_be_lines: bool = False
+    """Read a file that has no name of a table as plain text, whose lines are cells of the first column."""
+    skip_broken: bool = False
+    """Leave out rows that have more or fewer cells than there are columns, if they are few."""
+    leave_out: tuple[type[InputError], ...] | None = None
+    """Kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it."""
+
+
+def read_rows(
+    source: Source, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = _is_not_read
+) -> Iterator[Row]:
+    """Yield the rows of a table, one at a time, as `parse_rows` does."""
+    config = TableConfig(columns=tuple(map(Column, columns)), is_also_read=is_also_read)
+    return parse_rows(source, config, lambda row: row)
+
+
+def parse_rows(
+    source: Source, config: TableConfig, parse: Callable[[Row], Parsed], table: RawTable | None = None
+) -> Iterator[Parsed]:
+    """Yield what `parse` returns for each row of a table, one at a time.
+
+    After the first bad row the others are only checked, and the error at the end names ten of them.
+
+    Args:
+        source: a .tsv, .csv, .jsonl, .ndjson, .json, .parquet or .arrow file, where text may be compressed; or rows in
+            memory.
+        config: what is read.
+        parse: raises `InputError` for a bad row.
+        table: the source, if it is open already.
+
+    Raises:
+        InputError: no such file, no rows, a missing column, or bad rows.
+    """
+    raw_rows, to_cells = table or _open(source, config)
+    errors, left_out = BadRows(), BadRows()
+    has_flag, skip_broken = config.leave_out is not None, config.skip_broken
+    leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))
+    leave_out += (CellCountError,) if skip_broken else ()
+    rows = num_rejected_spans = 0
+    try:
+        for raw, where in raw_rows:
+            rows += 1
+            try:
+                cells = annotated_row(to_cells(raw, where), where)
+                parsed = parse(_row(cells, config, where, rows))
+            except InputError as error:
+                if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
+                    raise
+                (left_out if isinstance(error, leave_out) else errors).add(error)
+                if skip_broken and left_out.count > max(_MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE * rows):
+                    what = (
+                        f"{left_out.count} of {rows} rows have more or fewer cells than the first line names"
+                    )
+                    raise InputError(what, where=where) from None
+            else:
+                num_rejected_spans += cells.num_rejected_spans if isinstance(cells, AnnotatedRow) else 0
+                if not errors.count:
+                    yield parsed
+    except InputError as error:  # the lines after it cannot be read
+        errors.add(error)
+        raise errors.as_error() from error
+    if errors.count:
+        can_be_skipped = has_flag and errors.count < rows
+        raise errors.as_error("`skip_bad_rows` leaves out such rows" if can_be_skipped else None, rows=rows)
+    if not rows:
+        raise InputError("holds no rows", where=source)
+    if left_out.count == rows:
+        raise left_out.as_error(rows=rows)
+    left_out.warn(source, rows)
+    if num_rejected_spans and config.labeled and config.is_also_read("spans"):
+        what = f"{format_count(num_rejected_spans, 'rejected span')} left out"
+        warnings.warn(DataWarning(f"{source}: {what}"), stacklevel=2)
+
+
+def _open(source: Source, config: TableConfig) -> RawTable:
+    if config.may_be_lines and not isinstance(source, MemoryRows) and not is_table(source):
+        text = config.columns[0]
+        return RawTable(read_texts_of_lines(source, text), lambda line, where: {text.names[0]: line})
+
+    def is_read(name: str) -> bool:
+        return config.is_also_read(name) or (config.labeled and name == ANSWER)
+
+    return open_table(source, config.columns, is_read, config.header, config.keeps_numbers)
+
+
+def _row(cells: Mapping[str, Any], config: TableConfig, where: str, number: int) -> Row:
+    """Return the cells of a row that are asked for."""
+    if config.labeled and not any(column.find({ANSWER: ""}) for column in config.columns):
+        check_annotated(cells)
+    names = {}
+    for column in config.columns:
+        if column.is_required:
+            names[column.key] = find_column(cells, column, where)
+        elif (name := column.find(cells)) is not None and cells[name] is not None:
+            names[column.key] = name
+    if len(cells) > 1 and all(name == cell for name, cell in cells.items()):
+        what = "this row has the names of the columns, as where two files are joined"
+        raise InputError(what, where=where, remedy="Remove this line")
+    wanted = {key: cells[name] for key, name in names.items()}
+    wanted |= {name: cells[name] for name in filter(config.is_also_read, cells)}
+    return Row(wanted, where, names, number, config.labeled)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=str)[:40]

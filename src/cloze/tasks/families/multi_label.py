@@ -1,0 +1,233 @@
+"""Classification with any number of labels for a text or a pair.
+
+Shapes: B sequences, C classes.
+"""
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from cloze.data.reading.annotations import unwrap_labels
+from cloze.data.reading.bad_rows import MissingLabelError, source_of
+from cloze.data.reading.columns import Column
+from cloze.data.reading.json_rows import as_text, parse_list
+from cloze.data.reading.tables import Row
+from cloze.errors import DataWarning, InputError
+from cloze.metrics.classification import is_constant
+from cloze.results import Result
+from cloze.tasks.arrays import sigmoid
+from cloze.tasks.distillation import sigmoid_divergence
+from cloze.tasks.features import Target, TextFeature
+from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, warn_of_similar_classes
+from cloze.tasks.registry import register_task
+from cloze.tasks.task import unknown_label
+from cloze.tasks.task_batch import GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.text_labels import TextLabels
+from cloze.tasks.texts import CustomTexts, LabeledText
+from cloze.training.metric_sums import MetricSums
+
+_SEPARATORS = frozenset(";|,")
+_FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LabelSetPrediction(Result):
+    """The labels above the threshold, and the probabilities of all."""
+
+    labels: tuple[str, ...]
+    probabilities: dict[str, float]
+
+
+@register_task("multi-label")
+class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
+    """A sigmoid for each label, from the pooled [CLS]."""
+
+    data_format = "as classification: a cell with labels parted by a comma, a list, or a 0/1 column per label"
+    source = "your own data"
+    metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match")
+    answer_keys = ("labels", "probabilities")
+    problem_type = "multi_label_classification"
+
+    label_column: str = "labels"
+    label_columns: tuple[str, ...] = ()
+    """A column for each label, with 1 in the rows that have it, instead of `label_column`."""
+    separator: str = ","
+    """Separates the labels of a cell; white space around them is removed."""
+    threshold: float = 0.5
+    """Predict the labels with a higher probability."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold < 1:
+            raise ValueError(f"threshold {self.threshold} is not between 0 and 1")
+        if not self.separator:
+            raise ValueError("separator is empty")
+        super().__post_init__()
+
+    def named_columns(self) -> tuple[Column, ...]:
+        """Return the columns of the texts, and of the labels or of each label."""
+        columns = super().named_columns()
+        if not self.label_columns:
+            return columns
+        flags = (Column(name, "flag", setting="label_columns") for name in self.label_columns)
+        return (*(column for column in columns if not column.is_label), *flags)
+
+    def read_label(self, row: Row) -> str:
+        """Return the labels of a row as one text."""
+        if self.label_columns:
+            return self._join(self._of_flags([row.cells[name] for name in self.label_columns], row), row)
+        value = unwrap_labels(row.cells["label"])
+        if isinstance(value, str) and value.strip()[:1] in tuple("[({"):
+            value = parse_list(value)
+            if value is None:
+                what = f"the cell {row.name('label')!r} is {row.text('label')[:40]!r}, a list that cannot be read"
+                remedy = f"Write its labels with {self.separator!r} between them, or as JSON"
+                raise InputError(what, where=row.where, remedy=remedy)
+        if isinstance(value, list):
+            return self._join(self._of_list(value, row), row)
+        if isinstance(value, str) and not value.strip():
+            return ""
+        labels = super().read_label(row).split(self.separator)
+        return self._join([label.strip() for label in labels], row)
+
+    def _of_list(self, values: list[Any], row: Row) -> list[str]:
+        """Return the labels in a list: their names, or 0 or 1 for each label of the task."""
+        column = row.name("label")
+        is_flags = len(values) > 1 and all(value in (0, 1) for value in values)
+        if is_flags and len(values) == len(self.labels):
+            return self._of_flags(values, row)
+        if is_flags and not self.labels:
+            what = f"{column!r} is {values}, 0 or 1 for each label, and the labels have no names"
+            remedy = f'Name them in this order: `{self.name}.labels=["…", "…"]`'
+            raise InputError(what, where=row.where, remedy=remedy)
+        labels = [as_text(value) or "" for value in values]
+        is_mixed = len({isinstance(value, str) for value in values}) > 1
+        if is_mixed or any(label in {"", *PLACEHOLDERS} - {*self.labels} for label in labels):
+            what = f"{column!r} is {json.dumps(values, default=str)[:40]}, not a list of labels"
+            raise InputError(what, where=row.where)
+        return labels
+
+    def _of_flags(self, values: list[Any], row: Row) -> list[str]:
+        """Return the labels with a 1, out of 0 or 1 for each."""
+        names = self.label_columns or self.labels
+        flags = [_FLAGS.get(str(value).strip().lower()) for value in values]
+        for name, value, flag in zip(names, values, flags, strict=True):
+            if flag is None:
+                what = f"{name!r} is {value!r}, not 0 or 1"
+                is_missing = str(value) in ("", *PLACEHOLDERS) or stands_for_none(str(value))
+                raise (MissingLabelError if is_missing else InputError)(what, where=row.where)
+        return [name for name, flag in zip(names, flags, strict=True) if flag]
+
+    def _join(self, labels: Sequence[str], row: Row) -> str:
+        if invalid := [label for label in labels if self.separator in label]:
+            remedy = f"Choose another with `{self.name}.separator=…`"
+            raise InputError(f"label {invalid[0]!r} holds the separator", where=row.where, remedy=remedy)
+        if unknown := [label for label in labels if label and self.labels and label not in self.labels]:
+            raise unknown_label(unknown[0], self.labels, row.where)
+        return self.separator.join(labels)
+
+    def classes_of(self, example: LabeledText) -> frozenset[str]:
+        """Return the labels of an example."""
+        labels = (label.strip() for label in (example.label or "").split(self.separator))
+        return frozenset(label for label in labels if label)
+
+    def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
+        """Return examples with labels; those that stand for none beside the others are missing ones."""
+        return self.labeled_examples(examples, self.classes_of)
+
+    def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
+        """Return the task with the labels of the examples."""
+        labels = self.labels or self.label_columns
+        labels = labels or tuple(sorted(frozenset().union(*map(self.classes_of, examples))))
+        where = source_of(examples[0].where)
+        if not labels:
+            raise InputError("no row has a label", where=where)
+        rows = ((label, example.where) for example in examples for label in self.classes_of(example))
+        warn_of_similar_classes(labels, rows, where)
+        self._warn_of_another_separator(labels, where)
+        return replace(self, labels=labels)
+
+    def _warn_of_another_separator(self, labels: Sequence[str], where: str) -> None:
+        for mark in _SEPARATORS.difference(self.separator):
+            joined = [label for label in labels if mark in label]
+            parts = {part.strip() for label in joined for part in label.split(mark)}
+            if parts.intersection(labels):
+                what = f"the label {joined[0]!r} has {mark!r} between others"
+                remedy = f"""If it separates labels, say `{self.name}.separator="{mark}"`"""
+                warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
+
+    def with_class_names(self, names: tuple[str, ...]) -> Self:
+        """Return the task with a model's labels."""
+        if not names:
+            raise InputError("no classifier: config.json names no labels")
+        return replace(self, labels=names)
+
+    def gold(self, example: LabeledText) -> frozenset[str]:
+        """Return the labels of an example, which must be known if the task has labels."""
+        if example.label is None:
+            raise InputError("no labels: nothing says which are right", where=example.where)
+        labels = self.classes_of(example)
+        if self.labels and (unknown := sorted(labels.difference(self.labels))):
+            raise unknown_label(unknown[0], self.labels, example.where)
+        return labels
+
+    def target(self, example: LabeledText) -> list[int]:
+        """Return the indices of the example's labels."""
+        labels = self.gold(example)
+        return [index for index, label in enumerate(self.labels) if label in labels]
+
+    def targets(self, targets: Sequence[Target | None]) -> npt.NDArray[np.float32]:
+        """Return 1 for each label of a sequence, [B, C]."""
+        targets_BC = np.zeros((len(targets), len(self.labels)), np.float32)
+        for row_C, indices in zip(targets_BC, targets, strict=True):
+            if isinstance(indices, list):
+                row_C[indices] = 1
+        return targets_BC
+
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the binary cross entropy of logits [B, C], averaged over labels, summed over sequences."""
+        loss_BC = nn.functional.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none")
+        loss = loss_BC.mean(-1).sum()
+        return loss, {"loss": (loss.detach(), batch.num_targets)}
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the divergence of each label's sigmoid from the teacher's, averaged over labels."""
+        return sigmoid_divergence(logits, batch.teacher, temperature).mean(-1).sum()
+
+    def decode(
+        self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
+    ) -> LabelSetPrediction:
+        """Return the labels above the threshold from the mean logits of the windows."""
+        probabilities_C = sigmoid(self.raw_scores(outputs)).tolist()
+        probabilities = dict(zip(self.labels, probabilities_C, strict=True))
+        labels = (label for label, probability in probabilities.items() if probability > self.threshold)
+        return LabelSetPrediction(tuple(labels), probabilities)
+
+    def pairs(self, example: LabeledText, prediction: LabelSetPrediction) -> Iterator[GoldAnswer]:
+        """Yield both sets of labels; the confidence is that of the surest wrong decision."""
+        gold, answer, known = self.gold(example), frozenset(prediction.labels), prediction.probabilities
+        sure = [known[name] if name in answer else 1 - known[name] for name in gold ^ answer if name in known]
+        gold_text, text = (f"{self.separator} ".join(sorted(labels)) for labels in (gold, answer))
+        yield GoldAnswer(gold, answer, max(sure, default=None), gold_text, text)
+
+    def collapse(
+        self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]
+    ) -> str | None:
+        """Detect a constant prediction."""
+        return "one set of labels only" if is_constant(*self.compare(examples, predictions)) else None
+
+    def to_json(self, example: LabeledText, prediction: LabelSetPrediction) -> dict[str, Any]:
+        """Return the labels, and the probabilities of all."""
+        return {"labels": list(prediction.labels), "probabilities": prediction.probabilities}
+
+    def from_json(self, values: Mapping[str, Any]) -> LabelSetPrediction:
+        """Read labels; probabilities are optional."""
+        labels = values["labels"]
+        if not isinstance(labels, list):
+            raise TypeError(f"labels is {labels!r}, not a list")
+        return LabelSetPrediction(tuple(map(str, labels)), values.get("probabilities", {}))

@@ -1,0 +1,188 @@
+"""The family of multiple-choice tasks: the best continuation of a text, out of any number of choices.
+
+Shapes: B examples, S sequences (one per choice), C choices of an example.
+"""
+
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cloze.choices import LongTexts
+from cloze.data.reading.bad_rows import MissingLabelError
+from cloze.data.reading.memory import Source
+from cloze.data.reading.tables import Row
+from cloze.errors import InputError
+from cloze.metrics.classification import is_majority_better
+from cloze.models.encoder import Encoder
+from cloze.models.heads import BertForMultipleChoice
+from cloze.results import Result
+from cloze.tasks.arrays import softmax, split_rows
+from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
+from cloze.tasks.features import TextFeature, encode_choices, pack
+from cloze.tasks.labels import stands_for_none
+from cloze.tasks.losses import cross_entropy
+from cloze.tasks.task import Task
+from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.texts import LabeledRows
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metric_sums import MetricSums
+
+_INDEX = re.compile(r"([0-9]+)(?:\.0+)?")  # programs that know missing numbers write 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceQuestion:
+    """An example: a prompt, its possible continuations, and the index of the right one where it is known."""
+
+    prompt: str
+    choices: tuple[str, ...]
+    label: int | None
+    where: str
+    """File and line."""
+    row: int | None = field(default=None, kw_only=True, compare=False)
+    """Row of the table, from 1."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChoicePrediction(Result):
+    """The index of the most probable choice, and the probabilities of all."""
+
+    choice: int
+    probability: float
+    probabilities: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePrediction]):
+    """A score for each choice, the product of a vector with the pooled [CLS]; a softmax over the choices.
+
+    Source: Devlin et al. 2019, 4.4.
+    """
+
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    answer_keys = ("choice", "probability", "probabilities")
+
+    long_texts: LongTexts = "truncate"
+    """Truncate long texts, or read the prompt in windows and average their scores."""
+
+    @abstractmethod
+    def choices(self, row: Row) -> Sequence[str]:
+        """Return the choices of a row."""
+
+    def example(self, row: Row) -> ChoiceQuestion:
+        """Return the prompt and the choices of a row, and the index of the right one."""
+        choices = tuple(self.choices(row))
+        if len(choices) < 2:
+            raise InputError(f"{len(choices)} choices: give two at least", where=row.where)
+        index = None
+        if row.labeled:
+            name = self.read_label(row)
+            if (number := _INDEX.fullmatch(name)) is None or int(number[1]) >= len(choices):
+                what = f"label {name!r} is not the number of a choice"
+                kind = MissingLabelError if stands_for_none(name) else InputError
+                raise kind(what, where=row.where, remedy=f"There are {len(choices)}, counted from 0")
+            index = int(number[1])
+        return ChoiceQuestion(row.text("prompt"), choices, index, row.where, row=row.number)
+
+    def split_group(self, example: ChoiceQuestion) -> Hashable:
+        """Return prompt and choices, so that duplicates are all in the training or all in the dev data."""
+        return example.prompt, example.choices
+
+    def features(
+        self, example: ChoiceQuestion, tokenizer: Tokenizer, *, max_seq_length: int
+    ) -> list[TextFeature]:
+        """Tokenize the prompt with each of the choices."""
+        windows = encode_choices(
+            tokenizer,
+            example.prompt,
+            example.choices,
+            max_seq_length=max_seq_length,
+            long_texts=self.long_texts,
+        )
+        return [TextFeature(tuple(sequences), example.label) for sequences in windows]
+
+    def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
+        """Pack the choices in the given order; an unknown label is packed as 0."""
+        return pack(features, np.array([feature.target or 0 for feature in features], np.int64))
+
+    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+        """Return the encoder with one score per sequence."""
+        return BertForMultipleChoice(bert, generator=generator)
+
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the summed cross entropy of scores [S], a softmax over each example's choices, and the accuracy."""
+        rows = torch.split(logits, list(batch.counts))
+        logits_BC = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
+        return cross_entropy(logits_BC, batch.targets)
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the divergence of the softmax over each example's choices from the teacher's."""
+        student_BC, teacher_BC = (
+            nn.utils.rnn.pad_sequence(
+                list(torch.split(scores, list(batch.counts))), batch_first=True, padding_value=IMPOSSIBLE
+            )
+            for scores in (logits, batch.teacher)
+        )
+        return softmax_divergence(student_BC, teacher_BC, temperature)
+
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
+        """Return the scores of each feature's choices, [C]."""
+        return split_rows(logits, batch.counts)
+
+    def decode(
+        self, example: ChoiceQuestion, features: Sequence[TextFeature], outputs: Outputs
+    ) -> ChoicePrediction:
+        """Return the most probable choice (the first of equals) from the mean scores of the windows."""
+        probabilities_C = softmax(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
+        best = int(np.argmax(probabilities_C))
+        return ChoicePrediction(best, probabilities_C[best], probabilities_C)
+
+    def gold(self, example: ChoiceQuestion) -> int:
+        """Return the index of the right choice."""
+        if example.label is None:
+            raise InputError("no label: nothing says which choice is right", where=example.where)
+        return example.label
+
+    def pairs(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> Iterator[GoldAnswer]:
+        """Yield the indices and texts of both choices."""
+        gold, choice = self.gold(example), prediction.choice
+        yield GoldAnswer(gold, choice, prediction.probability, example.choices[gold], example.choices[choice])
+
+    def collapse(
+        self, examples: Sequence[ChoiceQuestion], predictions: Sequence[ChoicePrediction]
+    ) -> str | None:
+        """Detect a score no better than that of a constant index, unless that index is always right."""
+        is_collapsed = is_majority_better(*self.compare(examples, predictions), ["accuracy"])
+        return "no better than the majority" if is_collapsed else None
+
+    def to_json(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> dict[str, Any]:
+        """Return the choice's index and text, its probability, and the probabilities of all choices."""
+        return {
+            "choice": prediction.choice,
+            "text": example.choices[prediction.choice],
+            "probability": prediction.probability,
+            "probabilities": prediction.probabilities,
+        }
+
+    def from_json(self, values: Mapping[str, Any]) -> ChoicePrediction:
+        """Read the index of a choice; probabilities are optional."""
+        choice = values["choice"]
+        if not isinstance(choice, int):
+            raise TypeError(f"choice {choice!r} is not a number")
+        return ChoicePrediction(choice, values.get("probability", math.nan), values.get("probabilities", []))
+
+    def read_predictions(self, source: Source, examples: Sequence[ChoiceQuestion]) -> list[ChoicePrediction]:
+        """Read predictions for examples; each must be one of its example's choices."""
+        predictions = super().read_predictions(source, examples)
+        for example, prediction in zip(examples, predictions, strict=True):
+            if not 0 <= prediction.choice < len(example.choices):
+                count = f"{example.where} has {len(example.choices)}, counted from 0"
+                raise InputError(f"choice {prediction.choice}: {count}", where=source)
+        return predictions

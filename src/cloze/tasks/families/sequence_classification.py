@@ -1,0 +1,206 @@
+"""The family of classification tasks: one label for a text or a pair.
+
+Shapes: B sequences, C classes.
+"""
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cloze.data.reading.bad_rows import source_of
+from cloze.data.reading.json_rows import as_text
+from cloze.data.reading.memory import Source
+from cloze.errors import DataWarning, InputError
+from cloze.metrics.classification import is_constant, is_majority_better
+from cloze.results import Result
+from cloze.tasks.arrays import softmax
+from cloze.tasks.distillation import softmax_divergence
+from cloze.tasks.features import TextFeature
+from cloze.tasks.labels import find_class, merge_labels, plain_label, warn_of_similar_classes
+from cloze.tasks.losses import cross_entropy
+from cloze.tasks.task import unknown_label
+from cloze.tasks.task_batch import GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.text_labels import TextLabels
+from cloze.tasks.texts import LabeledRows, LabeledText
+from cloze.training.metric_sums import MetricSums
+
+_MANY_CLASSES = 20
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ClassPrediction(Result):
+    """The most probable label, and the probabilities of all."""
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceClassification(TextLabels[ClassPrediction]):
+    """A softmax over the labels, from the pooled [CLS].
+
+    Source: Devlin et al. 2019, 4.1; google-research/bert run_classifier.py @eedf571.
+    """
+
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
+    answer_keys = ("label", "probability", "probabilities")
+    model_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights")
+    problem_type = "single_label_classification"
+    target_dtype = np.int64
+
+    class_weights: tuple[float, ...] | dict[str, float] | Literal["balanced"] = ()
+    """Weight of each class in the loss: in the order of `labels`, or by label, where others have 1, or "balanced":
+    by its inverse frequency in the training data, with mean 1 over the examples. By default all are equal."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        class_weights = self.class_weights
+        if class_weights == "balanced":
+            return
+        by_label = isinstance(class_weights, dict)
+        if class_weights and not by_label and len(class_weights) != len(self.labels):
+            what = f"{len(class_weights)} class_weights for {len(self.labels)} labels"
+            raise ValueError(f"{what}: give both, in one order")
+        weights = list(class_weights.values() if isinstance(class_weights, dict) else class_weights)
+        if not all(0 <= weight < math.inf for weight in weights):
+            raise ValueError("class_weights must be numbers of 0 or more")
+        if weights and not by_label and not any(weights):
+            raise ValueError("class_weights are all 0: nothing would be learned")
+
+    def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
+        """Return the task with the labels of the examples, at least two, and their weights if these are balanced."""
+        where = source_of(examples[0].where)
+        names = merge_labels(example.label for example in examples if example.label is not None)
+        labels = self.labels or tuple(sorted(set(names.values())))
+        if len(labels) < 2:
+            what = f"every row has the label {labels[0]!r}" if labels else "no row has a label"
+            raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
+        rows = ((names[example.label], example.where) for example in examples if example.label is not None)
+        warn_of_similar_classes(labels, rows, where)
+        if not self.labels and len(labels) > max(_MANY_CLASSES, len(examples) / 2):
+            what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
+            remedy = "Numbers are learned by the task regression; `label_column` names another column"
+            warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
+        task, weights = replace(self, labels=labels, class_weights=()), self.class_weights
+        if weights == "balanced":
+            counts = Counter(map(task.gold, examples))
+            weights = {label: len(examples) / (len(labels) * max(counts[label], 1)) for label in labels}
+        if isinstance(weights, dict):
+            if unknown := [label for label in weights if label not in labels]:
+                raise unknown_label(unknown[0], labels, f"{self.name}.class_weights")
+            weights = tuple(weights.get(label, 1.0) for label in labels)
+        return replace(task, class_weights=weights)
+
+    def gold(self, example: LabeledText) -> str:
+        """Return the class of an example, which must be known if the task has labels."""
+        label = example.label or ""
+        return self.check_label(label, example.where) if self.labels else plain_label(label)
+
+    def classes_of(self, example: LabeledText) -> frozenset[str]:
+        """Return the class."""
+        return frozenset([self.gold(example)])
+
+    def check_label(self, label: str, where: str) -> str:
+        """Return the class of a label; any label before training, if the task has no labels of its own."""
+        if not self.labels:
+            return label
+        name = find_class(label, self.labels)
+        if name is None:
+            raise unknown_label(label, self.labels, where)
+        return name
+
+    def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
+        """Return examples with classes; labels that stand for none beside the others are missing ones."""
+        assert isinstance(self, LabeledRows)
+        return self.labeled_examples(examples, lambda example: [example.label or ""])
+
+    def with_class_names(self, names: tuple[str, ...]) -> Self:
+        """Return the task with a model's labels, which must be the task's if it has labels of its own.
+
+        transformers calls unnamed classes LABEL_0, LABEL_1. They are accepted only for a task whose labels are
+        numbers, since the order of other labels is unknown.
+        """
+        if len(names) < 2:
+            what = "one class only, which is a number: see the task regression" if names else "no labels"
+            raise InputError(f"no classifier: config.json names {what}")
+        if self.labels:
+            names = tuple(name.removeprefix("LABEL_") for name in names)
+        if self.labels and set(names) != set(self.labels):
+            raise InputError(f"its classes are {', '.join(names)}, the task's {', '.join(self.labels)}")
+        return replace(self, labels=names)
+
+    def target(self, example: LabeledText) -> int:
+        """Return the index of the class."""
+        return self.labels.index(self.gold(example))
+
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the summed cross entropy of logits [B, C], and the accuracy."""
+        assert isinstance(self.class_weights, tuple), "known once the labels are"
+        weight_C = torch.tensor(self.class_weights).to(logits) if self.class_weights else None
+        return cross_entropy(logits, batch.targets, weight=weight_C)
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the divergence of the softmax from the teacher's."""
+        return softmax_divergence(logits, batch.teacher, temperature)
+
+    def decode(
+        self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
+    ) -> ClassPrediction:
+        """Return the most probable label (the first of equals) from the mean logits of the windows."""
+        probabilities_C = softmax(self.raw_scores(outputs)).tolist()
+        best = int(np.argmax(probabilities_C))
+        probabilities = dict(zip(self.labels, probabilities_C, strict=True))
+        return ClassPrediction(self.labels[best], probabilities_C[best], probabilities)
+
+    def pairs(self, example: LabeledText, prediction: ClassPrediction) -> Iterator[GoldAnswer]:
+        """Yield both classes."""
+        label = prediction.label if self.labels else plain_label(prediction.label)
+        yield GoldAnswer(self.gold(example), label, prediction.probability)
+
+    def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]) -> str | None:
+        """Detect a constant prediction, and one that scores no better than the most frequent label.
+
+        Both the main metric and the accuracy are compared: where most labels are 1, as in MRPC, the constant 1 has
+        a high F1.
+        """
+        gold, answers = self.compare(examples, predictions)
+        if is_constant(gold, answers):
+            return "one class only"
+        is_collapsed = is_majority_better(gold, answers, (self.metrics[0], "accuracy"))
+        return "no better than the majority" if is_collapsed else None
+
+    def to_json(self, example: LabeledText, prediction: ClassPrediction) -> dict[str, Any]:
+        """Return the label, its probability, and the probabilities of all labels."""
+        return asdict(prediction)
+
+    def from_json(self, values: Mapping[str, Any]) -> ClassPrediction:
+        """Read a label, which must be known if the task has labels; probabilities are optional."""
+        label = as_text(values["label"])
+        if label is None:
+            raise TypeError(f"label is {values['label']!r}, not a text")
+        name = find_class(label, self.labels) if self.labels else label
+        if name is None:
+            raise ValueError(f"unknown label {label!r}, not one of {', '.join(self.labels[:10])}")
+        return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
+
+    def read_predictions(self, source: Source, examples: Sequence[LabeledText]) -> list[ClassPrediction]:
+        """Read predictions for examples, and warn if their classes and those of the examples have other names."""
+        predictions = super().read_predictions(source, examples)
+        labels, predicted = map(set, self.compare(examples, predictions))
+        if min(len(labels), len(predicted)) > 1 and labels.isdisjoint(predicted):
+            shown = (
+                ", ".join([*map(repr, sorted(names)[:2]), *["…"][: len(names) - 2]])
+                for names in (predicted, labels)
+            )
+            what = "the predictions have none of the labels of the data: {} and {}".format(*shown)
+            remedy = "Are some of them the numbers of the others?"
+            warnings.warn(DataWarning(f"{source}: {what}. {remedy}"), stacklevel=2)
+        return predictions

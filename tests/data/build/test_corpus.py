@@ -1,0 +1,349 @@
+"""Build data sets: the same bytes for any number of workers, and nothing half-written."""
+
+import errno
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloze.data.build import corpus as build
+from cloze.data.build import parts
+from cloze.data.build.corpus import build_dataset, merge_array_tasks
+from cloze.data.build.finalize import read_summary
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.job_arrays import ArrayTask
+from cloze.data.build.parts import BuildConfig, BuildSummary, cached_tokenizer
+from cloze.data.dataset import Dataset
+from cloze.data.shards import write_shard
+from cloze.errors import InputError, RunError
+from cloze.progress import SILENT_BAR, Bar, Progress
+from cloze.tokenization.loading import load_tokenizer
+from corpora import rows_of, save_vocabulary
+from helpers import flip_bit, read_all_files
+
+WORDS = ["the", "cat", "sat", "on", "a", "mat", ".", "and", "##s", "dog"]
+
+
+PARAGRAPH = "The cats sat on a mat. " * 5
+"""Long enough to be looked for again."""
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    return save_vocabulary(tmp_path / "vocabulary", WORDS)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Forty documents, a sentence a line, some words unknown."""
+    rng = random.Random(0)
+    lines = []
+    for _ in range(40):
+        sizes = rng.choices(range(1, 13), k=rng.randint(2, 9))
+        lines += [" ".join(rng.choices(["The", "cats", "dog", "zebra", "mat."], k=size)) for size in sizes]
+        lines.append("")
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    return tmp_path / "text.txt"
+
+
+def test_text_is_tokenized_into_documents_and_sentences(tmp_path, vocabulary):
+    (tmp_path / "text").write_text(
+        "The cats sat.\nA dog?\n\n\x00\n".replace("\x00", "\u200d") + "\nOn [MASK].\n"
+    )
+    config = BuildConfig(reading=ReadingConfig(text_format="sentences"))
+    summary = build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", config)
+    assert summary == BuildSummary(
+        documents=2,
+        sentences=3,
+        tokens=13,
+        unknown_tokens=4,
+        single_sentence_documents=1,
+        empty_documents=1,
+    )
+    dataset = Dataset.open(tmp_path / "data")
+    tokens = load_tokenizer(tmp_path / "data").tokens
+    assert [[[tokens[i] for i in s] for s in row] for row in rows_of(dataset.documents)] == [
+        [["the", "cat", "##s", "sat", "."], ["a", "dog", "[UNK]"]],
+        [["on", "[UNK]", "[UNK]", "[UNK]", "."]],
+    ]
+    assert dataset.info.unknown_tokens == 4
+    assert dataset.vocab_size == 15
+
+
+def test_paragraphs_are_split_into_sentences(tmp_path, vocabulary):
+    (tmp_path / "text").write_text("The cat sat. The dog sat.\nA mat.\n")
+    summary = build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data")
+    assert (summary.documents, summary.sentences) == (1, 3)
+
+
+SMALL_SHARDS = BuildConfig(reading=ReadingConfig(shard_bytes=1000))
+
+
+def small_parts(part_characters: int) -> BuildConfig:
+    return BuildConfig(reading=ReadingConfig(part_characters=part_characters))
+
+
+def build_by_workers(inputs: list[Path], vocabulary: Path, output: Path, workers: int) -> None:
+    build_dataset(inputs, vocabulary, output, SMALL_SHARDS, workers=workers)
+
+
+def build_by_tasks(inputs: list[Path], vocabulary: Path, output: Path, tasks: int) -> None:
+    for number in range(tasks, 0, -1):
+        build_dataset(inputs, vocabulary, output, SMALL_SHARDS, task=ArrayTask(number, tasks))
+    merge_array_tasks(output)
+
+
+@pytest.mark.parametrize(
+    ("build_it", "count"),
+    [
+        (build_by_workers, 2),  # each reads its own shards
+        (build_by_workers, 4),  # this process reads for them
+        (build_by_tasks, 1),
+        (build_by_tasks, 3),
+        (build_by_tasks, 11),  # more than shards
+    ],
+)
+@pytest.mark.slow
+def test_bytes_do_not_depend_on_workers_or_tasks(tmp_path, vocabulary, text, build_it, count):
+    inputs = [text, *(tmp_path / f"more-{n}" for n in range(2))]
+    for file in inputs[1:]:
+        file.write_text(f"{PARAGRAPH} the.\n\n{PARAGRAPH}\n" + text.read_text())
+    build_dataset(inputs, vocabulary, tmp_path / "one", SMALL_SHARDS)
+    build_it(inputs, vocabulary, tmp_path / "other", count)
+    expected = read_all_files(tmp_path / "one")
+    assert read_all_files(tmp_path / "other") == expected
+    assert len([name for name in expected if name.endswith(".arrow")]) > 5
+    assert sorted(os.listdir(tmp_path)) == sorted(["vocabulary", "one", "other", *(f.name for f in inputs)])
+
+
+@pytest.mark.slow
+def test_bytes_do_not_depend_on_workers_for_a_shard_of_many_parts(tmp_path, vocabulary, text):
+    for workers in (1, 2):
+        build_dataset([text, text], vocabulary, tmp_path / f"{workers}", small_parts(2000), workers=workers)
+    one, two = read_all_files(tmp_path / "1"), read_all_files(tmp_path / "2")
+    assert one == two
+    assert len([name for name in one if name.endswith(".arrow")]) > 3
+
+
+def test_part_size_does_not_change_documents(tmp_path, vocabulary, text):
+    build_dataset([text], vocabulary, tmp_path / "one")
+    build_dataset([text], vocabulary, tmp_path / "many", small_parts(500))
+    one, many = (Dataset.open(tmp_path / name).documents for name in ("one", "many"))
+    assert len(one) == 40
+    assert rows_of(one) == rows_of(many)
+
+
+@pytest.mark.parametrize(("fraction", "held_out"), [(0.005, 2), (0.2, 12), (0.99, 38)])
+def test_held_out_documents(tmp_path, vocabulary, text, fraction, held_out):
+    build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(validation_fraction=fraction))
+    dataset = Dataset.open(tmp_path / "data")
+    assert len(dataset.split("validation")) == held_out
+    assert len(dataset.split("train")) == 40 - held_out
+
+
+@pytest.mark.parametrize(
+    ("documents", "held_out"),
+    [
+        (["the cat\nsat", "the\ncat", "the dog\nsat"], 1),
+        ([f"the cat {n}" for n in range(1000)], 3),
+        (["the cat\nsat"], 0),
+        (["the cat\nsat"] * 9, 0),
+    ],
+)
+def test_documents_of_any_length_are_held_out_without_pairs(tmp_path, vocabulary, documents, held_out):
+    (tmp_path / "text").write_text("\n\n".join(documents))
+    build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data")
+    dataset = Dataset.open(tmp_path / "data")
+    assert not dataset.supports_pairs
+    assert len(dataset.split("validation")) == held_out
+    assert len(dataset.split("train")) == len(documents) - held_out
+
+
+def test_notes_report_text_that_was_left_out(tmp_path, vocabulary, capsys):
+    from cloze.progress import Progress
+
+    (tmp_path / "text").write_text("the zebra\n\n\u200d\n\nthe cat\nsat")
+    build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", progress=Progress())
+    told = capsys.readouterr().err
+    assert "1 document of one sentence" in told
+    assert "left out 1 document without any token" in told
+    assert "20.0% of the tokens are [UNK]" in told
+
+
+@pytest.mark.parametrize("content", ["", "\n\n \n", "\u200d\n"])
+def test_an_empty_corpus(tmp_path, vocabulary, content):
+    (tmp_path / "text").write_text(content)
+    with pytest.raises(InputError, match="text: no text in it"):
+        build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_bad_text_leaves_nothing_behind(tmp_path, vocabulary, workers):
+    (tmp_path / "text").write_bytes(b"the cat\n" * 10 + b"\xff")
+    before = set(tmp_path.iterdir())
+    with pytest.raises(InputError, match="text:11: not UTF-8"):
+        build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", workers=workers)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_finished_parts_survive_a_full_disk(tmp_path, vocabulary, text, monkeypatch):
+    config = small_parts(2000)
+    build_dataset([text], vocabulary, tmp_path / "expected", config)
+    room = iter([True, True])
+    written = []
+
+    def write(path: Path, *args: Any, **kwargs: Any) -> None:
+        if not next(room, False):
+            path.write_bytes(b"half a shard")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_shard(path, *args, **kwargs)
+        written.append(path)
+
+    monkeypatch.setattr(parts, "write_shard", write)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(RunError, match=r"data\.parts/.*: cannot write: No space left on device\. Free some"):
+        build_dataset([text], vocabulary, tmp_path / "data", config)
+    assert set(tmp_path.iterdir()) == before | {tmp_path / "data.parts"}
+    room = iter([True] * 100)
+    build_dataset([text], vocabulary, tmp_path / "data", config)
+    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
+    assert len(written) == len(list((tmp_path / "data").glob("*.arrow")))
+    assert set(tmp_path.iterdir()) == before | {tmp_path / "data"}
+
+
+def test_an_existing_data_set_needs_overwrite(tmp_path, vocabulary, text):
+    build_dataset([text], vocabulary, tmp_path / "data")
+    before = read_all_files(tmp_path / "data")
+    other = save_vocabulary(tmp_path / "other", WORDS[::-1])
+    with pytest.raises(InputError, match="already exists"):
+        build_dataset([text], other, tmp_path / "data")
+    assert read_all_files(tmp_path / "data") == before
+    build_dataset([text], other, tmp_path / "data", overwrite=True)
+    build_dataset([text], other, tmp_path / "expected")
+    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
+
+
+@pytest.mark.protected
+def test_a_damaged_tokenizer_of_a_job_array_is_refused(tmp_path, vocabulary, text):
+    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 1))
+    cached_tokenizer.cache_clear()  # a process keeps one tokenizer
+    flip_bit(next((tmp_path / "data.parts").glob("vocabulary-*/tokenizer.json")))
+    with pytest.raises(InputError, match=r"data\.parts/vocabulary-.*/tokenizer\.json: damaged"):
+        merge_array_tasks(tmp_path / "data")
+
+
+def test_a_task_uses_the_tokenizer_of_a_faster_one(tmp_path, vocabulary, text, monkeypatch):
+    rename = Path.rename
+
+    def rename_later(path: Path, target: Path) -> Path:
+        if target.name.startswith("vocabulary-"):
+            shutil.copytree(path, target)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename_later)
+    build_by_tasks([text], vocabulary, tmp_path / "data", 2)
+    build_dataset([text], vocabulary, tmp_path / "expected", SMALL_SHARDS)
+    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
+
+
+def test_other_settings_make_other_parts(tmp_path, vocabulary, text, monkeypatch):
+    """Those of before are removed at the end."""
+    build_dataset([text], vocabulary, tmp_path / "expected", small_parts(1000))
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "finalize", _fail)
+        with pytest.raises(RuntimeError):
+            build_dataset([text], vocabulary, tmp_path / "data", small_parts(2000))
+    assert len(list((tmp_path / "data.parts").glob("*.arrow"))) > 1
+    build_dataset([text], vocabulary, tmp_path / "data", small_parts(1000))
+    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
+    assert not (tmp_path / "data.parts").exists()
+
+
+def test_a_build_with_other_settings_than_a_job_array_needs_overwrite(tmp_path, vocabulary, text):
+    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 2))
+    with pytest.raises(InputError, match=r'data\.parts: was started with language "en", not "de"\. Finish'):
+        build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(language="de"))
+    build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(language="de"), overwrite=True)
+    assert not (tmp_path / "data.parts").exists()
+
+
+def _fail(*args: object, **kwargs: object) -> None:
+    raise RuntimeError
+
+
+def test_inputs_in_the_output_are_refused(tmp_path, vocabulary, text):
+    data = tmp_path / "data"
+    build_dataset([text], vocabulary, data)
+    text.rename(data / "text.txt")
+    before = read_all_files(data)
+    for inputs, vocab in (([data / "*.txt"], vocabulary), ([vocabulary / "vocab.txt"], data)):
+        for append in (False, True) if vocab is vocabulary else (False,):
+            with pytest.raises(
+                InputError, match=r"data.*: is an input, and would be replaced\. Choose another `output`"
+            ):
+                build_dataset(inputs, vocab, data, append=append, overwrite=not append)
+        with pytest.raises(InputError, match="is an input, and would be replaced"):
+            build_dataset(inputs, vocab, data, task=ArrayTask(1, 2))
+    with pytest.raises(
+        InputError, match=r"is an input, and contains the output .*\. Choose an output outside of it"
+    ):
+        build_dataset([tmp_path], vocabulary, data, overwrite=True)
+    assert read_all_files(data) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"language": "tlh"}, "no sentence rules for 'tlh'"),
+        ({"validation_fraction": 0.0}, "validation_fraction: 0.0 is not between 0 and 1"),
+        ({"validation_fraction": 1.5}, "not between 0 and 1"),
+    ],
+)
+def test_bad_settings_are_refused_before_reading(tmp_path, vocabulary, settings, message):
+    with pytest.raises(InputError, match=message):
+        build_dataset([tmp_path / "nowhere"], vocabulary, tmp_path / "data", BuildConfig(**settings))
+
+
+def test_a_directory_without_a_vocabulary(tmp_path, text):
+    with pytest.raises(InputError, match="nowhere"):
+        build_dataset([text], tmp_path / "nowhere", tmp_path / "data")
+
+
+@dataclass(frozen=True)
+class _Interrupting(Progress):
+    """Does something else when the first bar begins or ends."""
+
+    quiet: bool = True
+    acts: list[Callable[[], object]] = field(default_factory=list)
+    at_end: bool = False
+
+    @contextmanager
+    def bar(self, label: str, *, total: float | None, unit: str = "", done: float = 0.0) -> Iterator[Bar]:
+        if not self.at_end:
+            self._act()
+        yield SILENT_BAR
+        if self.at_end:
+            self._act()
+
+    def _act(self) -> None:
+        while self.acts:
+            self.acts.pop()()
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_the_slower_of_two_builds_names_the_other(tmp_path, vocabulary, text, at_end):
+    output = tmp_path / "data"
+    progress = _Interrupting(acts=[lambda: build_dataset([text], vocabulary, output)], at_end=at_end)
+    with pytest.raises(
+        RunError, match=r"data: another build of it ended while this one was running, .* complete"
+    ):
+        build_dataset([text], vocabulary, output, progress=progress)
+    assert read_summary(output).documents == 40
+    assert not (tmp_path / "data.parts").exists()

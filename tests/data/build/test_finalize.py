@@ -1,0 +1,410 @@
+"""Parts become a data set: duplicates, held-out documents, appending and kills."""
+
+import json
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloze import artifacts
+from cloze.data.build import directory as build_directory
+from cloze.data.build.cleaning import CleaningConfig
+from cloze.data.build.corpus import build_dataset, merge_array_tasks
+from cloze.data.build.finalize import read_summary
+from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.job_arrays import ArrayTask
+from cloze.data.build.parts import BuildConfig, BuildSummary
+from cloze.data.dataset import Dataset, DatasetInfo
+from cloze.data.held_out import choose_held_out_threshold
+from cloze.errors import InputError
+from cloze.progress import Progress
+from corpora import Rows, rows_of, save_vocabulary
+from helpers import read_all_files
+
+WORDS = [f"w{n}" for n in range(60)]
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_vocabulary(tmp_path_factory.mktemp("vocabulary"), [".", *WORDS])
+
+
+def paragraph(number: int, *, sentences: int = 4) -> str:
+    """Return a paragraph that is long enough to be looked for, the same for the same number."""
+    rng = random.Random(number)
+    return " ".join(" ".join(rng.choices(WORDS, k=10)).capitalize() + "." for _ in range(sentences))
+
+
+def document(*numbers: int) -> str:
+    return "\n".join(map(paragraph, numbers)) + "\n"
+
+
+def write(path: Path, *texts: str) -> Path:
+    path.write_text("\n".join(texts))
+    return path
+
+
+def rows(data: Path) -> Rows:
+    return rows_of(Dataset.open(data).documents)
+
+
+PARAGRAPHS = ReadingConfig(text_format="paragraphs")
+SENTENCES = ReadingConfig(text_format="sentences")
+
+
+@pytest.fixture(params=[10**6, 1], ids=["one part", "a part a document"])
+def config(request: pytest.FixtureRequest) -> BuildConfig:
+    return BuildConfig(reading=ReadingConfig(text_format="paragraphs", part_characters=request.param))
+
+
+def test_duplicate_documents_are_dropped(tmp_path, vocabulary, config, capsys):
+    text = write(
+        tmp_path / "text", document(1), document(2, 3), document(1), document(4), document(2, 3), document(1)
+    )
+    once = write(tmp_path / "once", document(1), document(2, 3), document(4))
+    expected = build_dataset([once], vocabulary, tmp_path / "expected", config)
+    summary = build_dataset([text], vocabulary, tmp_path / "data", config, progress=Progress())
+    assert rows(tmp_path / "data") == rows(tmp_path / "expected")
+    assert (summary.documents, summary.sentences, summary.tokens) == (3, expected.sentences, expected.tokens)
+    repeats = summary.duplicate_documents
+    assert (repeats.dropped, repeats.kept, repeats.tokens) == (3, 0, (4 + 8 + 4) * 11)
+    assert [(e.where, e.first) for e in repeats.examples] == [
+        (f"{text}:6", f"{text}:1"),
+        (f"{text}:10", f"{text}:3"),
+        (f"{text}:13", f"{text}:1"),
+    ]
+    assert paragraph(1).lower().startswith(repeats.examples[0].text)
+    assert len(repeats.examples[0].text) > 30
+    assert summary.duplicate_paragraphs.dropped == 0
+    assert "dropped 3 duplicate documents (176 tokens)" in capsys.readouterr().err
+
+
+def test_duplicate_paragraphs_are_dropped(tmp_path, vocabulary, config):
+    short = "W1 w2 w3 w4 w5 w6."
+    text = write(
+        tmp_path / "text",
+        document(1, 2) + short,
+        "",
+        paragraph(3) + "\n" + short + "\n" + paragraph(2) + "\n" + paragraph(4) + "\n" + paragraph(3) + "\n",
+        document(2, 1),  # nothing of it is left
+        document(5),
+    )
+    once = write(
+        tmp_path / "once", document(1, 2) + short, "", document(3) + short + "\n" + document(4), document(5)
+    )
+    build_dataset([once], vocabulary, tmp_path / "expected", config)
+    summary = build_dataset([text], vocabulary, tmp_path / "data", config)
+    assert rows(tmp_path / "data") == rows(tmp_path / "expected")
+    assert (summary.documents, summary.empty_documents) == (3, 1)
+    repeats = summary.duplicate_paragraphs
+    assert (repeats.dropped, repeats.kept, repeats.tokens) == (4, 0, 4 * 44)
+    assert [(e.where, e.first) for e in repeats.examples] == [
+        (f"{text}:5", f"{text}:1"),
+        (f"{text}:5", f"{text}:5"),
+        (f"{text}:11", f"{text}:1"),
+    ]
+    assert summary.duplicate_documents.dropped == 0
+
+
+@pytest.mark.parametrize(
+    ("without", "reading", "dropped", "kept"),
+    [
+        ((), PARAGRAPHS, (1, 1), (0, 0)),
+        (("duplicate_documents",), PARAGRAPHS, (0, 3), (1, 0)),
+        (("duplicate_paragraphs",), PARAGRAPHS, (1, 0), (0, 1)),
+        (("duplicate_documents", "duplicate_paragraphs"), PARAGRAPHS, (0, 0), (1, 3)),
+        ((), SENTENCES, (0, 0), (1, 0)),  # as Google's format it is its author's choice
+    ],
+)
+def test_steps_can_be_skipped(tmp_path, vocabulary, without, reading, dropped, kept):
+    text = write(tmp_path / "text", document(1, 2), document(1, 2), document(2, 3))
+    config = BuildConfig(
+        reading=ReadingConfig(text_format=reading.text_format, cleaning=CleaningConfig(without=without))
+    )
+    summary = build_dataset([text], vocabulary, tmp_path / "data", config)
+    repeats = (summary.duplicate_documents, summary.duplicate_paragraphs)
+    assert tuple(r.dropped for r in repeats) == dropped
+    assert tuple(r.kept for r in repeats) == kept
+    if not any(dropped):
+        expected = [8, 8, 8] if reading == PARAGRAPHS else [2, 2, 2]
+        assert [len(row) for row in rows(tmp_path / "data")] == expected
+
+
+def test_the_report_has_the_summary(tmp_path, vocabulary):
+    text = write(tmp_path / "text", document(1, 2), document(1, 2), document(2, 3), "e\u0301\u200b")
+    summary = build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(reading=PARAGRAPHS))
+    assert read_summary(tmp_path / "data") == summary
+    assert summary.cleaning.unicode.documents == 1
+    (build,) = json.loads((tmp_path / "data" / "report.json").read_text())["builds"]
+    assert build["duplicate_documents"]["dropped"] == 1
+    assert BuildSummary.from_dict(build) == summary
+
+
+def test_duplicates_in_sentences_are_in_the_same_split(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n % 25, n % 25 + 100) for n in range(50)))
+    config = BuildConfig(reading=SENTENCES, validation_fraction=0.3)
+    assert build_dataset([text], vocabulary, tmp_path / "data", config).documents == 50
+    dataset = Dataset.open(tmp_path / "data")
+    train, held_out = (rows_of(dataset.split(name)) for name in ("train", "validation"))
+    assert len(held_out) > 4
+    assert not [row for row in held_out if row in train]
+
+
+DIGESTS = st.lists(
+    st.integers(0, 2**64 - 1) | st.integers(0, 3) | st.integers(2**64 - 3, 2**64 - 1), max_size=30
+)
+
+
+@given(digests=DIGESTS, fraction=st.floats(0.001, 0.999))
+def test_at_least_two_documents_are_in_each_split(digests, fraction):
+    below = choose_held_out_threshold(np.array(digests, np.uint64), fraction, on_each_side=2)
+    held_out = sum(digest < below for digest in digests)
+    possible = any(
+        sum(d <= edge for d in digests) >= 2 and sum(d > edge for d in digests) >= 2 for edge in digests
+    )
+    assert (held_out >= 2 and len(digests) - held_out >= 2) if possible else below == 0
+    near = int(fraction * 2**64)
+    if sum(d < near for d in digests) >= 2 and sum(d >= near for d in digests) >= 2:
+        assert below == near
+
+
+def test_the_held_out_share_is_about_the_fraction(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n) for n in range(600)))
+    config = BuildConfig(reading=PARAGRAPHS, validation_fraction=0.1)
+    build_dataset([text], vocabulary, tmp_path / "data", config)
+    assert 40 <= len(Dataset.open(tmp_path / "data").split("validation")) <= 80
+
+
+@pytest.mark.parametrize(
+    ("num_documents", "num_sentences", "least", "most"),
+    [(8, 40, 0.24, 0.26), (600, 1, 0.1, 0.103), (600, 40, 0.0369, 0.04)],
+)
+@pytest.mark.slow
+def test_a_tenth_is_held_out_until_40_000_tokens(
+    tmp_path, vocabulary, num_documents, num_sentences, least, most
+):
+    """Of eight documents two, as there are at least two."""
+    numbers = [range(1000 * n, 1000 * n + num_sentences + 1) for n in range(num_documents)]
+    text = write(tmp_path / "text", *(document(*of) for of in numbers))
+    build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(reading=PARAGRAPHS))
+    dataset = Dataset.open(tmp_path / "data")
+    tokens = dataset.split("validation").token_counts(dataset.vocab_size).sum()
+    assert least <= tokens / dataset.info.tokens <= most
+
+
+def splits(data: Path) -> tuple[Rows, Rows]:
+    dataset = Dataset.open(data)
+    return rows_of(dataset.split("train")), rows_of(dataset.split("validation"))
+
+
+@pytest.mark.parametrize("reading", [PARAGRAPHS, SENTENCES], ids=["paragraphs", "sentences"])
+def test_appending_equals_building_from_both(tmp_path, vocabulary, reading):
+    texts = [document(n, n + 1000, n % 7) for n in range(40)]
+    first = write(tmp_path / "first", *texts[:25])
+    second = write(tmp_path / "second", *texts[20:], document(3, 1005))
+    config = BuildConfig(reading=reading, validation_fraction=0.2)
+    both = build_dataset([first, second], vocabulary, tmp_path / "both", config)
+    one = build_dataset([first], vocabulary, tmp_path / "data", config)
+    before = read_all_files(tmp_path / "data")
+    held_out_before = splits(tmp_path / "data")[1]
+    two = build_dataset([second], None, tmp_path / "data", BuildConfig(reading=reading), append=True)
+    assert rows(tmp_path / "data") == rows(tmp_path / "both")
+    assert splits(tmp_path / "data") == splits(tmp_path / "both")
+    assert [row for row in splits(tmp_path / "data")[1] if row in held_out_before] == held_out_before
+    added = (one + two).duplicate_documents, (one + two).duplicate_paragraphs
+    assert [(r.dropped, r.kept, r.tokens) for r in added] == [
+        (r.dropped, r.kept, r.tokens) for r in (both.duplicate_documents, both.duplicate_paragraphs)
+    ]
+    after = read_all_files(tmp_path / "data")
+    assert {name: after[name] for name in before if name.endswith(".arrow")} == {
+        name: content for name, content in before.items() if name.endswith(".arrow")
+    }
+    info = [json.loads((tmp_path / name / "dataset.json").read_text()) for name in ("data", "both")]
+    assert info[0] == info[1]
+    assert len(json.loads(after["report.json"])["builds"]) == 2
+    artifacts.verify(tmp_path / "data")
+
+
+def test_appended_duplicates_are_dropped(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n) for n in range(9)))
+    config = BuildConfig(reading=PARAGRAPHS)
+    build_dataset([text], vocabulary, tmp_path / "data", config)
+    before = rows(tmp_path / "data")
+    joined = write(tmp_path / "joined", document(0, 1, 2))
+    for appended, documents, paragraphs in ((text, 9, 0), (joined, 0, 3)):
+        summary = build_dataset([appended], None, tmp_path / "data", config, append=True)
+        repeats = summary.duplicate_documents, summary.duplicate_paragraphs
+        assert (summary.documents, *(counts.dropped for counts in repeats)) == (0, documents, paragraphs)
+        (first, *_) = repeats[appended == joined].examples
+        assert first.first == "in the data set, document 0 of documents-00000.arrow"
+        assert rows(tmp_path / "data") == before
+
+
+def test_appending_holds_out_documents_if_none_were(tmp_path, vocabulary):
+    config = BuildConfig(reading=PARAGRAPHS)
+    build_dataset([write(tmp_path / "a", document(1))], vocabulary, tmp_path / "data", config)
+    assert Dataset.open(tmp_path / "data").info.held_out_below == 0
+    more = write(tmp_path / "b", *(document(n) for n in range(2, 9)))
+    build_dataset([more], None, tmp_path / "data", config, append=True)
+    assert len(Dataset.open(tmp_path / "data").split("validation")) == 2
+
+
+def test_invalid_appends_are_refused(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n) for n in range(9)))
+    with pytest.raises(InputError, match="data: no such directory"):
+        build_dataset([text], vocabulary, tmp_path / "data", append=True)
+    with pytest.raises(InputError, match=r"^vocabulary: is missing"):
+        build_dataset([text], None, tmp_path / "data")
+    build_dataset([text], vocabulary, tmp_path / "data")
+    before = read_all_files(tmp_path / "data")
+    save_vocabulary(tmp_path / "other", ["."])
+    with pytest.raises(InputError, match=r"other: is not the vocabulary of .*data\. Leave out `vocabulary`"):
+        build_dataset([text], tmp_path / "other", tmp_path / "data", append=True)
+    with pytest.raises(InputError, match=r"already exists\. Choose another name, add to it with `append` or"):
+        build_dataset([text], vocabulary, tmp_path / "data")
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(InputError, match="empty: no text in it"):
+        build_dataset([tmp_path / "empty"], None, tmp_path / "data", append=True)
+    assert read_all_files(tmp_path / "data") == before
+    shard = tmp_path / "data" / "documents-00000.arrow"
+    shard.write_bytes(shard.read_bytes().replace(b"\x07\x00", b"\x08\x00"))
+    with pytest.raises(InputError, match=r"documents-00000\.arrow"):
+        build_dataset([text], None, tmp_path / "data", append=True)
+    assert not (tmp_path / "data.parts").exists()
+
+
+def die(*args: object, **kwargs: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize(
+    ("room", "name"),
+    [
+        (os, "link"),
+        (DatasetInfo, "write"),
+        (artifacts, "sync_file"),
+        (build_directory, "mark_finished"),
+        (build_directory, "remove_parts"),
+    ],
+)
+@pytest.mark.protected
+def test_a_kill_while_finalizing_leaves_the_old_or_the_new(
+    tmp_path, vocabulary, monkeypatch, room, name, append
+):
+    config = BuildConfig(reading=SENTENCES)
+    old, new = (write(tmp_path / f"{n}", *(document(m) for m in range(n, n + 9))) for n in (0, 100))
+
+    def build() -> None:
+        build_dataset([new], vocabulary, tmp_path / "data", config, append=append)
+
+    if append:
+        build_dataset([old], vocabulary, tmp_path / "data", config)
+    before = read_all_files(tmp_path / "data") if append else None
+    with monkeypatch.context() as patch:
+        patch.setattr(room, name, die)
+        with pytest.raises(KeyboardInterrupt):
+            build()
+    if name == "remove_parts":  # the data set has taken its place, and the parts are still there
+        assert len(rows(tmp_path / "data")) == (18 if append else 9)
+    else:
+        assert before == (read_all_files(tmp_path / "data") if append else None)
+        assert append or not (tmp_path / "data").exists()
+    build()
+    assert len(rows(tmp_path / "data")) == (18 if append else 9)
+    assert sorted(os.listdir(tmp_path)) == ["0", "100", "data"]
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_tasks_are_merged(tmp_path, vocabulary, append):
+    reading = ReadingConfig(text_format="paragraphs", part_characters=300)
+    config = BuildConfig(reading=reading, validation_fraction=0.2)
+    text = write(tmp_path / "text", *(document(n, n % 5) for n in range(30)))
+    for name in ("alone", "data"):
+        if append:
+            build_dataset([write(tmp_path / "old", document(3))], vocabulary, tmp_path / name, config)
+    if append:  # the data set keeps its share
+        config = BuildConfig(reading=reading)
+    build_dataset([text], vocabulary, tmp_path / "alone", config, append=append)
+    for number in (3, 1):
+        build_dataset([text], vocabulary, tmp_path / "data", config, task=ArrayTask(number, 3), append=append)
+    with pytest.raises(
+        InputError, match=r"1 of 1 input shards .*text; tasks 2 of 3 have not finished\. Run the"
+    ):
+        merge_array_tasks(tmp_path / "data")
+    build_dataset([text], vocabulary, tmp_path / "data", config, task=ArrayTask(2, 3), append=append)
+    part = next((tmp_path / "data.parts").glob("*-00001.arrow"))
+    part.write_bytes(b"damaged")
+    with pytest.raises(
+        InputError, match=f"{part.name}: 1 parts were damaged and are deleted. Run the tasks again"
+    ):
+        merge_array_tasks(tmp_path / "data")
+    for number in (1, 2, 3):
+        build_dataset([text], vocabulary, tmp_path / "data", config, task=ArrayTask(number, 3), append=append)
+    merge_array_tasks(tmp_path / "data")
+    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "alone")
+    with pytest.raises(InputError, match="no parts"):
+        merge_array_tasks(tmp_path / "data")
+
+
+def test_a_task_repeated_after_the_merge_warns(tmp_path, vocabulary, capsys):
+    text, config = write(tmp_path / "text", document(1), document(2)), BuildConfig(reading=PARAGRAPHS)
+    for _ in range(2):
+        for number in (1, 2):
+            build_dataset(
+                [text],
+                vocabulary,
+                tmp_path / "data",
+                config,
+                task=ArrayTask(number, 2),
+                progress=Progress(),
+            )
+        told = capsys.readouterr().err
+        assert ("data exists already: cloze" in told) == (tmp_path / "data").exists()
+        assert told.count("already") <= 1
+        merge_array_tasks(tmp_path / "data", overwrite=True)
+
+
+@pytest.mark.protected
+def test_a_finalized_output_is_not_taken_for_other_inputs(tmp_path, vocabulary, monkeypatch):
+    config = BuildConfig(reading=PARAGRAPHS)
+    one, two = (write(tmp_path / f"{n}", document(n)) for n in (1, 2))
+    with monkeypatch.context() as patch:
+        patch.setattr(build_directory, "remove_parts", die)
+        with pytest.raises(KeyboardInterrupt):
+            build_dataset([one], vocabulary, tmp_path / "data", config)
+    before = read_all_files(tmp_path / "data")
+    with pytest.raises(InputError, match="data: already exists"):
+        build_dataset([one, two], vocabulary, tmp_path / "data", config)
+    assert read_all_files(tmp_path / "data") == before
+    assert not (tmp_path / "data.parts").exists()
+
+
+def test_tasks_with_different_settings_are_refused(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n) for n in range(9)))
+    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 2))
+    with pytest.raises(InputError, match=r"was started with language .en., not .de."):
+        build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(language="de"), task=ArrayTask(2, 2))
+    with pytest.raises(InputError, match="stdin: can be read by one task only"):
+        build_dataset(["-"], vocabulary, tmp_path / "data", task=ArrayTask(2, 2))
+    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(2, 2))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine").write_text("precious")
+    with pytest.raises(InputError, match="already exists"):
+        merge_array_tasks(tmp_path / "data")
+    assert (tmp_path / "data" / "mine").read_text() == "precious"
+
+
+def test_parts_are_copied_without_hard_links(tmp_path, vocabulary, monkeypatch):
+    def refuse(*args: object) -> None:
+        raise OSError("no links here")
+
+    text = write(tmp_path / "text", *(document(n) for n in range(9)))
+    build_dataset([text], vocabulary, tmp_path / "linked")
+    monkeypatch.setattr(os, "link", refuse)
+    build_dataset([text], vocabulary, tmp_path / "copied")
+    assert read_all_files(tmp_path / "linked") == read_all_files(tmp_path / "copied")

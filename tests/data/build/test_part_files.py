@@ -1,0 +1,321 @@
+"""Parts of killed, shared and damaged builds are made once and are the same."""
+
+import gzip
+import io
+import os
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cloze.data.build import part_files
+from cloze.data.build.directory import (
+    check_output_is_not_read,
+    keep_finished_parts,
+    parts_directory,
+    read_plan,
+    write_plan,
+)
+from cloze.data.build.input_shards import ReadingConfig, plan_input_shards
+from cloze.data.build.job_arrays import ArrayTask
+from cloze.data.build.part_files import Part, discard_damaged, list_parts
+from cloze.data.build.plan import BuildPlan
+from cloze.data.reading.documents import Document
+from cloze.errors import InputError
+from cloze.progress import SILENT, Progress
+from helpers import flip_bit
+
+READING = ReadingConfig(text_format="sentences", shard_bytes=1)  # a file, since compressed files are not cut
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> list[Path]:
+    """Five files of 1, 5, 9, 13 and 17 documents, each document of five characters."""
+    files = []
+    for number in range(5):
+        files.append(tmp_path / f"text-{number}")
+        content = "".join(f"{number}: {n:02}\n\n" for n in range(4 * number + 1))
+        files[-1].write_bytes(gzip.compress(content.encode()))
+    return files
+
+
+def write(documents: list[Document], path: Path, *, made: list[str], stop_after: int = 10**9) -> dict:
+    """Make a part of documents: their text."""
+    if len(made) == stop_after:
+        raise KeyboardInterrupt
+    text = " ".join(line for document in documents for line in document.lines)
+    path.write_text(text)
+    made.append(text)
+    return {"documents": len(documents)}
+
+
+def plan_of(
+    texts: Sequence[Path | str], reading: ReadingConfig = READING, *, language: str = "en", size: int = 1
+) -> BuildPlan:
+    input_shards = plan_input_shards([str(text) for text in texts], reading)
+    return BuildPlan.of(input_shards, {"language": language, "part_characters": 20}, {"size": size})
+
+
+def make_parts(
+    directory: Path,
+    plan: BuildPlan,
+    task: ArrayTask | None = None,
+    *,
+    progress: Progress = SILENT,
+    workers: int = 1,
+    **settings: object,
+) -> list[str]:
+    """Work as long as there is work, and return the texts that were made parts of, four documents each."""
+    made: list[str] = []
+    make = partial(write, made=made, **settings)
+    directory.mkdir(exist_ok=True)
+    options = {"label": "", "counts": ("documents",)}
+    parts = part_files.make_parts(
+        directory, plan, make, workers=workers, progress=progress, task=task, **options
+    )
+    assert task or parts == list_parts(directory, plan)
+    return made
+
+
+def contents(parts: Sequence[Part]) -> list[str]:
+    return [part.path.read_text() for part in parts]
+
+
+EXPECTED = [
+    " ".join(f"{number}: {n:02}" for n in range(start, min(start + 4, 4 * number + 1)))
+    for number in range(5)
+    for start in range(0, 4 * number + 1, 4)
+]
+
+
+def test_parts_are_in_the_order_of_the_text(tmp_path, texts, monkeypatch):
+    plan = plan_of(texts)
+    assert make_parts(tmp_path / "p", plan) == EXPECTED
+    parts = list_parts(tmp_path / "p", plan)
+    assert contents(parts) == EXPECTED
+    assert [part.record["documents"] for part in parts] == [len(text.split()) // 2 for text in EXPECTED]
+    monkeypatch.setattr(part_files, "read_documents", None)  # a finished shard is not read
+    assert make_parts(tmp_path / "p", plan_of(texts)) == []
+
+
+@pytest.mark.parametrize("stop_after", range(len(EXPECTED)))
+@pytest.mark.protected
+def test_finished_parts_are_not_made_again(tmp_path, texts, stop_after):
+    with pytest.raises(KeyboardInterrupt):
+        make_parts(tmp_path / "p", plan_of(texts), stop_after=stop_after)
+    assert make_parts(tmp_path / "p", plan_of(texts)) == EXPECTED[stop_after:]
+    assert contents(list_parts(tmp_path / "p", plan_of(texts))) == EXPECTED
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 6, 7, 11, 40])
+def test_array_tasks_make_each_part_once(tmp_path, texts, count):
+    made = []
+    for number in range(count, 0, -1):  # in any order
+        made += make_parts(tmp_path / "p", plan_of(texts), ArrayTask(number, count))
+    assert sorted(made) == EXPECTED
+    assert contents(list_parts(tmp_path / "p", plan_of(texts))) == EXPECTED
+
+
+def test_missing_shards_and_tasks_are_named(tmp_path, texts):
+    for number in (1, 4):
+        make_parts(tmp_path / "p", plan_of(texts), ArrayTask(number, 5))
+    with pytest.raises(
+        InputError, match=r"3 of 5 input shards .* first is of .*text-1; tasks 2, 3, 5 of 5 have not"
+    ):
+        list_parts(tmp_path / "p", plan_of(texts))
+    with pytest.raises(InputError, match="no parts"):
+        read_plan(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        flip_bit,
+        lambda part: part.write_bytes(part.read_bytes()[:-1]),
+        lambda part: part.write_bytes(b""),
+        Path.unlink,
+        lambda part: part.with_suffix(".json").write_text(""),
+        lambda part: part.with_suffix(".json").write_text("{}"),
+    ],
+)
+@pytest.mark.protected
+def test_a_damaged_part_is_made_again(tmp_path, texts, damage, capsys):
+    plan = plan_of(texts)
+    make_parts(tmp_path / "p", plan)
+    damage(list_parts(tmp_path / "p", plan)[3].path)
+    assert make_parts(tmp_path / "p", plan, progress=Progress()) == EXPECTED[3:4]
+    assert contents(list_parts(tmp_path / "p", plan)) == EXPECTED
+    assert "1 damaged parts are made again, the first is " in capsys.readouterr().err
+    assert discard_damaged(list_parts(tmp_path / "p", plan)) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[1", b"\xff"])
+@pytest.mark.protected
+def test_a_shard_with_a_damaged_part_count_is_read_again(tmp_path, texts, content):
+    plan = plan_of(texts)
+    make_parts(tmp_path / "p", plan)
+    counted = tmp_path / "p" / f"{plan.keys[2]}.json"
+    counted.write_bytes(content)
+    with pytest.raises(InputError, match="1 of 5 input shards are not finished"):
+        list_parts(tmp_path / "p", plan)
+    assert make_parts(tmp_path / "p", plan) == []
+    assert counted.read_text() == "3"
+    assert contents(list_parts(tmp_path / "p", plan)) == EXPECTED
+
+
+@pytest.mark.parametrize("given", ["texts", "texts/*", "texts/deep/out/a", "texts/deep/out.parts"])
+def test_inputs_and_output_may_not_contain_each_other(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("out", "out.parts"):
+        (tmp_path / "texts" / "deep" / folder).mkdir(parents=True)
+        (tmp_path / "texts" / "deep" / folder / "a").write_text("text")
+    message = r"contains the output .*\. Choose an output outside|would be replaced\. Choose another"
+    for name in (given, tmp_path / given):
+        with pytest.raises(InputError, match=message):
+            check_output_is_not_read(Path("texts/deep/out"), [name])
+    inputs = [given, "-", "hf:texts", "s3://texts/deep", "texts/nowhere"]
+    check_output_is_not_read(Path("texts-2"), inputs)
+    check_output_is_not_read(Path("texts/.cache/out"), ["texts"])
+    check_output_is_not_read(Path("texts/deep/out/a/b"), ["texts/deep/out/a"])  # a file: nothing can be in it
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Change a file as an editor does it, in another moment."""
+    before = file.stat().st_mtime_ns
+    file.write_bytes(gzip.compress(text.encode()))
+    os.utime(file, ns=(before + 1000, before + 1000))
+
+
+def test_parts_depend_on_their_settings_and_files_alone(tmp_path, texts):
+    make_parts(tmp_path / "p", plan_of(texts))
+    assert make_parts(tmp_path / "p", plan_of(texts, size=2)) == []
+    assert make_parts(tmp_path / "p", plan_of(texts, language="de")) == EXPECTED
+    rewrite(texts[2], "2: mended\n")
+    plan = plan_of([*texts, texts[0]])
+    assert make_parts(tmp_path / "p", plan) == ["2: mended"]
+    assert contents(list_parts(tmp_path / "p", plan)) == [
+        *EXPECTED[:3],
+        "2: mended",
+        *EXPECTED[6:],
+        EXPECTED[0],
+    ]
+
+
+def test_files_of_one_shard_are_read_again_together(tmp_path, texts):
+    reading = ReadingConfig(text_format="sentences")
+    make_parts(tmp_path / "p", plan_of(texts, reading))
+    rewrite(texts[2], "2: mended\n")
+    made = make_parts(tmp_path / "p", plan_of(texts, reading))
+    assert made[0] == "0: 00 1: 00 1: 01 1: 02"
+    assert "2: mended" in " ".join(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"language": "de"}, 'language "en", not "de"'),
+        ({"size": 3}, "size 1, not 3"),
+        ({"texts": 4}, r"other text: .*text-4\S* has changed"),
+        ({"texts": 6}, "less text"),
+    ],
+)
+def test_tasks_with_another_plan_are_refused(tmp_path, texts, change, message):
+    used = [*texts, texts[0]][: change.pop("texts", 5)]
+    write_plan(tmp_path / "out", plan_of(texts))
+    write_plan(tmp_path / "out", plan_of(texts))
+    with pytest.raises(
+        InputError, match=rf"out\.parts: was started with {message}\. Finish .* All tasks need the same"
+    ):
+        write_plan(tmp_path / "out", plan_of(used, **change))
+    assert read_plan(tmp_path / "out").hash == plan_of(texts).hash
+
+
+def test_stdin_is_read_each_time(tmp_path, monkeypatch):
+    for text in ("one\n", "two\n"):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
+        plan = plan_of(["-"])
+        make_parts(tmp_path / "p", plan)
+        assert contents(list_parts(tmp_path / "p", plan)) == [text.strip()]
+
+
+def test_stdin_is_read_by_the_main_process(tmp_path, texts, monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"from stdin\n")))
+    plan = plan_of(["-", *texts])
+    make_parts(tmp_path / "p", plan, workers=2)
+    assert contents(list_parts(tmp_path / "p", plan)) == ["from stdin", *EXPECTED]
+
+
+def test_parts_of_stdin_are_not_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"one\n\n" * 20)))
+    plan = plan_of(["-"])
+    with (
+        pytest.raises(KeyboardInterrupt),
+        keep_finished_parts(tmp_path / "out", plan, Progress()) as directory,
+    ):
+        make_parts(directory, plan, stop_after=1)
+    assert not directory.exists()
+    assert capsys.readouterr().err == ""
+
+
+def test_concurrent_tasks_share_a_plan(tmp_path, texts):
+    barrier = threading.Barrier(8)
+
+    def start() -> None:
+        barrier.wait()
+        write_plan(tmp_path / "out", plan_of(texts))
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert os.listdir(tmp_path / "out.parts") == [f"plan-{plan_of(texts).hash}.json"]
+
+
+def test_a_directory_without_parts_is_removed(tmp_path, texts, capsys):
+    plan, directory = plan_of(texts), parts_directory(tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt), keep_finished_parts(tmp_path / "out", plan, Progress()):
+        make_parts(directory, plan, stop_after=0)
+    assert not directory.exists()
+    assert capsys.readouterr().err == ""
+    with pytest.raises(KeyboardInterrupt), keep_finished_parts(tmp_path / "out", plan, Progress()):
+        make_parts(directory, plan, stop_after=2)
+    kept = f"{directory} keeps 2 finished parts; the build resumes"
+    assert capsys.readouterr().err == f"{kept} when run again\n"
+    with pytest.raises(InputError), keep_finished_parts(tmp_path / "out", plan, Progress()):
+        raise InputError("not UTF-8")  # running it again alone would report the same
+    assert capsys.readouterr().err == f"{kept} once the error is fixed\n"
+
+
+@pytest.mark.parametrize("damage", [flip_bit, lambda plan: plan.write_text("{")])
+@pytest.mark.protected
+def test_a_damaged_plan_is_named(tmp_path, texts, damage):
+    write_plan(tmp_path / "out", plan_of(texts))
+    damage(next((tmp_path / "out.parts").iterdir()))
+    with pytest.raises(InputError, match=r"out\.parts/plan-.*\.json: damaged .* Delete it, and run a task"):
+        read_plan(tmp_path / "out")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+def test_a_link_to_itself_is_named(tmp_path, texts):
+    (tmp_path / "loop").symlink_to("loop")
+    for output, inputs in ((tmp_path / "out", [tmp_path / "loop"]), (tmp_path / "loop", texts)):
+        with pytest.raises(InputError, match="loop: is a link that leads back to itself"):
+            check_output_is_not_read(output, inputs)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+def test_parts_are_next_to_the_target_of_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to("disk/data")
+    assert parts_directory(tmp_path / "out") == tmp_path / "disk/data.parts"
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/", "/1", "-1/3", "1/3/5"])
+def test_invalid_tasks_are_refused(text):
+    assert ArrayTask.parse("3/8") == ArrayTask(3, 8)
+    with pytest.raises(InputError, match=r"is not a task\. Write 3/8"):
+        ArrayTask.parse(text)

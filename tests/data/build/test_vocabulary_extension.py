@@ -1,0 +1,182 @@
+"""Words added to a vocabulary, by library and command line, and inspection of vocabularies."""
+
+import json
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.data.build.vocabulary_extension import extend_vocabulary
+from cloze.errors import InputError
+from cloze.progress import Progress
+from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.vocabulary import add_tokens
+from cloze.tokenization.wordpiece import WordPieceTokenizer
+
+TOKENS = [
+    "[PAD]", "[unused0]", *SPECIAL_TOKENS[1:], "[unused1]", "the", "gl", "##y", "##pt", "##o", "##s", "sat", "café",
+]  # fmt: skip
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    (tmp_path / "vocab").mkdir()
+    WordPieceTokenizer.from_tokens(TOKENS, model_max_length=77).save(tmp_path / "vocab")
+    return tmp_path / "vocab"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text(
+        "The glyptos sat, the Glyptos sat so so, so sat the zebra and the zebra. " * 2
+    )
+    return tmp_path / "text.txt"
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_an_input_that_would_be_replaced_is_refused(tmp_path, vocabulary, text):
+    extend_vocabulary(vocabulary, tmp_path / "new", inputs=[text], number=1)
+    text.rename(tmp_path / "new" / "text.txt")
+    with pytest.raises(InputError, match=r"new/text.txt: is an input, and would be replaced"):
+        extend_vocabulary(
+            vocabulary, tmp_path / "new", inputs=[tmp_path / "new/te*.txt"], number=1, overwrite=True
+        )
+
+
+def test_words_of_a_file_are_added(tmp_path, vocabulary):
+    words = write(tmp_path / "words", "Glyptos\nsat\n\n  Éland\nglyptos\nzebra\n")
+    extension = extend_vocabulary(vocabulary, tmp_path / "new", words=words)
+    assert [(word.word, word.id, word.before, word.count) for word in extension.added] == [
+        ("glyptos", 1, ("gl", "##y", "##pt", "##o", "##s"), None),
+        ("eland", TOKENS.index("[unused1]"), ("[UNK]",), None),
+        ("zebra", len(TOKENS), ("[UNK]",), None),
+    ]
+    assert extension.known == ("sat",)
+    assert (extension.tokens_before, extension.tokens, extension.appended) == (
+        len(TOKENS),
+        len(TOKENS) + 1,
+        1,
+    )
+    artifacts.verify(tmp_path / "new", kind="vocabulary")
+    old, new = load_tokenizer(vocabulary), load_tokenizer(tmp_path / "new")
+    assert new.model_max_length == 77
+    changed = {1, TOKENS.index("[unused1]")}
+    assert [p for i, p in enumerate(new.tokens[: len(TOKENS)]) if i not in changed] == [
+        p for i, p in enumerate(old.tokens) if i not in changed
+    ]
+    sentence = "The glyptos sat by a zebra"
+    theirs = AutoTokenizer.from_pretrained(str(tmp_path / "new"))
+    assert theirs(sentence)["input_ids"] == new.encode(sentence).input_ids
+    assert new.encode(sentence).tokens[1:4] == ["the", "glyptos", "sat"]
+
+
+def test_frequent_words_of_a_text_are_added(tmp_path, vocabulary, text):
+    extension = extend_vocabulary(vocabulary, tmp_path / "new", inputs=[text], number=4)
+    assert [(word.word, word.count) for word in extension.added] == [
+        ("so", 6),
+        (",", 4),
+        ("glyptos", 4),
+        ("zebra", 4),
+    ]
+    assert extension.tokens_per_word_before is not None
+    assert extension.tokens_per_word == 1
+    assert extension.tokens_per_word_before > extension.tokens_per_word
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "one of `words` and `number` is needed"),
+        ({"words": "glyptos", "number": 2}, "one of `words` and `number` is needed"),
+        ({"words": "a\n\ne-mail"}, r"words:3: 'e-mail' is not one word"),
+        ({"words": "x" * 120}, r"words:1: 'x+ is not one word of at most 50"),
+        ({"words": "x" * 51}, r"words:1: 'x+' is not one word of at most 50"),
+        ({"words": "the\nsat"}, "all of its words are tokens already"),
+        ({"words": "\n"}, "words: no word in it"),
+        ({"number": 1}, "number: needs a text"),
+        ({"number": 0}, "number: 0 is less than 1"),
+        (
+            {"number": 9, "inputs": "so so zebra zebra once it was dark"},
+            "number: the text has 2 words .*Ask for 2",
+        ),
+    ],
+)
+def test_invalid_additions_are_refused(tmp_path, vocabulary, arguments, message):
+    for name in arguments.keys() & {"words", "inputs"}:
+        path = write(tmp_path / name, arguments[name])
+        arguments = {**arguments, name: [path] if name == "inputs" else path}
+    with pytest.raises(InputError, match=message):
+        extend_vocabulary(vocabulary, tmp_path / "new", **arguments)
+    assert not (tmp_path / "new").exists()
+
+
+def test_added_tokens_keep_their_ids():
+    tokens = ["[unused98]", "[unused99]", *TOKENS]
+    assert add_tokens(tokens, ["new"], keep=("[unused98]",))[:2] == ["[unused98]", "new"]
+
+
+def test_text_in_another_field(tmp_path, vocabulary, capsys):
+    table = write(
+        tmp_path / "text.jsonl", '{"body": "The cat sat on the mat, and nobody ever said a word of it."}\n'
+    )
+    look = ["vocab", "inspect", str(vocabulary), str(table), "--workers", "1", "--quiet"]
+    assert main(look) == 2
+    assert "Choose another with --text-field: body" in capsys.readouterr().err
+    assert main([*look, "--text-field", "body"]) == 0
+
+
+def test_tokens_are_not_added_twice():
+    with pytest.raises(InputError, match="'the' is in line"):
+        add_tokens(TOKENS, ["the"])
+
+
+def test_cli_extends_and_inspects(tmp_path, vocabulary, text, capsys):
+    words, new = write(tmp_path / "words", "glyptos\nzebra\nthe\n"), tmp_path / "new"
+    command = ["vocab", "extend", str(vocabulary), str(text), "-o", str(new), "--words", str(words)]
+    assert main([*command, "--workers", "1"]) == 0
+    told = capsys.readouterr().out
+    assert f"wrote {new}: 2 words added, 2 of them in [unused] tokens; {len(TOKENS)} tokens" in told
+    assert "tokens already: the" in told
+    assert "glyptos" in told
+    assert "4 times  was gl ##y ##pt ##o ##s" in told
+    assert main(command) == 2
+    assert "already exists" in capsys.readouterr().err
+    look = ["vocab", "inspect", str(vocabulary), str(text), "--workers", "1", "--text", "Glyptos!", "--quiet"]
+    assert main([*look, "--beside", str(new)]) == 0
+    told = capsys.readouterr().out
+    assert "tokens per word" in told
+    assert "split most: glyptos (4: gl ##y ##pt ##o ##s)" in told
+    assert "  gl ##y ##pt ##o ##s [UNK]\n" in told
+    assert told.endswith("  glyptos [UNK]\n")
+    assert main([*look, "--beside", str(new), "--json"]) == 0
+    before, after = json.loads(capsys.readouterr().out)
+    assert before["text"]["tokens_per_word"] > after["text"]["tokens_per_word"]
+    assert after["tokens"] == [["glyptos", "[UNK]"]]
+    assert main(["vocab", "inspect", str(new), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["vocabulary"]["tokens"] == len(TOKENS)
+
+
+def test_added_words_that_lose_their_marks_are_told(tmp_path, vocabulary, capsys):
+    words = tmp_path / "words.txt"
+    words.write_text("हिन्दी\nсвій\n", encoding="utf-8")
+    extend_vocabulary(vocabulary, tmp_path / "new", words=words, progress=Progress())
+    told = capsys.readouterr().err
+    assert "lower-casing removes accents and marks" in told
+    assert "cloze vocab --keep-accents or --cased learns a vocabulary that keeps them" in told
+
+
+@pytest.mark.parametrize("keep_accents", [False, True])
+def test_frequent_words_that_lose_their_marks_are_told(tmp_path, capsys, keep_accents):
+    WordPieceTokenizer.from_tokens(TOKENS, strip_accents=False if keep_accents else None).save(tmp_path)
+    text = write(tmp_path / "text.txt", "हिन्दी और свій кіт है।\n" * 2)
+    extend_vocabulary(tmp_path, tmp_path / "new", inputs=[text], number=2, progress=Progress())
+    told = capsys.readouterr().err
+    assert ("which changes 17.6% of the letters" in told) == (not keep_accents)
+    assert ("becomes" in told) == (not keep_accents)

@@ -1,0 +1,212 @@
+"""Instances from documents: what is in a batch, and that nothing depends on who asks when."""
+
+import numpy as np
+import pytest
+
+from cloze.data.batch import DataPosition
+from cloze.data.instances.instances import DynamicInstances, micro_batches, take
+from cloze.data.instances.masking import MaskingConfig
+from cloze.data.instances.pairs import PairsConfig
+from cloze.errors import InputError
+from corpora import instances_of
+
+
+@pytest.fixture
+def draw(documents, tokenizer):
+    def make(**changes) -> DynamicInstances:
+        settings = {"max_seq_length": 64, "max_predictions_per_seq": None, "seed": 1, "phase": 0}
+        settings |= {"pairs": PairsConfig(), "masking": MaskingConfig(), "documents": documents} | changes
+        return DynamicInstances(tokenizer=tokenizer, **settings)
+
+    return make
+
+
+def test_a_batch_is_sorted_by_length(draw, tokenizer):
+    source = draw()
+    positions = np.arange(source.num_instances(0))
+    batch = source.batch(0, positions)
+    lengths = np.diff(batch.cu_seqlens)
+    assert batch.cu_seqlens.dtype == np.int32
+    assert batch.cu_seqlens[0] == 0
+    assert batch.cu_seqlens[-1] == len(batch.input_ids) == len(batch.token_type_ids)
+    assert (np.diff(lengths) <= 0).all()
+    assert len(lengths) == len(positions)
+    assert lengths.max() == 64
+    for original, _, types, predicted, _ in instances_of(batch):
+        length = len(original)
+        separators = [i for i, token in enumerate(original) if token == tokenizer.sep_id]
+        assert original[0] == tokenizer.cls_id
+        assert len(separators) == 2
+        assert separators[1] == length - 1
+        assert types == (0,) * (separators[0] + 1) + (1,) * (length - separators[0] - 1)
+        assert len(predicted) == max(1, round(0.15 * length))
+
+
+def test_segments_are_truncated_like_googles(draw, documents, tokenizer):
+    source = draw()
+    plan = source.plan(0)
+    for position in range(len(plan)):
+        ((original, _, _, _, label),) = instances_of(source.batch(0, np.array([position])))
+        separator = original.index(tokenizer.sep_id)
+        segments = (original[1:separator], original[separator + 1 : -1])
+        lengths = [
+            int(plan.a_end[position] - plan.a_start[position]),
+            int(plan.b_end[position] - plan.b_start[position]),
+        ]
+        while sum(lengths) > 61:
+            lengths[0 if lengths[0] > lengths[1] else 1] -= 1
+        assert [len(segment) for segment in segments] == lengths
+        for segment, start, end in (
+            (segments[0], plan.a_start[position], plan.a_end[position]),
+            (segments[1], plan.b_start[position], plan.b_end[position]),
+        ):
+            text = documents.read(int(start), int(end)).tolist()
+            starts = range(len(text) - len(segment) + 1)
+            assert any(text[i : i + len(segment)] == list(segment) for i in starts)
+        assert label == plan.next_sentence_labels[position]
+
+
+def test_a_batch_does_not_depend_on_earlier_ones(draw):
+    source, other = draw(), draw()
+    positions = np.array([5, 200, 17, 3])
+    first = instances_of(source.batch(1, positions))
+    other.batch(0, np.arange(50))
+    other.batch(2, positions)
+    assert instances_of(other.batch(1, positions[::-1])) != []
+    assert sorted(instances_of(other.batch(1, positions[::-1]))) == sorted(first)
+    alone = [instances_of(other.batch(1, positions[i : i + 1]))[0] for i in range(4)]
+    assert sorted(alone) == sorted(first)
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_every_epoch_phase_and_seed_differs(draw, whole_word):
+    masking = MaskingConfig(whole_word=whole_word)
+    positions = np.arange(100)
+    batches = [
+        draw(masking=masking).batch(0, positions),
+        draw(masking=masking).batch(1, positions),
+        draw(masking=masking, phase=1).batch(0, positions),
+        draw(masking=masking, seed=2).batch(0, positions),
+    ]
+    drawn = [set(instances_of(batch)) for batch in batches]
+    assert all(a.isdisjoint(b) for i, a in enumerate(drawn) for b in drawn[:i])
+
+
+def test_mask_positions_differ_by_epoch_phase_and_seed(draw, make_documents):
+    alike = make_documents([[[7] * 10] for _ in range(200)])
+
+    def places(epoch: int = 0, **keys: int) -> list[tuple]:
+        source = draw(documents=alike, pairs=PairsConfig(next_sentence=False), **keys)
+        return [predicted for *_, predicted, _ in instances_of(source.batch(epoch, np.arange(200)))]
+
+    first = places()
+    assert first == places()
+    for other in (places(epoch=1), places(phase=1), places(seed=2)):
+        same = sum(a == b for a, b in zip(first, other, strict=True))
+        assert same < 20  # 2 places of 10: 45 ways
+
+
+def test_max_predictions_per_seq(draw):
+    batch = draw(max_predictions_per_seq=3).batch(0, np.arange(100))
+    counts = [len(predicted) for *_, predicted, _ in instances_of(batch)]
+    assert max(counts) == 3
+
+
+def test_the_masking_rate_decreases_over_a_run(draw):
+    source = draw(masking=MaskingConfig(initial_masked_lm_prob=0.3))
+    positions = np.arange(100)
+    early, half, end = (source.batch(0, positions, progress=progress) for progress in (0.0, 0.5, 1.0))
+    tokens = len(end.input_ids)
+    shares = [len(batch.masked_lm_ids) / tokens for batch in (early, half, end)]
+    assert shares == pytest.approx([0.3, 0.225, 0.15], abs=0.01)
+    constant = draw().batch(0, positions)
+    for ours, theirs in ((end, constant), (source.batch(0, positions), constant)):
+        assert instances_of(ours) == instances_of(theirs)
+    assert [row[0] for row in instances_of(early)] == [row[0] for row in instances_of(end)]
+    assert set(end.masked_lm_positions) < set(early.masked_lm_positions)
+
+
+def test_without_pairs_an_instance_is_one_segment(draw, tokenizer):
+    source = draw(pairs=PairsConfig(next_sentence=False))
+    batch = source.batch(0, np.arange(source.num_instances(0)))
+    assert not batch.token_type_ids.any()
+    assert not batch.next_sentence_labels.any()
+    for original, *_ in instances_of(batch):
+        assert original.count(tokenizer.sep_id) == 1
+        assert original[-1] == tokenizer.sep_id
+    assert np.diff(batch.cu_seqlens).max() == 64
+
+
+def test_micro_batches_hold_every_instance_once_and_no_more_tokens_than_allowed(draw):
+    source = draw()
+    positions = np.arange(10, 110)
+    batches = list(micro_batches(source, 0, positions, 500))
+    assert all(len(batch.input_ids) <= 500 for batch in batches)
+    assert sum(len(batch.input_ids) for batch in batches[:-1]) > 0.85 * 500 * (len(batches) - 1)
+    rows = [row for batch in batches for row in instances_of(batch)]
+    assert sorted(rows) == sorted(instances_of(source.batch(0, positions)))
+    lengths = [len(row[0]) for row in rows]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_an_instance_over_the_limit_is_a_batch(draw):
+    assert len(list(micro_batches(draw(), 0, np.arange(5), 1))) == 5
+
+
+def test_take_continues_in_the_next_epoch(draw):
+    source = draw()
+    sizes = [source.num_instances(epoch) for epoch in range(3)]
+    parts, position = take(source, DataPosition(0, 0, sizes[0] - 2), 2 + sizes[1] + 3)
+    assert [epoch for epoch, _ in parts] == [0, 1, 2]
+    assert parts[0][1].tolist() == [sizes[0] - 2, sizes[0] - 1]
+    assert parts[1][1].tolist() == list(range(sizes[1]))
+    assert parts[2][1].tolist() == [0, 1, 2]
+    assert position == DataPosition(0, 2, 3)
+    assert take(source, DataPosition(0, 0, sizes[0] - 1), 1)[1] == DataPosition(0, 1, 0)
+
+
+def test_steps_of_any_size_read_the_same_instances_in_the_same_order(draw):
+    def first(count: int, step: int) -> list[tuple[int, int]]:
+        source, position, seen = draw(), DataPosition(), []
+        while len(seen) < count:
+            parts, position = take(source, position, step)
+            seen += [(epoch, position) for epoch, positions in parts for position in positions.tolist()]
+        return seen[:count]
+
+    assert first(3000, 7) == first(3000, 64)
+
+
+def test_take_from_an_empty_source_is_refused(draw, make_documents):
+    nothing = draw(documents=make_documents([]), pairs=PairsConfig(next_sentence=False))
+    with pytest.raises(InputError, match="makes no instance"):
+        take(nothing, DataPosition(), 1)
+
+
+def test_plans_are_kept_until_they_are_used(draw):
+    plans = {}
+    first, second = (draw(phase=phase, plans=plans) for phase in (0, 1))
+    length = first.num_instances(0)
+    parts, _ = take(first, DataPosition(index=length - 2), 4)
+    assert [key for key, _ in parts] == [0, 1]
+    assert sorted(plans) == [(0, 0), (0, 1)]
+    for source, epoch, kept in ((first, 0, [(0, 0), (0, 1)]), (first, 1, [(0, 1)]), (second, 0, [(1, 0)])):
+        source.batch(epoch, np.arange(2))
+        assert sorted(plans) == kept
+
+
+@pytest.mark.parametrize(("targets", "side"), [("next", 1), ("previous", -1)])
+def test_causal_targets_are_adjacent_tokens(draw, tokenizer, targets, side):
+    hidden, plain = draw(), draw(targets=targets)
+    positions = np.arange(40)
+    batch, masked = plain.batch(0, positions), hidden.batch(0, positions)
+    assert (batch.cu_seqlens == masked.cu_seqlens).all()
+    original = masked.input_ids.copy()
+    original[masked.masked_lm_positions] = masked.masked_lm_ids
+    assert (batch.input_ids == original).all()  # nothing is hidden
+    asked = batch.masked_lm_positions + side
+    assert (batch.masked_lm_ids == original[asked]).all()
+    special = np.isin(original, [tokenizer.cls_id, tokenizer.sep_id])
+    assert (asked == np.flatnonzero(~special)).all()
+    sequence = np.searchsorted(batch.cu_seqlens, asked, side="right")
+    assert (sequence == np.searchsorted(batch.cu_seqlens, batch.masked_lm_positions, side="right")).all()
+    assert (np.diff(batch.masked_lm_positions) > 0).all()

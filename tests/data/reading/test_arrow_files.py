@@ -1,0 +1,159 @@
+"""Documents in Parquet, Arrow and hub data sets; errors are in test_bad_text."""
+
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cloze.data.reading.arrow_files import read_arrow, read_hub, read_parquet, split_row_groups
+from cloze.data.reading.documents import MAX_DOCUMENT_BYTES, Document, FileRange
+from cloze.errors import InputError
+from helpers import CountingBar
+
+ROWS = ["One.\nTwo.", None, "  ", "König 👑"]
+TEXTS = {1: ("One.", "Two."), 4: ("König 👑",)}
+
+
+def expected(file: Path, repeats: int = 1) -> list[Document]:
+    return [
+        Document(lines, f"{file}:row {4 * repeat + row}", "paragraphs")
+        for repeat in range(repeats)
+        for row, lines in TEXTS.items()
+    ]
+
+
+def read(file: Path, text_field: str = "text", *, rows: int = 64, **bounds: int) -> list[Document]:
+    bar, size, kind = CountingBar(), file.stat().st_size, file.suffix[1:]
+    file_range = FileRange(file=str(file), text_format=kind, size_bytes=size, **bounds)
+    reader = read_parquet if kind == "parquet" else read_arrow
+    documents = list(reader(file_range, text_field, bar, batch_rows=rows))
+    assert bar.done == pytest.approx(size)
+    return documents
+
+
+def from_hub(name: str, text_field: str = "text") -> list[Document]:
+    return list(read_hub(FileRange(file=name, text_format="hub"), text_field, CountingBar()))
+
+
+@pytest.mark.slow
+def test_a_row_over_the_limit_is_refused(tmp_path):
+    long = "ä" * (MAX_DOCUMENT_BYTES // 2)
+    rows = pa.table({"text": ["One.", long, f"{long}."]})
+    pq.write_table(rows.slice(0, 2), tmp_path / "a.parquet")
+    assert [len(d.lines[0]) for d in read(tmp_path / "a.parquet")] == [4, MAX_DOCUMENT_BYTES // 2]
+    pq.write_table(rows, tmp_path / "a.parquet")
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    for file in ("a.parquet", "a.arrow"):
+        with pytest.raises(InputError, match=rf"{file}:row 3: a document of over 32 MB\. Split it"):
+            read(tmp_path / file)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())],
+    ids=str,
+)
+def test_columns_of_text_of_any_type(tmp_path, kind):
+    values = [row if row is None or not pa.types.is_binary(kind) else row.encode() for row in ROWS]
+    rows = pa.table({"id": range(4), "text": pa.array(values, kind)})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet") == expected(tmp_path / "a.parquet")
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    assert read(tmp_path / "a.arrow") == expected(tmp_path / "a.arrow")
+
+
+def test_a_column_of_nulls_has_no_documents(tmp_path):
+    pq.write_table(pa.table({"text": pa.nulls(3)}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet") == []
+
+
+@pytest.mark.parametrize("name", ["story.body", "story.more.body"])
+def test_a_field_of_a_struct(tmp_path, name):
+    value = [{"body": row, "more": {"body": row}} for row in ROWS[:3]] + [None, {"body": "x", "more": None}]
+    rows = pa.table({"story": value, "n": range(5)})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    documents = read(tmp_path / "a.parquet", name)
+    assert [document.lines for document in documents] == [("One.", "Two."), ("x",)][: 2 - name.count("more")]
+
+
+def test_a_column_name_with_a_dot(tmp_path):
+    pq.write_table(pa.table({"story.body": ROWS}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", "story.body") == expected(tmp_path / "a.parquet")
+
+
+def test_ranges_of_row_groups(tmp_path):
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ROWS * 5}), file, row_group_size=8)
+    whole = expected(file, 5)
+    assert read(file, rows=3) == whole
+    ranges = split_row_groups(str(file), file.stat().st_size, 1)
+    assert [(begin, end) for begin, end, _ in ranges] == [(0, 1), (1, 2), (2, 3)]
+    assert sum(size for _, _, size in ranges) < file.stat().st_size
+    assert read(file, rows=3, begin=1, end=2) == whole[4:8]
+    assert read(file, rows=3, begin=2) == whole[8:]
+
+
+@pytest.mark.parametrize("new", [pa.ipc.new_stream, pa.ipc.new_file])
+def test_arrow_streams_and_files(tmp_path, new):
+    rows = pa.table({"text": ROWS * 5})
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, new(sink, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=7)
+    assert read(tmp_path / "a.arrow", rows=3) == expected(tmp_path / "a.arrow", 5)
+
+
+def test_no_more_than_a_few_rows_are_in_memory(tmp_path):
+    file = tmp_path / "a.parquet"
+    rows = pa.table({"text": ["word " * 20_000] * 500})  # 50 MB in one row group
+    pq.write_table(rows, file, compression="zstd", use_dictionary=False, write_batch_size=16)
+    del rows
+    before, peak = pa.total_allocated_bytes(), 0
+    for _ in read_parquet(FileRange(file=str(file), text_format="parquet"), "text", CountingBar()):
+        peak = max(peak, pa.total_allocated_bytes())
+    assert peak - before < 20_000_000
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A stand-in for the library, which remembers how it was called."""
+    module = ModuleType("datasets")
+    module.__spec__ = ModuleSpec("datasets", None)
+    module.calls = []
+    module.rows = [{"text": row} for row in ROWS]
+
+    def load_dataset(*args: object, **kwargs: object) -> object:
+        module.calls.append((args, kwargs))
+        if args[0] == "no/such":
+            raise FileNotFoundError("Dataset 'no/such' doesn't exist on the Hub")
+        return iter(module.rows)
+
+    module.load_dataset = load_dataset
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("hf:imdb", ("imdb", None, "train")),
+        ("hf:wikimedia/wikipedia:20231101.en", ("wikimedia/wikipedia", "20231101.en", "train")),
+        ("hf:imdb::test", ("imdb", None, "test")),
+        ("hf:a/b:c:test[:10%]", ("a/b", "c", "test[:10%]")),
+    ],
+)
+def test_hub_names_are_parsed(hub, name, called):
+    assert from_hub(name) == expected(Path(name))
+    path, config, split = called
+    assert hub.calls == [((path, config), {"split": split, "streaming": True})]
+
+
+def test_hub_errors_are_reported(hub):
+    with pytest.raises(InputError, match=r"hf:no/such: datasets cannot read it: Dataset 'no/such' doesn't"):
+        from_hub("hf:no/such")
+    with pytest.raises(InputError, match=r"hf:imdb:row 1: no field 'body'\. .*`text_field`: text"):
+        from_hub("hf:imdb", "body")

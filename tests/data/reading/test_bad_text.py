@@ -1,0 +1,350 @@
+"""Text that cannot be read is refused in one line: what, where, and the remedy.
+
+A case is the files of a directory, the inputs, and words of the message; {tmp} is the directory.
+"""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import sys
+import tracemalloc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
+from cloze.errors import InputError
+from helpers import compress_zstd
+
+pytestmark = pytest.mark.protected
+
+LINE = "Es war einmal ein König. Der hatte drei Töchter.\n"
+TEXT = (LINE * 50).encode()
+ROW = json.dumps({"text": LINE}) + "\n"
+Files = Mapping[str, bytes | Callable[[Path], object]]
+
+
+@dataclass(frozen=True)
+class Case:
+    files: Files
+    says: tuple[str, ...]
+    inputs: tuple[str, ...] = ("{tmp}",)
+    reading: Mapping[str, object] = field(default_factory=dict)
+
+
+def case(name: str, content: bytes | Callable[[Path], object], *says: str, **reading: object) -> Case:
+    """One file, read by its name."""
+    return Case({name: content}, says, (f"{{tmp}}/{name}",), reading)
+
+
+def of_json(content: str, *says: str, **reading: object) -> Case:
+    return case("rows.jsonl", (ROW + content).encode(), *says, **reading)
+
+
+def of_wiki(content: str, *says: str) -> Case:
+    return case("wiki_00", ('<doc id="1" url="" title="A">\nA\n\nText.\n</doc>\n' + content).encode(), *says)
+
+
+def cut(packed: bytes) -> bytes:
+    return packed[: len(packed) * 2 // 3]
+
+
+def flip(packed: bytes, place: int) -> bytes:
+    content = bytearray(packed)
+    content[place] ^= 0xFF
+    return bytes(content)
+
+
+def table(**columns: list[object]) -> pa.Table:
+    return pa.table(columns)
+
+
+def parquet(rows: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, compression="none")
+    return sink.getvalue()
+
+
+def arrow(rows: pa.Table, *, new: Callable[..., pa.ipc.RecordBatchStreamWriter] = pa.ipc.new_stream) -> bytes:
+    sink = io.BytesIO()
+    with new(sink, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=50)
+    return sink.getvalue()
+
+
+def saved(**changes: bytes | None) -> Files:
+    """A directory as `save_to_disk` writes it, with changes to its files."""
+    state = {"_data_files": [{"filename": "data-0.arrow"}]}
+    files = {
+        "data_0_arrow": arrow(GOOD),
+        "state_json": json.dumps(state).encode(),
+        "dataset_info_json": b"{}",
+    } | changes
+    names = {"data_0_arrow": "data-0.arrow", "state_json": "state.json"}
+    names["dataset_info_json"] = "dataset_info.json"
+    return {names[key]: content for key, content in files.items() if content is not None}
+
+
+GOOD = table(text=[LINE] * 200, title=["Märchen"] * 200, year=[1812] * 200)
+BYTES = table(text=pa.array([b"fine", b"caf\xe9"], pa.binary()))
+NESTED = table(story=[{"body": LINE}])
+
+CASES = {
+    # what is there
+    "nothing named": Case({}, ("no input was given", "Name files"), ()),
+    "no such file": Case({}, ("{tmp}/none: no such file",), ("{tmp}/none",)),
+    "an empty folder": Case({}, ("{tmp}: no file in this folder",)),
+    "a folder of hidden files": Case({".text": TEXT}, ("{tmp}: no file in this folder",)),
+    "a glob that matches nothing": Case({}, ("{tmp}/*.txt: no such file",), ("{tmp}/*.txt",)),
+    "one of several is missing": Case({"a": TEXT}, ("{tmp}/b: no such file",), ("{tmp}/a", "{tmp}/b")),
+    "a link to nothing": Case({"a": lambda path: path.symlink_to("none")}, ("{tmp}/a: a link to nothing",)),
+    "a link to itself": Case(
+        {"a": lambda path: path.symlink_to("a")}, ("{tmp}/a: cannot be read: Too many levels",), ("{tmp}/a",)
+    ),
+    "a pipe": case("pipe", os.mkfifo, "{tmp}/pipe: is a pipe", "- < {tmp}/pipe"),
+    "a pipe in a folder": Case({"a": TEXT, "pipe": os.mkfifo}, ("{tmp}/pipe: is a pipe",)),
+    "a device": Case({}, ("/dev/null: is a device or socket, not a file",), ("/dev/null",)),
+    "no documents asked for": Case({"a": TEXT}, ("limit: 0 is less than 1",), reading={"limit": 0}),
+    # what is not text
+    "a program": case("a", TEXT + b"\x7fELF\x02\xff\xfe" * 99, "{tmp}/a:51: not UTF-8 at byte 6"),
+    "NUL bytes": case("a", TEXT + b"a\0b\n", "{tmp}/a:51: a NUL byte", "Give UTF-8"),
+    "nothing but NUL bytes": case("a", bytes(3000), "{tmp}/a:1: a NUL byte"),
+    "a PDF": case("a.txt", b"%PDF-1.7\n%\xe2\xe3", "{tmp}/a.txt: a PDF", "pdftotext"),
+    "a .docx": case("a.docx", b"PK\3\4\x14\0", "{tmp}/a.docx: a ZIP archive", "Unpack it"),
+    "a dump of a wiki": case("a.xml", b"<mediawiki xmlns=''>\n<page>", "a wiki dump", "WikiExtractor"),
+    "a pointer of git-lfs": case(
+        "a.parquet",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+        "{tmp}/a.parquet: a pointer",
+    ),
+    "a table of columns": case(
+        "a.tsv", b"id\treview\n1\tA king.\n", "{tmp}/a.tsv:2: no column 'text'", "`text_field=NAME`"
+    ),
+    "a table without rows": case("a.csv.gz", gzip.compress(b"id,text\n"), "a.csv.gz: holds no rows"),
+    # encodings
+    "UTF-16 of Windows": case(
+        "a", TEXT.decode().encode("utf-16"), "{tmp}/a: text in UTF-16", "iconv -f utf-16 "
+    ),
+    "UTF-16, the other way round": case(
+        "a", b"\xfe\xff" + TEXT.decode().encode("utf-16be"), "text in UTF-16"
+    ),
+    "UTF-16 without its mark": case("a", TEXT.decode().encode("utf-16le"), "text in UTF-16", "utf-16le"),
+    "UTF-16BE without its mark": case("a", TEXT.decode().encode("utf-16be"), "text in UTF-16", "utf-16be"),
+    "UTF-16 though a format was given": case(
+        "a", TEXT.decode().encode("utf-16"), "text in UTF-16", text_format="lines"
+    ),
+    "UTF-32": case("a", TEXT.decode().encode("utf-32"), "{tmp}/a: text in UTF-32"),
+    "Latin-1": case("a", LINE.encode("latin-1"), "{tmp}/a:1: not UTF-8 at byte 20", "iconv -f latin1"),
+    "two encodings": case("a", TEXT + LINE.encode("latin-1"), "{tmp}/a:51: not UTF-8", "fix this line"),
+    "a character cut in two": case("a", TEXT + "ö".encode()[:1], "{tmp}/a:51: not UTF-8 at byte 1"),
+    "surrogates in bytes": case("a", TEXT + b"\xed\xa0\xbd\n", "{tmp}/a:51: not UTF-8 at byte 1"),
+    # sizes
+    "a line of 11 MB": case("a", TEXT + b"a" * 11_000_000, "{tmp}/a:51: a line of over 10 MB", "line breaks"),
+    "a row of 33 MB": of_json('{"text": "' + "a" * 33_000_000, "{tmp}/rows.jsonl:2: a line of over 32 MB"),
+    "a document of 33 MB": case(
+        "a", TEXT * 14_000, "a document of over 32 MB", "`format=lines`", text_format="paragraphs"
+    ),
+    "a file of 33 MB": case("a", TEXT * 14_000, "a document of over 32 MB", text_format="files"),
+    # compressed
+    "a cut .gz": case("a.gz", cut(gzip.compress(TEXT)), "{tmp}/a.gz: cannot be read", "cut short"),
+    "a cut .bz2": case("a.bz2", cut(bz2.compress(TEXT)), "{tmp}/a.bz2: cannot be read: it ends", "cut short"),
+    "a cut .xz": case("a.xz", cut(lzma.compress(TEXT)), "{tmp}/a.xz: cannot be read: it ends", "cut short"),
+    "a cut .zst": case("a.zst", cut(compress_zstd(TEXT)), "{tmp}/a.zst: cannot be read", "cut short"),
+    "a .gz of another format": case(
+        "a.gz", TEXT, "{tmp}/a.gz: cannot be read: it is not a .gz file", "damaged"
+    ),
+    "a .bz2 of another format": case("a.bz2", TEXT, "{tmp}/a.bz2: cannot be read: it is not a .bz2 file"),
+    "a .xz of another format": case(
+        "a.xz", gzip.compress(TEXT), "{tmp}/a.xz: cannot be read: it is not a .xz file"
+    ),
+    "a .zst of another format": case("a.zst", TEXT, "{tmp}/a.zst: cannot be read: it is not a .zst file"),
+    "garbage after a .gz": case("a.gz", gzip.compress(TEXT) + b"garbage", "{tmp}/a.gz: cannot be read"),
+    "garbage after a .bz2": case("a.bz2", bz2.compress(TEXT) + b"garbage", "{tmp}/a.bz2: cannot be read"),
+    "garbage after a .xz": case("a.xz", lzma.compress(TEXT) + b"garbage", "{tmp}/a.xz: cannot be read"),
+    "garbage after a .zst": case("a.zst", compress_zstd(TEXT) + b"garbage", "{tmp}/a.zst: cannot be read"),
+    "a flipped bit in a .gz": case("a.gz", flip(gzip.compress(TEXT), -6), "{tmp}/a.gz: cannot be read"),
+    "a flipped bit in a .xz": case("a.xz", flip(lzma.compress(TEXT), 60), "{tmp}/a.xz: cannot be read"),
+    # JSON lines
+    "a line that is no JSON": of_json("{text: 1}\n", "{tmp}/rows.jsonl:2: not JSON", "whole object"),
+    "a line that is cut": of_json('{"text": "Es w', "{tmp}/rows.jsonl:2: not JSON"),
+    "JSON of several lines": case("a.json", b'{\n "text": "Es war."\n}\n', "{tmp}/a.json:1: not JSON"),
+    "a JSON array": case("a.json", b'[{"text": "Es war."}]\n', "{tmp}/a.json: a JSON array", "jq -c '.[]'"),
+    "a line that is a list": of_json('["Es war."]\n', "{tmp}/rows.jsonl:2: not an object but a list"),
+    "a line that is a text": of_json('"Es war."\n', "rows.jsonl:2: not an object but a text"),
+    "a line that is null": of_json("null\n", "rows.jsonl:2: not an object but null"),
+    "no such field": of_json(
+        '{"title": "A", "body": "B"}\n', "rows.jsonl:2: no field 'text'", "`text_field`", "title, body"
+    ),
+    "no such inner field": of_json("", "rows.jsonl:1: no field 'story.body'", text_field="story.body"),
+    "a field that is a number": of_json('{"text": 1812}\n', "rows.jsonl:2: 'text' is a number, not a text"),
+    "a field that is a truth value": of_json('{"text": true}\n', "rows.jsonl:2: 'text' is a truth value"),
+    "a field that is a list": of_json(
+        '{"text": ["Es war."]}\n', "rows.jsonl:2: 'text' is a list, not a text"
+    ),
+    "a field that is an object": of_json('{"text": {"a": 1}}\n', "rows.jsonl:2: 'text' is an object"),
+    "half a character": of_json(
+        '{"text": "Es war \\ud83d"}\n', "rows.jsonl:2: half a character (\\ud83d)", "Write \\ufffd"
+    ),
+    "JSON too deep": of_json("[" * 100_000 + "\n", "rows.jsonl:2: not JSON"),
+    "a number too long": of_json('{"text": ' + "1" * 5000 + "}\n", "rows.jsonl:2: not JSON"),
+    "JSON in Latin-1": case(
+        "rows.jsonl", ROW.encode() + b'{"text": "K\xf6nig"}\n', "{tmp}/rows.jsonl:2: not UTF-8 at byte 12"
+    ),
+    "a JSON array in a text": case("a.txt", b'[\n{"text": "One."}\n]', "{tmp}/a.txt: a JSON array", "jq"),
+    "lines that end in CR, later in LF": case(
+        "a.txt", b"One.\r" * 90_000 + b"Two.\n", "{tmp}/a.txt: lines end in CR at first", r"tr '\r' '\n'"
+    ),
+    # Parquet
+    "a Parquet without the column": case(
+        "a.parquet",
+        parquet(GOOD.drop_columns(["text"])),
+        "{tmp}/a.parquet: no field 'text'",
+        "`text_field`: title.",
+    ),
+    "a Parquet with two such columns": case(
+        "a.parquet",
+        parquet(GOOD.append_column("text", GOOD["title"])),
+        "{tmp}/a.parquet: several columns are called 'text'",
+        "another name",
+    ),
+    "a column of numbers": case(
+        "a.parquet", parquet(GOOD), "{tmp}/a.parquet: the column 'year' is int64", text_field="year"
+    ),
+    "an outer column": case("a.parquet", parquet(NESTED), "the column 'story' is struct", text_field="story"),
+    "no such inner column": case(
+        "a.parquet", parquet(NESTED), "no field 'story.text'", text_field="story.text"
+    ),
+    "a cut Parquet": case("a.parquet", cut(parquet(GOOD)), "{tmp}/a.parquet: cannot be read", "cut short"),
+    "a damaged Parquet": case(
+        "a.parquet", flip(parquet(GOOD), 6), "{tmp}/a.parquet: cannot be read", "damaged"
+    ),
+    "a text named .parquet": case("a.parquet", TEXT, "{tmp}/a.parquet: cannot be read", "another format"),
+    "an empty Parquet": case("a.parquet", b"", "{tmp}/a.parquet: cannot be read"),
+    "bytes that are not UTF-8": case(
+        "a.parquet", parquet(BYTES), "{tmp}/a.parquet:row 2: a text that is not UTF-8"
+    ),
+    "a compressed Parquet": case(
+        "a.parquet.gz", gzip.compress(parquet(GOOD)), "{tmp}/a.parquet.gz: cannot be"
+    ),
+    "a text read as Parquet": case("a.txt", TEXT, "{tmp}/a.txt: cannot be read", text_format="parquet"),
+    # Arrow
+    "an Arrow stream cut within a batch": case("a.arrow", cut(arrow(GOOD)), "{tmp}/a.arrow: cannot be read"),
+    "an Arrow stream cut after a batch": case(
+        "a.arrow", arrow(GOOD)[:-8], "it does not end as an Arrow stream"
+    ),
+    "an Arrow file cut": case(
+        "a.arrow", cut(arrow(GOOD, new=pa.ipc.new_file)), "{tmp}/a.arrow: cannot be read"
+    ),
+    "an Arrow stream without the column": case(
+        "a.arrow",
+        arrow(GOOD),
+        "{tmp}/a.arrow: no field 'body'",
+        "`text_field`: text, title",
+        text_field="body",
+    ),
+    "a text named .arrow": case("a.arrow", TEXT, "{tmp}/a.arrow: cannot be read"),
+    # save_to_disk
+    "a data file missing": Case(saved(data_0_arrow=None), ("{tmp}/data-0.arrow: no such file", "names it")),
+    "a damaged state.json": Case(saved(state_json=b"{"), ("{tmp}/state.json: not a JSON file", "again")),
+    "a state.json that is a list": Case(saved(state_json=b"[]"), ("{tmp}/state.json: not a JSON object",)),
+    "a selection of rows": Case(
+        saved(state_json=b'{"_indices_data_files": [{"filename": "indices.arrow"}]}'),
+        ("{tmp}: only a selection", "flatten_indices"),
+    ),
+    "a split missing": Case(
+        {"dataset_dict.json": b'{"splits": ["train"]}'}, ("{tmp}/train: no such file", "names it")
+    ),
+    # WikiExtractor
+    "a <doc> that is never closed": of_wiki(
+        '<doc id="2">\nB\n', "{tmp}/wiki_00:6: this <doc …> is not closed"
+    ),
+    "a <doc> in a <doc>": of_wiki(
+        '<doc id="2">\nB\n<doc id="3">\nC\n</doc>\n', "wiki_00:6: this <doc …> is not"
+    ),
+    "text outside of <doc>": of_wiki("B\n", "{tmp}/wiki_00:6: text outside <doc …>"),
+    "a </doc> too many": of_wiki("</doc>\n", "{tmp}/wiki_00:6: text outside <doc …>"),
+    # other sources
+    "the hub without its package": Case({}, ("hf:imdb: needs the package datasets", "[hub]'."), ("hf:imdb",)),
+}
+
+
+def read_all(inputs: tuple[str, ...], reading: Mapping[str, object]) -> int:
+    input_shards = plan_input_shards(inputs, ReadingConfig(**reading))
+    return sum(1 for input_shard in input_shards for _ in read_documents(input_shard))
+
+
+@pytest.fixture(autouse=True)
+def no_datasets(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_text_is_refused_in_one_line(name, tmp_path):
+    each = CASES[name]
+    for file, content in each.files.items():
+        if isinstance(content, bytes):
+            (tmp_path / file).write_bytes(content)
+        else:
+            content(tmp_path / file)
+    inputs = tuple(given.format(tmp=tmp_path) for given in each.inputs)
+    with pytest.raises(InputError) as raised:
+        read_all(inputs, each.reading)
+    line = str(raised.value)
+    assert raised.value.exit_code == 2
+    assert "\n" not in line
+    assert len(line) < 400 + 2 * len(str(tmp_path))
+    for words in each.says:
+        assert words.replace("{tmp}", str(tmp_path)) in line
+
+
+def test_there_are_enough_cases():
+    assert len(CASES) >= 40
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_files_are_refused(tmp_path):
+    (tmp_path / "folder").mkdir(mode=0)
+    (tmp_path / "text").write_bytes(TEXT)
+    (tmp_path / "text").chmod(0)
+    for name in ("text", "folder"):
+        with pytest.raises(InputError, match=f"{name}: cannot be read: Permission denied$"):
+            read_all((str(tmp_path / name),), {})
+
+
+@pytest.mark.parametrize(("name", "limit"), [("text.txt", 10), ("rows.jsonl", 32)])
+def test_a_line_of_300_mb_is_not_read_whole(tmp_path, name, limit):
+    with (tmp_path / name).open("wb") as stream:
+        for _ in range(300):
+            stream.write(b"a" * 1_000_000)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=f"{name}:1: a line of over {limit} MB"):
+        read_all((str(tmp_path / name),), {})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4e6 * limit
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (TEXT + LINE.encode("latin-1"), "-:51: not UTF-8"),
+        (parquet(GOOD), "-: Parquet cannot be read from stdin"),
+        (
+            cut(gzip.compress(TEXT)),
+            "-: cannot be read: Compressed file ended before the end-of-stream marker",
+        ),
+        (b'{"text": "a"}\n{"text": 1}\n', "-:2: 'text' is a number"),
+    ],
+    ids=["latin-1", "Parquet", "a cut .gz", "JSON lines"],  # what gzip writes holds the time
+)
+def test_bad_stdin_is_refused(monkeypatch, content, says):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(InputError, match=says):
+        read_all(("-",), {})

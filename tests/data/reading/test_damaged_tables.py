@@ -1,0 +1,147 @@
+"""Damaged Parquet and Arrow tables are refused in one line, and large cells before they fill the memory."""
+
+import random
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cloze.data.reading.arrow_files import read_arrow, read_parquet
+from cloze.data.reading.documents import FileRange
+from cloze.data.reading.files import MAX_LINE_BYTES
+from cloze.data.reading.tables import read_rows
+from cloze.errors import InputError
+from helpers import CountingBar
+
+pytestmark = pytest.mark.protected
+
+ROWS = 300
+TABLE = pa.table(
+    {
+        "text": [f"text {number} é" for number in range(ROWS)],
+        "label": [["good", "bad"][number % 2] for number in range(ROWS)],
+        "tags": [["x", "y"]] * ROWS,
+    }
+)
+
+
+def _parquet(path: Path) -> None:
+    pq.write_table(TABLE, path)
+
+
+def _plain_parquet(path: Path) -> None:
+    pq.write_table(TABLE, path, compression="none", use_dictionary=False)
+
+
+def _arrow(path: Path) -> None:
+    with pa.ipc.new_file(str(path), TABLE.schema) as writer:
+        writer.write_table(TABLE)
+
+
+def _arrow_stream(path: Path) -> None:
+    with pa.ipc.new_stream(str(path), TABLE.schema) as writer:
+        writer.write_table(TABLE)
+
+
+def _rows(path: Path) -> Iterator[Any]:
+    return read_rows(path, ["text", "label", "tags"])
+
+
+def _documents(path: Path) -> Iterator[Any]:
+    read = read_parquet if path.suffix == ".parquet" else read_arrow
+    return read(FileRange(file=str(path), text_format=path.suffix[1:], size_bytes=1), "text", CountingBar())
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "suffix"),
+    [
+        (_parquet, _rows, ".parquet"),
+        (_plain_parquet, _rows, ".parquet"),
+        (_parquet, _documents, ".parquet"),
+        (_plain_parquet, _documents, ".parquet"),
+        (_arrow, _rows, ".arrow"),
+        (_arrow, _documents, ".arrow"),
+        (_arrow_stream, _documents, ".arrow"),
+    ],
+)
+def test_a_damaged_table_is_read_or_refused(
+    write: Callable[[Path], None], read: Callable[[Path], Iterator[Any]], suffix: str, tmp_path: Path
+) -> None:
+    whole, damaged = tmp_path / f"whole{suffix}", tmp_path / f"damaged{suffix}"
+    write(whole)
+    assert len(list(read(whole))) == ROWS
+    content, choose, refused = whole.read_bytes(), random.Random(1), 0
+    for _ in range(25):
+        changed = bytearray(content)
+        for _ in range(choose.randint(1, 6)):
+            changed[choose.randrange(len(changed))] = choose.randrange(256)
+        damaged.write_bytes(changed[: choose.randrange(1, 2 * len(changed))])
+        try:
+            list(read(damaged))
+        except InputError:  # anything else would be called a bug
+            refused += 1
+    assert refused
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+@pytest.mark.slow
+def test_a_large_cell_is_refused(use_dictionary: bool, tmp_path: Path) -> None:
+    """Twenty rows of a few kilobytes on disk would take gigabytes."""
+    path = tmp_path / "large.parquet"
+    table = pa.table({"text": ["short", *["a" * (MAX_LINE_BYTES + 1)] * 20]})
+    pq.write_table(table, path, use_dictionary=use_dictionary, compression="zstd", row_group_size=5)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(InputError, match=r"a cell of over 10 MB"):
+        list(read_rows(path, ["text"]))
+
+
+def test_page_checksums_find_a_changed_value(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    options = {"write_page_checksum": True, "compression": "none", "use_dictionary": False}
+    pq.write_table(TABLE, path, **options)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"text 7 ", b"text 8 ", 1))
+    with pytest.raises(InputError, match=r"(?i)crc|checksum"):
+        list(read_rows(path, ["text"]))
+
+
+@pytest.mark.parametrize("offsets", [(0, 1_000_000, 5), (-5, 0, 5), (0, 5, 2)])
+def test_offsets_out_of_the_data_are_refused(offsets: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    table = pa.table({"text": ["abc", "de"]})
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+    right, wrong = (struct.pack("<iii", *numbers) for numbers in ((0, 3, 5), offsets))
+    content = path.read_bytes()
+    assert content.count(right) == 1
+    path.write_bytes(content.replace(right, wrong))
+    with pytest.raises(InputError, match=r"a\.arrow: cannot be read"):
+        list(read_rows(path, ["text"]))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv"])
+def test_two_columns_of_one_name_are_refused(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    if suffix == ".parquet":
+        pq.write_table(table, path)
+    elif suffix == ".arrow":
+        with pa.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table)
+    else:
+        path.write_text("text,text\na,b\n")
+    with pytest.raises(InputError, match="columns are called 'text'"):
+        list(read_rows(path, ["text"]))
+
+
+def test_a_header_of_many_columns_is_read_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"text,{','.join(map(str, range(200_000)))}\n{',' * 200_000}\n")
+    started = time.process_time()
+    assert len(list(read_rows(path, ["text"]))) == 1
+    assert time.process_time() - started < 10  # hours, where each name is compared with all before it

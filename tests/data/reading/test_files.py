@@ -1,0 +1,201 @@
+"""Bytes and lines of files: compression, ranges, limits and progress."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import sys
+import tracemalloc
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cloze.data.reading.files import (
+    MAX_LINE_BYTES,
+    LineReader,
+    is_compressed,
+    open_decompressed,
+    prepend,
+    read_lines,
+)
+from cloze.errors import InputError
+from helpers import CountingBar, compress_zstd
+
+PACK = {
+    ".txt": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": compress_zstd,
+}
+COMPRESSED = [suffix for suffix in PACK if suffix != ".txt"]
+
+
+def content_of(file: Path) -> bytes:
+    with open_decompressed(str(file)) as (stream, _):
+        return stream.read()
+
+
+def lines_of(file: Path, begin: int = 0) -> list[tuple[str, str]]:
+    with open_decompressed(str(file)) as (stream, on_disk):
+        lines = LineReader(file.name, stream, on_disk, CountingBar(), begin=begin)
+        return [(lines.where, line) for line in lines]
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("named", [True, False])
+def test_compression_is_detected(tmp_path, suffix, named):
+    file = tmp_path / ("text" + suffix * named)
+    file.write_bytes(PACK[suffix](b"one\ntwo\n"))
+    assert content_of(file) == b"one\ntwo\n"
+    assert is_compressed(str(file)) == (suffix != ".txt")
+
+
+def test_text_that_begins_like_bz2_is_text(tmp_path):
+    (tmp_path / "text").write_bytes(b"BZh is what it begins with.\n")
+    assert content_of(tmp_path / "text") == b"BZh is what it begins with.\n"
+    (tmp_path / "packed").write_bytes(bz2.compress(b""))
+    assert is_compressed(str(tmp_path / "packed"))
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_concatenated_streams_are_read(tmp_path, suffix):
+    file = tmp_path / f"text{suffix}"
+    file.write_bytes(PACK[suffix](b"one\n") + PACK[suffix](b"") + PACK[suffix](b"two\n"))
+    assert content_of(file) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_zero_padding_is_ignored(tmp_path, suffix):
+    file = tmp_path / f"text{suffix}"
+    file.write_bytes(PACK[suffix](b"one\n") + bytes(10_000) + PACK[suffix](b"two\n") + bytes(512))
+    assert content_of(file) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.parametrize("kept", [0.001, 0.5, 0.99])
+@pytest.mark.protected
+def test_truncated_files_are_refused(tmp_path, suffix, kept):
+    file = tmp_path / f"text{suffix}"
+    packed = PACK[suffix](os.urandom(50_000).hex().encode())
+    file.write_bytes(packed[: int(len(packed) * kept)])
+    with pytest.raises(InputError, match=f"text{suffix}: cannot be read: .*cut short"):
+        content_of(file)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.protected
+@pytest.mark.slow
+def test_a_decompression_bomb_does_not_fill_memory(tmp_path, suffix):
+    file = tmp_path / f"text{suffix}"
+    packer = {
+        ".gz": partial(gzip.open, mode="wb"),
+        ".bz2": partial(bz2.open, mode="wb"),
+        ".xz": partial(lzma.open, mode="wb", preset=0),
+        ".zst": partial(pa.CompressedOutputStream, compression="zstd"),
+    }[suffix]
+    with packer(file) as stream:
+        for _ in range(100):
+            stream.write(bytes(1_000_000))
+    tracemalloc.start()
+    with open_decompressed(str(file)) as (stream, _):
+        while stream.read(1 << 20):
+            pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60_000_000
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_an_empty_file_has_no_lines(tmp_path, suffix):
+    file = tmp_path / f"text{suffix}"
+    file.write_bytes(b"")
+    assert lines_of(file) == []
+
+
+@pytest.mark.parametrize("first", [0x50, 0x5F])
+def test_zst_as_pzstd_writes_it(tmp_path, first):
+    skipped = bytes([first]) + b"\x2a\x4d\x18" + (2000).to_bytes(4, "little") + b"\x07" * 2000
+    frames = [skipped + compress_zstd(text) for text in (b"one\n", b"two\n")]
+    (tmp_path / "text.zst").write_bytes(b"".join([*frames, skipped]))
+    assert content_of(tmp_path / "text.zst") == b"one\ntwo\n"
+    (tmp_path / "text.zst").write_bytes(frames[0] + skipped[:-1])
+    with pytest.raises(InputError, match="cut short"):
+        content_of(tmp_path / "text.zst")
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_stdin_may_be_compressed(monkeypatch, suffix):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PACK[suffix](b"one\ntwo\n"))))
+    with open_decompressed("-") as (stream, on_disk):
+        assert stream.read() == b"one\ntwo\n"
+        assert on_disk is None
+
+
+def test_prepend_restores_a_stream():
+    stream = io.BytesIO(b"abcdef")
+    whole = prepend(stream.read(3), stream)
+    assert whole.read(2) == b"ab"
+    assert whole.read() == b"cdef"
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_progress_follows_the_file_on_disk(tmp_path, suffix):
+    file = tmp_path / f"text{suffix}"
+    file.write_bytes(PACK[suffix](b"".join(f"line {n * n}\n".encode() for n in range(5000))))
+    bar = CountingBar()
+    with open_decompressed(str(file)) as (stream, on_disk):
+        lines = LineReader(str(file), stream, on_disk, bar, progress_bytes=1000)
+        assert sum(1 for _ in lines) == 5000
+        lines.update_progress()
+    assert bar.done == file.stat().st_size
+
+
+def test_lines_know_their_number(tmp_path):
+    file = tmp_path / "text"
+    file.write_bytes(b"\xef\xbb\xbfone\r\n \t\r\n\xc3\xb6 two")
+    assert lines_of(file) == [("text:1", "one"), ("text:2", ""), ("text:3", "ö two")]
+
+
+@pytest.mark.parametrize(("begin", "first"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3), (11, 3)])
+def test_a_cut_first_line_is_skipped(tmp_path, begin, first):
+    file = tmp_path / "text"
+    file.write_bytes(b"one\ntwo\nthr\nfour\n")
+    kept = [("text:byte 4", "two"), ("text:byte 8", "thr"), ("text:byte 12", "four")]
+    assert lines_of(file, begin) == kept[first - 1 :]
+
+
+def test_an_error_far_into_a_file_names_its_line(tmp_path):
+    file = tmp_path / "text"
+    file.write_bytes(b"word\n" * 1000 + b"caf\xe9\n")
+    for begin in (0, 2500, 2501, 2504):
+        with (
+            open_decompressed(str(file)) as (stream, on_disk),
+            pytest.raises(InputError, match="text:1001: not UTF-8 at byte 4"),
+        ):
+            list(LineReader(str(file), stream, on_disk, CountingBar(), begin=begin))
+
+
+@pytest.mark.protected
+def test_a_line_over_the_limit_is_not_read_whole():
+    stream = io.BufferedReader(io.BytesIO(b"x" * 100 + b"\n" + b"x" * 1000))
+    lines = LineReader("text", stream, None, CountingBar(), max_line_bytes=101)
+    assert next(iter(lines)) == "x" * 100
+    with pytest.raises(InputError, match="text:2: a line of over 0 MB"):
+        next(iter(lines))
+    assert lines.next_offset == 101 + 102
+
+
+def test_a_json_file_may_be_one_long_line(tmp_path: Path) -> None:
+    line = "[" + '"a",' * (MAX_LINE_BYTES // 4) + '"a"]'
+    for name in ("rows.json", "rows.txt", "rows.jsonl"):
+        (tmp_path / name).write_text(line, encoding="ascii")
+    (tmp_path / "rows.json.gz").write_bytes(gzip.compress(line.encode(), 1))
+    for name in ("rows.json", "rows.json.gz"):
+        assert [text for text, _ in read_lines(tmp_path / name)] == [line]
+    for name in ("rows.txt", "rows.jsonl"):
+        with pytest.raises(InputError, match=r"rows\.\w+:1: a line of over 10 MB"):
+            list(read_lines(tmp_path / name))

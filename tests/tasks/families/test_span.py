@@ -1,0 +1,357 @@
+"""Extractive questions: windows, the text of an answer, the n best answers, training."""
+
+import json
+import os
+import signal
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from family_cases import tokens_of
+
+from cloze.config import from_dict
+from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
+from cloze.models.engine import TorchEngine
+from cloze.progress import SILENT
+from cloze.tasks.config import FinetuneConfig, load_task
+from cloze.tasks.data import load_data
+from cloze.tasks.families.span import SpanPrediction, SpanQuestion
+from cloze.tasks.features import featurize
+from cloze.tasks.finetune import finetune, resume_finetuning
+from cloze.tasks.objective import FinetuningObjective
+from cloze.tasks.paragraphs import Excerpt, Paragraph
+from cloze.tasks.predict import predict
+from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
+from cloze.tasks.squad import SquadV1, SquadV2
+from cloze.tokenization.wordpiece import WordPieceTokenizer
+from cloze.training.interrupts import Interrupted
+from cloze.training.optimizer import OptimizerConfig
+from helpers import finetuning_of
+from runs import rows
+
+WORDS = WordPieceTokenizer.from_tokens(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abcdefgh"), ".", "1"]
+)
+
+
+def _question(text: str, question: str = "a", answer: str | None = None, key: str = "q") -> SpanQuestion:
+    answers = () if answer is None else (_excerpt(text, answer),)
+    return SpanQuestion(key, question, Paragraph(text), answers)
+
+
+def _excerpt(text: str, part: str) -> Excerpt:
+    return Excerpt(part, text.index(part), text.index(part) + len(part))
+
+
+def test_features_of_a_long_text():
+    example = _question("a b c d e f g h", "h g f e", "c d")
+    task = SquadV1(doc_stride=2, max_query_length=3)
+    features = task.features(example, WORDS, max_seq_length=10)
+    assert [tokens_of(WORDS, feature) for feature in features] == [
+        "[CLS] h g f [SEP] a b c d [SEP]",
+        "[CLS] h g f [SEP] c d e f [SEP]",
+        "[CLS] h g f [SEP] e f g h [SEP]",
+    ]
+    assert [feature.target for feature in features] == [(7, 8), (5, 6), (0, 0)]
+    assert all(feature.is_truncated for feature in features)
+    assert task.batch(features).token_type_ids.tolist() == ([0] * 5 + [1] * 5) * 3
+
+
+@pytest.mark.parametrize(
+    ("original", "targets", "trained"),
+    [
+        (False, [(3, 4), (5, 5), (6, 6)], "a window learns the first that it contains"),
+        (True, [(3, 4), (0, 0), (0, 0)], "only the first is trained"),
+    ],
+)
+def test_windows_learn_the_answer_that_they_contain(original, targets, trained):
+    text = "a b c d e f g h"
+    answers = tuple(_excerpt(text, part) for part in ("a b", "h", "e", "f"))
+    example = SpanQuestion("q", "a", Paragraph(text), answers)
+    task = SquadV2(doc_stride=2, original=original)
+    features = task.features(example, WORDS, max_seq_length=8)
+    assert [feature.target for feature in features] == targets
+    (note,) = task.notes([example, _question(text, answer="c")], WORDS)
+    assert note == f"1 of 2 training questions have answers at several places: {trained}"
+    same_place = SpanQuestion("q", "a", Paragraph(text), (answers[1], answers[1]))
+    assert task.notes([same_place], WORDS) == []
+
+
+def test_paragraph_is_tokenized_once_for_all_questions():
+    paragraph = Paragraph("a b c")
+    first = paragraph.context(WORDS, original=False)
+    assert paragraph.context(WORDS, original=False) is first
+    assert paragraph.context(WORDS, original=True) is not first
+
+
+@pytest.mark.parametrize("original", [False, True])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("a  bcd. ef", "bcd"), ("(a) b", "a"), ("a\n\tbc d", "bc d"), ("A Bç D", "Bç"), ("a b", "a b")],
+)
+def test_answer_is_cut_from_the_text(text, answer, original):
+    context = Paragraph(text).context(WORDS, original=original)
+    excerpt = context.excerpt(*context.token_span(_excerpt(text, answer)))
+    assert excerpt.text == answer
+    assert " ".join(text[excerpt.start : excerpt.end].split()) == " ".join(excerpt.text.split())
+
+
+def test_offsets_keep_accents_and_white_space_that_google_drops():
+    text = "a cafe\u0301 b\u00a0c\nd"  # the accent is a character of its own
+    by_offsets = Paragraph(text).context(WORDS, original=False)
+    original = Paragraph(text).context(WORDS, original=True)
+    tokens = by_offsets.token_span(_excerpt(text, "b\u00a0c\nd"))
+    assert by_offsets.excerpt(*tokens).text == "b\u00a0c\nd"
+    assert original.excerpt(*original.token_span(_excerpt(text, "b\u00a0c\nd"))).text == "b\u00a0c d"
+    cafe = by_offsets.token_span(_excerpt(text, "cafe"))
+    assert by_offsets.excerpt(*cafe).text == "cafe\u0301"
+
+
+def test_google_returns_whole_words_that_it_cannot_align():
+    context = Paragraph("a bc½d e").context(WORDS, original=True)
+    assert context.excerpt(1, 1).text == "bc½d"
+
+
+def _window(start: list[float], end: list[float], *, most: tuple[bool, ...] = (True,) * 3) -> ScoredWindow:
+    """Return `[CLS] question [SEP] a b c [SEP]`, and whether a, b and c have the most context in it."""
+    context = Paragraph("a b c").context(WORDS, original=False)
+    return ScoredWindow(np.array(start), np.array(end), context, 3, 0, np.array(most))
+
+
+def _texts(*windows: ScoredWindow, none: bool = False, best: int = 20, length: int = 30) -> list[str]:
+    answers = best_answers(windows, n_best_size=best, max_answer_length=length, allows_no_answer=none)
+    assert sum(answer.probability for answer in answers) == pytest.approx(1)
+    return [answer.text for answer in answers]
+
+
+START, END = [9.0, 9, 9, 1, 5, 0, 9], [9.0, 9, 9, 2, 1, 3, 9]
+
+
+def test_candidates_are_limited_by_length_and_number():
+    assert _texts(_window(START, END)) == ["b c", "b", "a b c", "a", "c", "a b"]
+    assert _texts(_window(START, END), length=1) == ["b", "a", "c"]
+    assert _texts(_window(START, END), best=5) == ["b c"]  # of the five best starts only b is in the text
+
+
+def test_answer_starts_in_the_window_with_the_most_context():
+    window = _window(START, END, most=(True, False, True))
+    assert _texts(window) == ["a b c", "a", "c", "a b"]
+
+
+def test_answers_with_equal_text_are_merged():
+    weak = _window([0.0] * 7, [0.0] * 7)
+    texts = _texts(weak, _window(START, END))
+    assert texts[:3] == ["b c", "b", "a b c"]
+    assert len(texts) == len(set(texts)) == 6
+
+
+def test_no_answer_is_ranked_or_last():
+    window = _window([2.5, *START[1:]], [2.0, *END[1:]])
+    assert _texts(window, none=True) == ["b c", "b", "", "a b c", "a", "c", "a b"]
+    assert _texts(window, none=True, best=6) == ["b c", "", "a b c", "a"]  # b is not among the six ends
+    low = _window([-9.0, *START[1:]], [0.0, *END[1:]])
+    assert _texts(window, low, none=True)[-1] == ""  # the window with the lowest score of it
+    assert _texts(_window([-9.0, 0, 0, 9, 8, 7, 0], [-9.0, 0, 0, 7, 8, 9, 0]), none=True, best=2) == [
+        "a b c",
+        "a b",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("none", [True, False])
+def test_no_answer_if_no_span_is_possible(none):
+    assert _texts(_window(START, END), none=none, best=2) == [""]
+
+
+def _outputs(length: int, first: int, last: int, score: float, null: float) -> np.ndarray:
+    logits = np.zeros((length, 2), np.float32)
+    logits[0] = null / 2
+    logits[first, 0] = logits[last, 1] = score / 2
+    return logits
+
+
+def test_null_threshold_decides():
+    example = _question("a b c")
+    features = SquadV2().features(example, WORDS, max_seq_length=20)
+    outputs = [_outputs(7, 4, 5, score=6, null=8)]
+    for threshold, text in ((1.9, ""), (2.0, "b c"), (2.1, "b c")):
+        prediction = SquadV2(null_threshold=threshold).decode(example, features, outputs)
+        assert prediction.null_odds == 2
+        assert prediction.text == text
+        assert prediction.best is not None
+        assert prediction.best.text == "b c"
+
+
+def test_answer_is_empty_if_every_candidate_is():
+    example = _question("a b c")
+    task = SquadV2(n_best_size=2)
+    features = task.features(example, WORDS, max_seq_length=20)
+    logits = np.zeros((7, 2), np.float32)
+    logits[[0, 1]] = 9
+    prediction = task.decode(example, features, [logits])
+    assert prediction.text == ""
+    assert json.loads(json.dumps(task.to_json(example, prediction)))["answer"] == ""
+    assert SquadV1(n_best_size=2).decode(example, features, [logits]).text == ""
+    empty = _question("\u200e")
+    features = task.features(empty, WORDS, max_seq_length=20)  # an empty paragraph has a window, too
+    assert task.decode(empty, features, [np.zeros((4, 2), np.float32)]).text == ""
+
+
+def test_no_answer_is_no_collapse_if_no_question_has_one():
+    task, predictions = SquadV2(), [_predicted("", 3.0)] * 2
+    assert task.collapse([_question("a b", key=key) for key in "pq"], predictions) is None
+    assert task.collapse([_question("a b", key=key, answer="b") for key in "pq"], predictions) is not None
+
+
+def _predicted(text: str, odds: float) -> SpanPrediction:
+    answer = Answer(text, 0, len(text))
+    return SpanPrediction.choose(answer, [answer], null_odds=odds)
+
+
+def test_threshold_is_tuned_for_f1():
+    examples = [
+        _question("a b c", answer="a", key="right"),
+        _question("a b c", key="none"),
+        _question("a b c", answer="b", key="right and unsure"),
+    ]
+    predictions = [_predicted("a", -3.0), _predicted("c", 3.0), _predicted("b", 2.5)]
+    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold == 2.75  # halfway to the next
+    predictions[2] = _predicted("c", 2.5)
+    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold == -0.25
+    predictions[0] = _predicted("c", -3.0)
+    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold < -3.0  # answer nothing
+
+
+def test_threshold_is_finite_next_to_a_question_without_candidates():
+    examples = [_question("a b c", answer="a", key="right"), _question("a b c", key="none")]
+    predictions = [_predicted("a", 4.0), replace(_predicted("", 0.0), null_odds=sys.float_info.max)]
+    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold == 5.0
+
+
+def test_loss_is_the_mean_of_start_and_end_over_each_sequence():
+    task = SquadV1()
+    features = [
+        feature
+        for text, answer in (("a b c", "b"), ("a b", "a b"))
+        for feature in task.features(_question(text, answer=answer), WORDS, max_seq_length=20)
+    ]
+    batch = to_device(task.batch(features))
+    logits = torch.randn(batch.num_tokens, 2, generator=torch.Generator().manual_seed(1))
+    loss, measures = task.loss(logits, batch)
+    first, second = logits[:7].log_softmax(0), logits[7:].log_softmax(0)
+    expected = -(first[4, 0] + first[4, 1]) / 2 - (second[3, 0] + second[4, 1]) / 2
+    torch.testing.assert_close(loss, expected)
+    assert measures["loss"][1] == 2
+    assert [len(output) for output in task.outputs(logits.numpy(), batch)] == [7, 6]
+
+
+@pytest.mark.parametrize("name", ["doc_stride", "max_query_length", "max_answer_length", "n_best_size"])
+def test_settings_must_be_positive(name):
+    with pytest.raises(InputError, match=f"{name} 0 is not positive"):
+        from_dict(SquadV1, {name: 0}, where="run.toml")
+
+
+def test_defaults_are_those_of_the_paper():
+    for name, batch_size, epochs in (("squad_v1", 32, 3), ("squad_v2", 48, 2)):
+        _, config = finetuning_of(name, ["model=m", "train=t"])
+        assert (config.batch_size, config.epochs, config.max_seq_length) == (batch_size, epochs, 384)
+        assert config.optimizer == OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
+
+
+@pytest.mark.parametrize("original", [False, True])
+@pytest.mark.slow
+def test_model_learns_answers_in_windows(build_encoder, tokenizer, original):
+    text = "the film was very good , a bad book was awful . fine"
+    examples = [
+        _question(text, "film", "very good", "1"),
+        _question(text, "book", "awful", "2"),
+        _question(text, "fine", "fine", "3"),
+        _question(text, "good", key="4"),
+    ]
+    task = SquadV2(doc_stride=4, original=original)
+    features = featurize(task, examples, tokenizer, max_seq_length=13)
+    batch = to_device(task.batch([feature for of_example in features for feature in of_example]))
+    assert batch.num_targets == 8
+    model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(150):
+        optimizer.zero_grad()
+        task.loss(model(batch), batch)[0].backward()
+        optimizer.step()
+    predictions = predict(task, TorchEngine(model), examples, features, max_tokens=100)
+    assert [prediction.text for prediction in predictions] == ["very good", "awful", "fine", ""]
+    assert task.score(examples, predictions)["f1"] == 100
+    starts = [prediction.start for prediction in predictions]
+    assert starts == [13, 40, 48, None]
+
+
+def test_held_out_paragraphs_are_not_in_the_training_data(tmp_path, tokenizer):
+    paragraphs = [
+        {
+            "context": f"the film was {'very ' * number} good",
+            "qas": [
+                {"id": f"{number}-{i}", "question": "film", "answers": [{"text": "film", "answer_start": 4}]}
+                for i in range(5)
+            ],
+        }
+        for number in range(10)
+    ]
+    (tmp_path / "train.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    config = FinetuneConfig(model="m", train=str(tmp_path / "train.json"), dev_fraction=0.2)
+    _, data = load_data(SquadV1(), config, tokenizer, SILENT)
+    assert (len(data.train), len(data.dev)) == (40, 10)
+    assert not {e.paragraph.text for e in data.train} & {e.paragraph.text for e in data.dev}
+    apart = [{"context": p["context"], "qas": [row]} for p in paragraphs for row in p["qas"]]
+    (tmp_path / "train.json").write_text(json.dumps({"data": [{"paragraphs": apart}]}))
+    _, data = load_data(SquadV1(), config, tokenizer, SILENT)
+    assert not {e.paragraph.text for e in data.train} & {e.paragraph.text for e in data.dev}
+
+
+@pytest.fixture
+def some_unanswered(config, tmp_path):
+    """The settings of a run of twelve steps, with an evaluation after every third."""
+    questions = [
+        {"id": f"{i}", "question": word, "answers": [] if i % 3 else [{"text": "book", "answer_start": 4}]}
+        for i, word in enumerate(["good", "bad", "awful"] * 6)
+    ]
+    table = {"data": [{"paragraphs": [{"context": "the book was bad .", "qas": questions}]}]}
+    (tmp_path / "train.json").write_text(json.dumps(table))
+    path = str(tmp_path / "train.json")
+    return replace(config, train=path, dev=path, epochs=4, batch_size=6, micro_batch_tokens=40)
+
+
+def test_tuned_threshold_is_stored_with_the_model(some_unanswered, tmp_path):
+    config = some_unanswered
+    scores = finetune(SquadV2(), config, tmp_path / "run")
+    stored = load_task(resolve_checkpoint(tmp_path / "run", "best"))
+    assert stored is not None
+    assert isinstance(stored[0], SquadV2)
+    assert stored[0].null_threshold != 0
+    assert stored[0] == replace(SquadV2(), null_threshold=stored[0].null_threshold)
+    assert scores["f1"] >= 2 / 3 * 100
+    assert set(scores) >= {"exact", "f1", "HasAns_f1", "NoAns_f1"}
+
+
+def test_resumed_run_has_the_tuned_threshold(some_unanswered, tmp_path, monkeypatch):
+    forward, run, found, calls = FinetuningObjective.forward, tmp_path / "run", {}, []
+
+    def stopping(*args):
+        calls.extend(rows(run, "validation"))
+        if len(calls) in (1, 5):  # in the first step after an evaluation, and in the second
+            os.kill(os.getpid(), signal.SIGTERM)
+        return forward(*args)
+
+    monkeypatch.setattr(FinetuningObjective, "forward", stopping)
+    for again in (False, True):
+        with pytest.raises(Interrupted):
+            resume_finetuning(run) if again else finetune(SquadV2(), some_unanswered, run)
+        latest = resolve_checkpoint(run, "latest")
+        found[latest.name] = load_task(latest)
+    assert len(rows(run, "validation")) == 1  # which tuned the threshold
+    first, second = found.values()
+    assert first[0].null_threshold != 0
+    assert first == second

@@ -1,0 +1,288 @@
+"""Tagging: every word is tagged, in windows and documents, and predictions are read and scored."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from family_cases import tokens_of
+
+from cloze.errors import InputError
+from cloze.models.batch import to_device
+from cloze.models.engine import TorchEngine
+from cloze.tasks.conll import Sentence, TaggedText
+from cloze.tasks.custom import CustomTagging
+from cloze.tasks.families.tagging import Tagging
+from cloze.tasks.features import featurize
+from cloze.tasks.ner import CoNLL2003
+from cloze.tasks.predict import predict
+from cloze.tasks.tag_predictions import TagPrediction
+from cloze.tasks.tagging_features import TaggingFeature, tagging_features
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
+
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "##a", "##b", "##c", "##d", ".")
+TASK = CustomTagging(labels=("O", "B-X", "I-X", "B-Y", "I-Y"))
+
+
+@pytest.fixture(scope="module")
+def letters() -> Tokenizer:
+    return WordPieceTokenizer.from_tokens(TOKENS)
+
+
+def shown(feature: TaggingFeature) -> str:
+    """Return the tokens of a feature, those that a word is tagged by in capitals."""
+    tokens = [TOKENS[i].removeprefix("##").lower() for i in feature.input_ids]
+    return " ".join(token.upper() if i in feature.positions else token for i, token in enumerate(tokens))
+
+
+def features_of(
+    tokenizer: Tokenizer, sentences: Sequence[str], max_seq_length: int, task: Tagging = TASK
+) -> list[TaggingFeature]:
+    example = TaggedText(tuple(Sentence(tuple(text.split())) for text in sentences))
+    return task.features(example, tokenizer, max_seq_length=max_seq_length)
+
+
+def test_word_is_tagged_by_its_first_token(letters):
+    (feature,) = features_of(letters, ["abc d"], 20)
+    assert shown(feature) == "[cls] A b c D [sep]"
+
+
+def test_words_that_the_tokenizer_removes_are_unk(letters):
+    nothing = ["\u200b", "�", "\x01"]
+    words = (nothing[0], "a", nothing[1], nothing[2], "?" * 3, "[MASK]", "bb", "a" * 101, nothing[0])
+    (feature,) = TASK.features(TaggedText((Sentence(words),)), letters, max_seq_length=40)
+    assert len(feature.positions) == len(words)
+    tokens = [TOKENS[i] for i in feature.input_ids]
+    assert " ".join(tokens[i] for i in feature.positions) == "[UNK] a [UNK] [UNK] [UNK] [UNK] b [UNK] [UNK]"
+    assert tokens[-4:] == ["##b", "[UNK]", "[UNK]", "[SEP]"]
+
+
+def test_long_sentence_is_read_in_windows_and_each_word_tagged_once(letters):
+    assert [shown(feature) for feature in features_of(letters, ["a b c d a b c d a"], 6)] == [
+        "[cls] A B C d [sep]",
+        "[cls] c D A b [sep]",
+        "[cls] a B C d [sep]",
+        "[cls] c D A [sep]",
+    ]
+
+
+def test_word_after_one_longer_than_a_window_is_tagged(letters):
+    features = features_of(letters, ["a " + "." * 40 + " b"], 10)
+    predicted = [token for feature in features for token in shown(feature).split() if token in ("A", "B")]
+    assert predicted == ["A", "B"]
+    assert sum(len(feature.positions) for feature in features) == 3
+
+
+def test_context_fills_the_sequence_on_both_sides(letters):
+    assert [shown(feature) for feature in features_of(letters, ["a b", "c d", "a b c", "d"], 8)] == [
+        "[cls] A B c d a b [sep]",
+        "[cls] a b C D a b [sep]",
+        "[cls] c d A B C d [sep]",
+        "[cls] c d a b c D [sep]",
+    ]
+
+
+@pytest.mark.parametrize("max_seq_length", [8, 9, 17, 40])
+def test_random_documents_lose_no_word(letters, max_seq_length):
+    rng = np.random.default_rng(max_seq_length)
+    for _ in range(50):
+        lengths = [rng.integers(1, 7, rng.integers(1, 15)) for _ in range(rng.integers(1, 6))]
+        sentences = [
+            Sentence(tuple("".join(rng.choice(list("abcd.\u200b?"), n)) for n in of_sentence))
+            for of_sentence in lengths
+        ]
+        num_words = sum(len(sentence.words) for sentence in sentences)
+        targets = np.arange(num_words)
+        features = tagging_features(sentences, targets, letters, max_seq_length=max_seq_length)
+        assert np.concatenate([feature.targets for feature in features]).tolist() == targets.tolist()
+        assert max(feature.num_tokens for feature in features) <= max_seq_length
+        for feature in features:
+            assert (feature.positions >= 1).all()
+            assert (feature.positions < feature.num_tokens - 1).all()
+            assert feature.input_ids[[0, -1]].tolist() == [letters.cls_id, letters.sep_id]
+
+
+def test_empty_text_has_no_tags(letters, build_encoder):
+    example = TASK.split(" \n ")
+    assert TASK.features(example, letters, max_seq_length=8) == []
+    model = TASK.head(build_encoder())
+    (prediction,) = predict(TASK, TorchEngine(model), [example], [[]], max_tokens=64)
+    assert TASK.to_json(example, prediction) == {"text": " \n ", "entities": [], "sentences": []}
+
+
+def one_hot(*numbers: int) -> np.ndarray:
+    return 9 * np.eye(5, dtype=np.float32)[list(numbers)]
+
+
+def test_windows_are_joined_and_tags_are_in_the_scheme(letters):
+    example = TaggedText((Sentence(("a",) * 6),))
+    outputs = [one_hot(2, 2, 1), one_hot(0, 3, 4)]
+    for scheme, tags in {
+        None: ("B-X", "I-X", "B-X", "O", "B-Y", "I-Y"),
+        "IOB1": ("I-X", "I-X", "B-X", "O", "I-Y", "I-Y"),
+        "IOBES": ("B-X", "E-X", "S-X", "O", "B-Y", "E-Y"),
+    }.items():
+        task = replace(TASK, scheme=scheme)
+        decoded = task.decode(example, [], outputs)
+        assert decoded.tags == (tags,)
+        assert decoded.probabilities[0] == pytest.approx([1 / (1 + 4 * np.exp(-9))] * 6)
+
+
+def test_labels_and_scheme_are_those_of_the_data():
+    sentences = [Sentence(("a", "b", "c"), ("I-LOC", "I-LOC", "B-LOC")), Sentence(("a",), ("I-EVENT",))]
+    task = CustomTagging().fit_labels([TaggedText((sentence,)) for sentence in sentences])
+    assert task.labels == ("O", "B-EVENT", "I-EVENT", "B-LOC", "I-LOC")
+    assert task.scheme == "IOB1"
+    with pytest.raises(InputError, match="data: no word has a tag but O"):
+        CustomTagging().fit_labels([TaggedText((Sentence(("a",), ("O",), "data"),))])
+
+
+def test_notes_name_scheme_and_uncased_model(letters):
+    task = replace(TASK, scheme="IOB1")
+    cased = replace(letters, lowercase=False)
+    assert task.notes([], cased) == ["tags in IOB1, of 2 types: X, Y"]
+    assert "lower-cases its text" in task.notes([], letters)[1]
+
+
+def test_unknown_tag_is_named(letters):
+    example = TaggedText((Sentence(("a", "b"), ("O", "I-Z"), "dev.conll", 7),))
+    with pytest.raises(InputError) as caught:
+        TASK.features(example, letters, max_seq_length=8)
+    assert str(caught.value) == "dev.conll:8: unknown tag 'I-Z'. The tags are O, B-X, I-X, B-Y, I-Y."
+
+
+def test_iob1_labels_may_lack_b_of_a_type(letters):
+    task = CustomTagging().with_class_names(("O", "I-X", "I-Y", "B-Y"))
+    example = TaggedText((Sentence(("a", "b", "c", "d"), ("B-X", "I-X", "B-Y", "I-Y")),))
+    (feature,) = task.features(example, letters, max_seq_length=8)
+    assert feature.targets is not None
+    assert feature.targets.tolist() == [1, 1, 3, 2]
+    logits = 9 * np.eye(4, dtype=np.float32)[[1, 1, 2, 2]]
+    assert task.score([example], [task.decode(example, [feature], [logits])])["f1"] == 100
+
+
+def test_invalid_labels_are_refused():
+    with pytest.raises(ValueError, match="'O' twice"):
+        CustomTagging(labels=("O", "O"))
+    with pytest.raises(ValueError, match="'PER', which is not a tag"):
+        CustomTagging(labels=("O", "PER"))
+    with pytest.raises(InputError, match="'LABEL_0' is not a tag"):
+        CustomTagging().with_class_names(("LABEL_0", "LABEL_1"))
+    with pytest.raises(InputError, match="names no labels"):
+        CustomTagging().with_class_names(())
+
+
+def test_file_with_both_columns_scores_as_conlleval():
+    path = Path(__file__).parents[2] / "golden" / "ner" / "conlleval_input.txt"
+    task = CustomTagging(tag_column=-2)
+    examples = list(task.examples(path))
+    scores = task.score(examples, task.read_predictions(path, examples))
+    expected = {
+        "f1": 58.48,
+        "precision": 44.29,
+        "recall": 86.02,
+        "tag_accuracy": 94.26,
+        "f1_creative-work": 48.86,
+    }
+    assert {name: round(scores[name], 2) for name in expected} == expected
+
+
+def test_predictions_are_read_from_json_lines_or_columns(tmp_path):
+    gold = tmp_path / "gold.conll"
+    gold.write_text("-DOCSTART- x O\n\na x B-X\nb x I-X\n\nc x B-Y\n")
+    task = CoNLL2003()
+    examples = list(task.examples(gold))
+    expected = [TagPrediction((("B-X", "O"), ("B-Y",)))]
+    lines, columns = tmp_path / "out.jsonl", tmp_path / "out.conll"
+    lines.write_text(json.dumps({"sentences": [{"tags": ["B-X", "O"]}, {"tags": ["B-Y"]}]}) + "\n")
+    columns.write_text("-DOCSTART- x O O\n\na x B-X B-X\nb x I-X O\n\nc x B-Y B-Y\n")
+    assert [p.tags for p in task.read_predictions(lines, examples)] == [p.tags for p in expected]
+    assert task.read_predictions(columns, examples) == expected
+    assert task.score(examples, expected) == pytest.approx(
+        {"f1": 50, "precision": 50, "recall": 50, "tag_accuracy": 200 / 3, "f1_X": 0, "f1_Y": 100}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a B-X\n\nc O\n", "out:1: a sentence of 1 words, that of GOLD:1 has 2"),
+        ("a B-X\nd O\n\nc O\n", "out:2: 'd', where GOLD:2 has 'b'"),
+        ("a B-X\nb O\n", "out: no prediction for GOLD:4 and what follows it"),
+        ("a B-X\nb O\n\nc O\n\nc O\n", "out:6: more sentences than there are to score"),
+        ('{"sentences": [{"tags": ["O"]}]}\n', "out: 1 predictions for 2 examples"),
+        ('{"sentences": [{"tags": ["O"]}]}\n' * 2, "out: 1 tags for the 2 words of GOLD:1"),
+        (
+            '{"sentences": [{"tags": ["O", "O"]}]}\n{"sentences": []}\n',
+            "out: 0 sentences, the text of GOLD:4 has 1",
+        ),
+        ('{"tags": ["O"]}\n', "out:1: no prediction for tagging: KeyError 'sentences'"),
+    ],
+)
+def test_predictions_of_other_words_are_refused(tmp_path, text, message):
+    gold, out = tmp_path / "gold", tmp_path / "out"
+    gold.write_text("a B-X\nb I-X\n\nc B-Y\n")
+    out.write_text(text)
+    task = CustomTagging()
+    with pytest.raises(InputError) as caught:
+        task.read_predictions(out, list(task.examples(gold)))
+    assert message.replace("GOLD", str(gold)) in str(caught.value)
+
+
+def test_plain_text_has_an_example_per_line(tmp_path):
+    path = tmp_path / "letters.txt"
+    path.write_text("Ann left. Bob stayed.\n\nYes.\n")
+    examples = list(CustomTagging(running_text=True).examples(path, labeled=False))
+    assert [[s.words for s in example.sentences] for example in examples] == [
+        [("Ann", "left", "."), ("Bob", "stayed", ".")],
+        [],
+        [("Yes", ".")],
+    ]
+
+
+def test_plain_text_is_not_read_as_columns(tmp_path):
+    words, text = tmp_path / "words.conll", tmp_path / "text.txt"
+    words.write_text("Ann B-PER\nleft O\n\n")
+    task = CustomTagging().fit_labels(list(CustomTagging().examples(words)))
+    (again,) = task.examples(words, labeled=False)
+    assert again.sentences[0].words == ("Ann", "left")
+    text.write_text("Ann left the house.\n")
+    (read,) = task.examples(text, labeled=False)
+    assert read.sentences[0].words == ("Ann", "left", "the", "house", ".")
+    (tmp_path / "text.conll").write_text("Ann left.\nBo\n")
+    remedy = r"read plain text with `format=text`"
+    with pytest.raises(InputError, match=rf"text\.conll:2: 1 column, the first line has 2\. .*{remedy}"):
+        list(task.examples(tmp_path / "text.conll", labeled=False))
+
+
+def test_sentences_of_a_document_are_one_split_group(tmp_path):
+    path = tmp_path / "words.conll"
+    path.write_text("-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n")
+    alone, together = CoNLL2003(context="sentence"), CoNLL2003()
+    groups = [alone.split_group(example) for example in alone.examples(path)]
+    assert groups == [f"{path}:{line}" for line in (3, 3, 9)]
+    assert [len(example.sentences) for example in together.examples(path)] == [2, 1]
+
+
+def test_unmarked_documents_are_refused_as_context(tmp_path):
+    path = tmp_path / "words.conll"
+    path.write_text("a O\n\nb O\n\n-DOCSTART- O\n\nc O\n")
+    with pytest.raises(InputError, match=r"words\.conll:3: no line with -DOCSTART- .*context=sentence"):
+        list(CoNLL2003().examples(path))
+    assert len(list(CoNLL2003(context="sentence").examples(path))) == 3
+    path.write_text("a O\nb O\n")
+    assert len(list(CoNLL2003().examples(path))) == 1
+
+
+def test_batch_has_positions_and_targets_of_all_features(letters):
+    sentences = (Sentence(("a", "bc"), ("B-X", "O")), Sentence(("d",), ("B-Y",)))
+    features = featurize(TASK, [TaggedText((s,)) for s in sentences], letters, max_seq_length=10)
+    batch = to_device(TASK.batch([feature for of_example in features for feature in of_example]))
+    assert tokens_of(letters, batch) == "[CLS] a b ##c [SEP] [CLS] d [SEP]"
+    assert batch.positions.tolist() == [1, 2, 6]
+    assert batch.targets.tolist() == [1, 0, 3]
+    logits = np.arange(8)[:, None].repeat(5, 1)
+    assert [output[:, 0].tolist() for output in TASK.outputs(logits, batch)] == [[1, 2], [6]]

@@ -1,0 +1,252 @@
+"""Text pairs: in-batch negatives, retrieval metrics, and settings from the checkpoint."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+
+from cloze.data.batch import DataPosition
+from cloze.errors import DataWarning, InputError
+from cloze.inference.predictor import Predictor
+from cloze.model_paths import follow_pointer
+from cloze.models.batch import to_device
+from cloze.models.checkpoint import load_model
+from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.progress import SILENT
+from cloze.tasks.families.text_pairs import PairVectors, TextPairs, TextTriplet
+from cloze.tasks.finetune import finetune
+from cloze.tasks.objective import FinetuningBatches
+from cloze.tasks.run import prepare_data
+from cloze.tasks.texts import LabeledText
+from cloze.training.distributed import DistributedContext
+
+PAIRS = "text\tpair\n" + "a good film\tfine\na bad book\tawful\nthe book\tthe film\nvery , very\t.\n" * 4
+
+
+def pair(first: str, second: str) -> LabeledText:
+    return LabeledText(first, second)
+
+
+@pytest.mark.parametrize(
+    ("examples", "compared"),
+    [
+        (
+            [pair("good", "film"), pair("bad", "book"), pair("fine", "FILM"), pair("good", "a")],
+            ([0, 1], [0, 1, 2, 3], [1, 2, 3], [1, 3]),
+        ),
+        (
+            [
+                TextTriplet("good", "film", negatives=("book",)),
+                TextTriplet("bad", "awful", negatives=("FILM",)),
+                pair("good", "a"),
+            ],
+            ([0, 1, 3], [0, 1, 2, 3, 4], [1, 2, 3]),
+        ),
+    ],
+    ids=["second texts", "hard negatives"],
+)
+def test_right_texts_of_a_first_text_are_no_negatives(examples, compared, build_encoder, tokenizer):
+    task = TextPairs()
+    features = [task.features(example, tokenizer, max_seq_length=9)[0] for example in examples]
+    batch = to_device(task.batch(features))
+    assert batch.num_targets == len(examples)
+    hidden = task.head(build_encoder().eval())(batch)
+    first, others = task.vectors(hidden, batch)
+    scores = 20 * first @ others.T
+    expected = sum(
+        torch.logsumexp(scores[row, columns], 0) - scores[row, row] for row, columns in enumerate(compared)
+    )
+    torch.testing.assert_close(task.loss(hidden, batch)[0], expected)
+
+
+def test_hard_negatives_are_those_of_sentence_transformers(build_encoder, tokenizer, tmp_path):
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    (tmp_path / "a.jsonl").write_text(
+        '{"anchor": "good", "positive": "film", "negative": "the book"}\n'
+        '{"anchor": "bad", "positive": "book", "negative": "fine"}\n'
+        '{"anchor": "a film", "positive": "very", "negative": "awful"}\n'
+    )
+    task = TextPairs()
+    examples = list(task.examples(tmp_path / "a.jsonl"))
+    arrays = task.batch([task.features(example, tokenizer, max_seq_length=9)[0] for example in examples])
+    batch = to_device(arrays)
+    assert batch.num_targets == 3
+    pooled = task.head(build_encoder().eval())(batch)
+    first, others = task.vectors(pooled, batch)
+    theirs = losses.MultipleNegativesRankingLoss(model=torch.nn.Identity())
+    expected = theirs.compute_loss_from_embeddings([first, others[:3], others[3:]], None)
+    torch.testing.assert_close(task.loss(pooled, batch)[0] / 3, expected)
+    vectors = task.outputs(pooled.detach().numpy(), arrays)
+    assert len(vectors) == 3
+    np.testing.assert_allclose(vectors[2][1], others[2].detach().numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("extension", ["tsv", "jsonl", "parquet"])
+def test_the_column_negative_is_read_where_there_is_one(tmp_path, extension):
+    rows = {"text": ["a", "b"], "pair": ["c", "d"], "negative": ["e", ""]}
+    path = tmp_path / f"a.{extension}"
+    if extension == "parquet":
+        pyarrow.parquet.write_table(pyarrow.table(rows | {"negative": ["e", None]}), path)
+    elif extension == "jsonl":
+        path.write_text('{"text": "a", "pair": "c", "negative": "e"}\n{"text": "b", "pair": "d"}\n')
+    else:
+        path.write_text("text\tpair\tnegative\na\tc\te\nb\td\t\n")
+    examples = list(TextPairs().examples(path))
+    assert [example.negatives for example in examples] == [("e",), ()]
+    assert TextPairs().notes(examples, None) == ["1 of 2 training examples have a hard negative"]
+    assert [example.negatives for example in TextPairs().examples(path, labeled=False)] == [(), ()]
+    named = TextPairs(negative_column="pair", pair_column="negative")
+    if extension == "tsv":
+        with pytest.raises(InputError, match=r"a\.tsv:3: the cell 'negative' is empty"):
+            list(named.examples(path))
+    with pytest.raises(InputError, match="no column 'other'"):
+        list(TextPairs(negative_column="other").examples(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "anchor,positive,negative_1,negative_2\ngood,film,awful,fine\nbad,book,,the\n"),
+        (
+            "a.jsonl",
+            '{"anchor": "good", "positive": "film", "negative": ["awful", "fine"]}\n'
+            '{"anchor": "bad", "positive": "book", "negative": ["", "the"]}\n',
+        ),
+    ],
+)
+def test_several_hard_negatives_are_read(tmp_path, name, content, build_encoder, tokenizer):
+    (tmp_path / name).write_text(content)
+    task = TextPairs()
+    examples = list(task.examples(tmp_path / name))
+    assert [example.negatives for example in examples] == [("awful", "fine"), ("the",)]
+    batch = task.batch([task.features(example, tokenizer, max_seq_length=9)[0] for example in examples])
+    assert batch.targets.shape == (2, 5)
+    batch = to_device(batch)
+    hidden = task.head(build_encoder().eval())(batch)
+    first, others = task.vectors(hidden, batch)
+    expected = torch.nn.functional.cross_entropy(20 * first @ others.T, torch.arange(2), reduction="sum")
+    torch.testing.assert_close(task.loss(hidden, batch)[0], expected)
+
+
+def test_a_column_of_labels_that_pairs_do_not_use_is_told(tmp_path):
+    (tmp_path / "a.csv").write_text("text,pair,label\na,c,1\nb,d,0\n")
+    with pytest.warns(
+        DataWarning, match=r"a\.csv: the column 'label' or 'score' is not used.* The tasks ranking and"
+    ):
+        assert len(list(TextPairs().examples(tmp_path / "a.csv"))) == 2
+    (tmp_path / "a.csv").write_text("text,pair,label\na,c,1\nb,d,1\n")
+    assert len(list(TextPairs().examples(tmp_path / "a.csv"))) == 2
+
+
+def test_a_negative_equal_to_the_second_text_is_refused(tmp_path):
+    (tmp_path / "a.tsv").write_text("text\tpair\tnegative\na\tc\te\nb\td\td\n")
+    with pytest.raises(
+        InputError, match=r"a.tsv:3: 'd' is in the column 'pair' and among the negatives\. Give another"
+    ):
+        list(TextPairs().examples(tmp_path / "a.tsv"))
+
+
+def test_hard_negatives_change_the_training(configure, tmp_path):
+    rows = PAIRS.splitlines()
+    (tmp_path / "a.tsv").write_text(PAIRS)
+    hard = [f"{row}\t{'negative' if number == 0 else 'the film .'}" for number, row in enumerate(rows)]
+    (tmp_path / "b.tsv").write_text("\n".join(hard) + "\n")
+    settings = "max_seq_length=16 batch_size=8 epochs=1"
+    for name in ("a", "b"):
+        data = tmp_path / f"{name}.tsv"
+        assert (
+            finetune(*configure("text-pairs", data, settings, dev=data), tmp_path / name)["candidates"] == 4
+        )
+    losses = [json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[0]) for name in "ab"]
+    assert losses[1]["loss"] > losses[0]["loss"]
+
+
+def test_ranks_count_equal_cosines_as_better():
+    axes = np.eye(3, dtype=np.float32)
+    examples = [pair("a", "x"), pair("b", "y"), pair("c", "x"), pair("d", "z")]
+    predictions = [
+        PairVectors(axes[0], axes[0]),  # first of three
+        PairVectors(np.array([0.8, 0.6, 0], np.float32), axes[1]),  # second
+        PairVectors(axes[0], axes[0]),  # an equal second text is one candidate
+        PairVectors(np.full(3, 3**-0.5, np.float32), axes[2]),  # all cosines are equal: third
+    ]
+    scores = TextPairs().score(examples, predictions)
+    assert scores == {"mrr": pytest.approx((1 + 1 / 2 + 1 + 1 / 3) / 4), "accuracy@1": 0.5, "candidates": 3}
+    again = [*examples, pair("b", "x")]
+    also = [*predictions, PairVectors(np.array([0.8, 0.6, 0], np.float32), axes[0])]
+    # x, the nearest to b, is also right for b, so that y is before all wrong texts
+    assert TextPairs().score(again, also)["mrr"] == pytest.approx((1 + 1 + 1 + 1 / 3 + 1) / 5)
+    alike = [PairVectors(axes[0], axes[0])] * 4
+    assert TextPairs().score(examples, alike)["accuracy@1"] == 0
+    assert TextPairs().collapse(examples, alike) == "one vector only"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["[[1, 0], [0, 1]]", "[[1, 0, 0], [0, 1, 0]]"], "out: vectors of 2 numbers and of 3"),
+        (["[[1, 0], [0, 1]]", "[[1, 0], [0]]"], "out:2: .* not two lists of as many numbers"),
+        (["[[1, 0], [0, 1]]", "[1, 0]"], "out:2: .* not two lists of as many numbers"),
+        (["[[1, 0], [0, 1]]", "[[1, NaN], [0, 1]]"], "out:2: .* not two lists of as many numbers"),
+    ],
+)
+def test_vectors_of_different_lengths_are_refused(tmp_path, lines, message):
+    (tmp_path / "out").write_text("".join(f'{{"vectors": {line}}}\n' for line in lines))
+    with pytest.raises(InputError, match=message):
+        TextPairs().read_predictions(tmp_path / "out", [pair("a", "x"), pair("b", "y")])
+
+
+def test_all_pairs_of_a_step_are_one_batch(configure, tmp_path):
+    (tmp_path / "a.tsv").write_text(PAIRS)
+    data = tmp_path / "a.tsv"
+    task, config = configure("text-pairs", data, "max_seq_length=16 batch_size=12", dev=data)
+    context = DistributedContext(torch.device("cpu"))
+    prepared = prepare_data(task, config, context, SILENT)
+    batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, config, context)
+    sizes = [
+        [batch.num_targets for batch in batches.step_data(0, DataPosition(0, 0, start), 16).batches]
+        for start in (0, 12)
+    ]
+    assert sizes == [[12], [4]]
+
+
+def test_batch_of_one_is_refused(configure, tmp_path):
+    task, config = configure("text-pairs", tmp_path, "batch_size=1", dev=tmp_path)
+    with pytest.raises(InputError, match="text-pairs: a batch of 1 holds nothing to compare"):
+        prepare_data(task, config, DistributedContext(torch.device("cpu")), SILENT)
+
+
+@pytest.mark.slow
+def test_pooling_and_length_are_read_from_the_checkpoint(configure, nano_checkpoint, tmp_path):
+    data = tmp_path / "a.tsv"
+    data.write_text(PAIRS)
+
+    def run(start: Path, name: str, *more: str) -> Path:
+        settings = " ".join(["batch_size=8 epochs=12 optimizer.learning_rate=1e-2", *more])
+        scores = finetune(*configure("text-pairs", data, settings, dev=data, model=start), tmp_path / name)
+        assert scores["mrr"] == 1
+        assert scores["candidates"] == 4
+        return follow_pointer(tmp_path / name, "best")
+
+    poolings = []
+    first = run(
+        nano_checkpoint, "a", "text-pairs.pooling=max", "text-pairs.normalize=true", "max_seq_length=17"
+    )
+    for checkpoint in (
+        first,
+        run(first, "b", "max_seq_length=16", "epochs=1"),
+        run(first, "c", "max_seq_length=16", "text-pairs.pooling=cls"),
+    ):
+        config = load_sentence_encoder_config(checkpoint)
+        assert config is not None
+        poolings.append((config.pooling, config.normalize))
+    assert poolings == [("max", True), ("max", True), ("cls", True)]
+    (first / "task.toml").unlink()  # as if sentence-transformers had written it
+    (first / "manifest.json").unlink()
+    assert Predictor.load(first, task="stsb-vectors", device="cpu").max_seq_length == 17
+    (first / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 512}))
+    assert Predictor.load(first, task="stsb-vectors", device="cpu").max_seq_length == 40
+    assert load_model(first).config.hidden_size == 20

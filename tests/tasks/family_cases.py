@@ -1,0 +1,217 @@
+"""Four examples of each task, and the outputs of a perfect model for each family."""
+
+import json
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from cloze.tasks.custom import Classification
+from cloze.tasks.families.multi_label import MultiLabel
+from cloze.tasks.families.multiple_choice import MultipleChoice
+from cloze.tasks.families.passage_ranking import PassageRanking
+from cloze.tasks.families.sentence_vectors import SentenceVectors
+from cloze.tasks.families.sequence_classification import SequenceClassification
+from cloze.tasks.families.span import SpanFeature, SpanTask
+from cloze.tasks.families.tagging import Tagging
+from cloze.tasks.families.text_pairs import TextPairs
+from cloze.tasks.families.text_regression import TextRegression
+from cloze.tasks.features import TextFeature
+from cloze.tasks.tagging_features import TaggingFeature
+from cloze.tasks.task import AnyTask
+from cloze.tasks.task_batch import Array
+from cloze.tokenization.tokenizer import Tokenizer
+
+REVIEWS = Classification(text_column="review", label_column="liked")
+"""The task of the fixture `reviews`."""
+TEXTS = (
+    ("the film was very , very good .", "very fine ."),
+    ("a bad book", "awful , awful"),
+    ("fine", "good ."),
+    ("awful", "bad"),
+)
+
+
+def tokens_of(tokenizer: Tokenizer, sequence: Any) -> str:
+    """Return the tokens of a sequence, or of the only one of a feature, separated by spaces."""
+    [sequence] = getattr(sequence, "sequences", [sequence])
+    return " ".join(tokenizer.tokens[i] for i in sequence.input_ids)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file of four examples, of good and bad things in turn."""
+
+    file: str
+    content: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Other files in the same directory."""
+    perfect: float = 1.0
+    """The perfect score; some official programs use percent."""
+
+
+def table(names: str, *labels: object, before: tuple[str, ...] = ()) -> str:
+    """Return a TSV of texts or pairs; the last columns of `names` are those of texts and label."""
+    columns = names.split("|")
+    rows = []
+    for pair, label in zip(TEXTS, labels, strict=True):
+        texts = pair[: len(columns) - 1 - len(before)]
+        rows.append("\t".join([*before, *texts, str(label)]))
+    return "\n".join(["\t".join(columns), *rows]) + "\n"
+
+
+def json_lines(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def swag() -> str:
+    header = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
+    rows = [
+        f'{i},v,{i},x,"{a} ,",the,gold,' + ",".join([b if j == i else "book" for j in range(4)]) + f",{i}"
+        for i, (a, b) in enumerate((a, b.replace(",", ".")) for a, b in TEXTS)
+    ]
+    return "\n".join([header, *rows]) + "\n"
+
+
+def codah() -> str:
+    rows = [
+        "\t".join(["o", a, *(b if j == i else "book" for j in range(4)), str(i)])
+        for i, (a, b) in enumerate(TEXTS)
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def questions() -> str:
+    choices = ([b for _, b in TEXTS[:2]], ["the", TEXTS[1][1]], [".", "a", TEXTS[2][1]], ["bad", "book"])
+    rows = zip(TEXTS, choices, (0, 1, 2, 0), strict=True)
+    return json_lines(*({"prompt": a, "choices": texts, "label": label} for (a, _), texts, label in rows))
+
+
+def squad(*answers: str | None) -> str:
+    """Return two questions on each of two texts; None: no answer."""
+    contexts = ["the film was very good , a bad book was awful .", "fine , fine . the book was a bad film ."]
+    asked = ["was the film good", "a book", "was the film awful", "very , very bad"]
+    paragraphs = [{"context": context, "qas": []} for context in contexts]
+    for i, (question, answer) in enumerate(zip(asked, answers, strict=True)):
+        context = contexts[i // 2]
+        known = [] if answer is None else [{"text": answer, "answer_start": context.index(answer)}]
+        paragraphs[i // 2]["qas"].append({"id": f"q{i}", "question": question, "answers": known})
+    return json.dumps({"version": "1", "data": [{"title": "x", "paragraphs": paragraphs}]})
+
+
+def columns(separator: str = "\t", *, marks: bool = False) -> str:
+    """Return CoNLL columns with words of praise and blame as entities of two types."""
+    kinds = {"good": "GOOD", "fine": "GOOD", "bad": "BAD", "awful": "BAD"}
+    sentences = []
+    for a, b in TEXTS:
+        lines = []
+        for word in f"{a} {b}".split():
+            tag = f"B-{kinds[word]}" if word in kinds else "O"
+            lines.append(f"{word}{separator}X{separator}{tag}\n")
+        sentences.append(("-DOCSTART- X O\n\n" if marks else "") + "".join(lines))
+    return "\n".join(sentences)
+
+
+def rankings() -> str:
+    """Return two queries, each with a good passage and a bad one."""
+    rows = zip(("the film", "the film", "a book", "a book"), TEXTS, (2, 0, 1, 0), strict=True)
+    return json_lines(*({"query": q, "passage": f"{a} {b}", "label": label} for q, (a, b), label in rows))
+
+
+ENTAILS = ("entailment", "not_entailment") * 2
+CASES = {
+    "classification": Case(
+        "a.tsv",
+        table("said|then|kind", "up", "down", "up", "down"),
+        {"text_column": "said", "pair_column": "then", "label_column": "kind"},
+    ),
+    "regression": Case("a.tsv", table("text|label", 9, -2, 7.5, 0)),
+    "multi-label": Case("a.tsv", table("text|labels", "up, calm", "down", "up", "calm,down")),
+    "multiple-choice": Case("a.jsonl", questions()),
+    "cola": Case("a.tsv", "".join(f"x\t{1 - i % 2}\t\t{a}\n" for i, (a, _) in enumerate(TEXTS))),
+    "sst2": Case("a.tsv", table("sentence|label", 1, 0, 1, 0)),
+    "mrpc": Case("a.tsv", table("#1 String|#2 String|Quality", 1, 0, 1, 0)),
+    "qqp": Case("a.tsv", table("id|question1|question2|is_duplicate", 1, 0, 1, 0, before=("7",))),
+    "mnli": Case(
+        "a.tsv",
+        table("sentence1|sentence2|gold_label", "entailment", "contradiction", "entailment", "neutral"),
+    ),
+    "ax": Case("a.tsv", table("Premise|Hypothesis|Label", "entailment", "neutral", "entailment", "neutral")),
+    "qnli": Case("a.tsv", table("question|sentence|label", *ENTAILS)),
+    "rte": Case("a.tsv", table("sentence1|sentence2|label", *ENTAILS)),
+    "wnli": Case("a.tsv", table("sentence1|sentence2|label", 1, 0, 1, 0)),
+    "stsb": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
+    "stsb-vectors": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
+    "scored-pairs": Case("a.tsv", table("text|pair|score", 9, -2, 7.5, 0)),
+    "text-pairs": Case("a.tsv", "text\tpair\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS)),
+    "ranking": Case("a.jsonl", rankings()),
+    "swag": Case("a.csv", swag()),
+    "codah": Case("a.tsv", codah()),
+    "squad_v1": Case("a.json", squad("very good", "awful", "fine , fine", "book"), perfect=100),
+    "squad_v2": Case("a.json", squad("very good", None, "fine", None), perfect=100),
+    "tagging": Case("a.conll", columns(), perfect=100),
+    "conll2003": Case("a.conll", columns(" ", marks=True), perfect=100),
+    "wnut17": Case("a.conll", columns(), perfect=100),
+    "gum": Case("a.conll", columns(), perfect=100),
+    "feature-tagging": Case("a.conll", columns(marks=True), {"lstm_size": 24, "layers": "last"}, perfect=100),
+}
+"""By the name of the task."""
+
+FAMILIES = (
+    *("classification", "regression", "multi-label", "multiple-choice", "ranking"),
+    *("scored-pairs", "text-pairs", "squad_v1", "squad_v2", "tagging", "feature-tagging"),
+)
+"""A task of each family: the others of a family differ in data and scores only. SQuAD 2.0 may have no answer."""
+
+
+@singledispatch
+def gold_output(task: AnyTask, feature: Any) -> Array:
+    """Return the output of a perfect model for a feature; a new family registers its own."""
+    raise NotImplementedError(f"the family of {task.name} has no gold output")
+
+
+@gold_output.register
+def _(task: SequenceClassification, feature: TextFeature) -> Array:
+    return 9 * np.eye(len(task.labels), dtype=np.float32)[feature.target]
+
+
+@gold_output.register(TextRegression)
+@gold_output.register(SentenceVectors)
+def _(task: Any, feature: TextFeature) -> Array:
+    return np.array([feature.target], np.float32)
+
+
+@gold_output.register
+def _(task: TextPairs, feature: TextFeature) -> Array:
+    vector = np.random.default_rng(feature.sequences[1].input_ids).standard_normal(8).astype(np.float32)
+    return np.tile(vector / np.linalg.norm(vector), (2, 1))
+
+
+@gold_output.register
+def _(task: MultiLabel, feature: TextFeature) -> Array:
+    logits = np.full(len(task.labels), -9, np.float32)
+    logits[feature.target] = 9
+    return logits
+
+
+@gold_output.register
+def _(task: MultipleChoice, feature: TextFeature) -> Array:
+    return 9 * np.eye(len(feature.sequences), dtype=np.float32)[int(feature.target)]
+
+
+@gold_output.register
+def _(task: PassageRanking, feature: TextFeature) -> Array:
+    return np.array([9 * (2 * feature.target - 1)], np.float32)
+
+
+@gold_output.register
+def _(task: SpanTask, feature: SpanFeature) -> Array:
+    logits = np.zeros((feature.num_tokens, 2), np.float32)
+    logits[feature.target, (0, 1)] = 9
+    return logits
+
+
+@gold_output.register
+def _(task: Tagging, feature: TaggingFeature) -> Array:
+    return 9 * np.eye(len(task.labels), dtype=np.float32)[feature.targets]
