@@ -15,8 +15,8 @@ from cloze.data.audit_instances import Measure
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset
+from cloze.data.instances import instances as batches
 from cloze.data.instances.instances import DynamicInstances
-from cloze.data.instances.instances import instances as batches
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
