@@ -94,15 +94,18 @@ def test_labels_may_be_booleans(tmp_path: Path, cloze: Cloze) -> None:
 
 
 BAD_PREDICTIONS = {
-    "null label": ('{"label": null}\n' * 10, "predictions.jsonl:1: no prediction for mnli: TypeError"),
+    "null label": (
+        '{"label": null}\n' * 10,
+        "predictions.jsonl:1: no prediction for mnli: label is None, not a text. Give rows as",
+    ),
     "too few": ('{"label": "neutral"}\n' * 9, "predictions.jsonl: 9 predictions for 10 examples"),
     "no label": (
         '{"label": "neutral"}\n{"lable": 1}\n',
-        "predictions.jsonl:2: no prediction for mnli: KeyError 'label'",
+        "predictions.jsonl:2: no prediction for mnli: no field 'label'",
     ),
     "unknown label": (
         '{"label": "neutral"}\n{"label": "natural"}\n',
-        "predictions.jsonl:2: no prediction for mnli: ValueError unknown label 'natural', not one of entailment",
+        "predictions.jsonl:2: no prediction for mnli: unknown label 'natural', not one of entailment",
     ),
     "not JSON": ("neutral\n", "predictions.jsonl:1: not JSON"),
     "empty": ("", "predictions.jsonl: 0 predictions for 10 examples"),
@@ -192,6 +195,7 @@ WRONG = {
     "finetune squad_v1 -m M -d D -o O --skip-bad-rows": "--skip-bad-rows: the task squad_v1 has no such setting",
     "score classification a.jsonl b.tsv": "b.tsv: no such file",
     "predict mnli -m {mnli}/run {tmp}/none.tsv": "none.tsv: no such file",
+    "evaluate mnli -m {mnli}/run -d {tmp}/none.tsv": "none.tsv: no such file",
     "finetune mnli -m M -d {tmp} -o {tmp}/run": "{tmp}: no train.tsv nor mnli.train.jsonl",
     "finetune mnli -m M -d D -o {tmp}/run -c gleu": "no recipe 'gleu'. Give a TOML file, or one of ",
 }

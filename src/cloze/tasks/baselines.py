@@ -4,6 +4,7 @@ The features of a text are its words and word bigrams, weighted by TF-IDF; those
 their absolute difference, their product and their cosine. scikit-learn's defaults are used (extra `tasks`).
 """
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -147,13 +148,16 @@ def _predict_probabilities(
     train: Any, targets: Sequence[int], dev: Any, num_classes: int
 ) -> npt.NDArray[np.float64]:
     """Fit a logistic regression and return the probabilities of all classes, [N, C]."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     probabilities_NC = np.zeros((dev.shape[0], num_classes))
     if len(set(targets)) == 1:  # scikit-learn refuses a single class, which a small sample may have
         probabilities_NC[:, targets[0]] = 1
         return probabilities_NC
-    classifier = LogisticRegression(max_iter=_MAX_ITERATIONS).fit(train, targets)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # more would change the scores little
+        classifier = LogisticRegression(max_iter=_MAX_ITERATIONS).fit(train, targets)
     probabilities_NC[:, classifier.classes_] = classifier.predict_proba(dev)
     return probabilities_NC
 

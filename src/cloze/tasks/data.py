@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cloze.artifacts import CARD_FILE
-from cloze.data.reading.files import STDIN, file_sha256
+from cloze.data.reading.files import file_sha256
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import DataWarning, InputError
 from cloze.progress import Progress
-from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
+from cloze.remote_files import PathOrUrl, is_directory, is_file, join_path, to_path_or_url
 from cloze.tables import format_count
 from cloze.tasks.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
@@ -126,7 +126,7 @@ def warn_of_training_data(checkpoint: Path, data: Source) -> None:
     A URL is not read for this.
     """
     card = checkpoint / CARD_FILE
-    if not card.is_file() or str(data) == STDIN or (not isinstance(data, MemoryRows) and is_url(data)):
+    if not card.is_file() or not (isinstance(data, MemoryRows) or Path(data).is_file()):
         return
     lines = card.read_text(encoding="utf-8", errors="replace").splitlines()
     learned = [line for line in lines if line.startswith(f"| {LEARNED_FROM} |")]

@@ -432,8 +432,11 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             try:
                 predictions.append(self.from_json(values))
             except (KeyError, TypeError, ValueError) as error:
-                what = f"no prediction for {self.name}: {type(error).__name__} {error}"
-                raise InputError(what, where=where) from error
+                problem = f"no field {error}" if isinstance(error, KeyError) else str(error)
+                remedy = "Give rows as cloze predict writes them"
+                raise InputError(
+                    f"no prediction for {self.name}: {problem}", where=where, remedy=remedy
+                ) from error
         gold = [identity_of(input_values(example)) for example in examples]
         return [predictions[i] for i in match_rows(identities, gold, predictions, source)]
 

@@ -219,7 +219,7 @@ def test_predictions_are_read_from_json_lines_or_columns(tmp_path):
             '{"sentences": [{"tags": ["O", "O"]}]}\n{"sentences": []}\n',
             "out: 0 sentences, the text of GOLD:4 has 1",
         ),
-        ('{"tags": ["O"]}\n', "out:1: no prediction for tagging: KeyError 'sentences'"),
+        ('{"tags": ["O"]}\n', "out:1: no prediction for tagging: no field 'sentences'"),
     ],
 )
 def test_predictions_of_other_words_are_refused(tmp_path, text, message):
