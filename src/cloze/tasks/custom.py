@@ -8,7 +8,7 @@ from cloze.data.reading.tables import Row
 from cloze.tasks.families.multiple_choice import MultipleChoice
 from cloze.tasks.families.passage_ranking import PassageRanking
 from cloze.tasks.families.sentence_vectors import SentenceVectors
-from cloze.tasks.families.sequence_classification import SequenceClassification
+from cloze.tasks.families.sequence_classification import ClassPrediction, SequenceClassification
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.registry import register_task
@@ -16,7 +16,7 @@ from cloze.tasks.texts import CustomTexts, LabeledText
 
 
 @register_task("classification")
-class Classification(CustomTexts, SequenceClassification):
+class Classification(CustomTexts[ClassPrediction], SequenceClassification):
     """Texts or pairs with a label each."""
 
     data_format = "TSV, CSV, JSON lines or Parquet: a text, or two, and a label"
@@ -24,7 +24,7 @@ class Classification(CustomTexts, SequenceClassification):
 
 
 @register_task("regression")
-class Regression(CustomTexts, TextRegression):
+class Regression(CustomTexts[float], TextRegression):
     """Texts or pairs with a number each."""
 
     data_format = "TSV, CSV, JSON lines or Parquet: a text, or two, and a number"
@@ -32,7 +32,7 @@ class Regression(CustomTexts, TextRegression):
 
 
 @register_task("scored-pairs")
-class ScoredPairs(CustomTexts, SentenceVectors):
+class ScoredPairs(CustomTexts[float], SentenceVectors):
     """Pairs of texts with a similarity score each."""
 
     data_format = "TSV, CSV, JSON lines or Parquet: two texts and a number"
@@ -43,7 +43,7 @@ class ScoredPairs(CustomTexts, SentenceVectors):
 
 
 @register_task("ranking")
-class Ranking(CustomTexts, PassageRanking):
+class Ranking(CustomTexts[float], PassageRanking):
     """Queries and passages with a relevance each; the candidates of a query are all rows with its text."""
 
     data_format = "TSV, CSV, JSON lines or Parquet: a query, a passage, its relevance from 0"

@@ -6,22 +6,23 @@ Source: Wang et al. 2018 (GLUE); gluebenchmark.com/tasks.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from cloze.data.reading.json_rows import as_text
+from cloze.data.reading.tables import TableConfig
 from cloze.tasks.families.sentence_vectors import SentenceVectors
 from cloze.tasks.families.sequence_classification import ClassPrediction, SequenceClassification
-from cloze.tasks.families.text_regression import TextRegression
+from cloze.tasks.families.text_regression import ScoreScale, TextRegression
 from cloze.tasks.registry import register_task
-from cloze.tasks.texts import LabeledTexts, text_columns
+from cloze.tasks.texts import text_columns
 
 _FORMAT = "GLUE's TSV; also JSON lines or Parquet"
 _ENTAILMENT = ("entailment", "not_entailment")
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlueClassification(LabeledTexts, SequenceClassification):
+class GlueClassification(SequenceClassification):
     """A classification task; the labels are in the order in which other programs number them."""
 
     data_format: ClassVar[str] = _FORMAT
@@ -74,28 +75,29 @@ class MRPC(GlueClassification):
     metrics = ("f1", "accuracy")
 
 
-@register_task("stsb")
-class STSB(LabeledTexts, TextRegression):
-    """Two sentences from news, captions and forums, and their mean human score, from 0 to 5."""
+@dataclass(frozen=True, kw_only=True)
+class _StsB(ScoreScale):
+    """The columns and the scale of STS-B."""
 
-    data_format = _FORMAT
-    source = "Cer et al. 2017; GLUE"
+    data_format: ClassVar[str] = _FORMAT
     columns = text_columns("sentence1", "sentence2", ("score", "label"))
 
     minimum: float | None = 0.0
     maximum: float | None = 5.0
+
+
+@register_task("stsb")
+class STSB(_StsB, TextRegression):
+    """Two sentences from news, captions and forums, and their mean human score, from 0 to 5."""
+
+    source = "Cer et al. 2017; GLUE"
 
 
 @register_task("stsb-vectors")
-class STSBVectors(LabeledTexts, SentenceVectors):
+class STSBVectors(_StsB, SentenceVectors):
     """Pairs of STS-B, scored from 0 to 5: the cosine of two sentences, each encoded alone."""
 
-    data_format = _FORMAT
     source = "Cer et al. 2017; Reimers and Gurevych 2019, 4.2"
-    columns = text_columns("sentence1", "sentence2", ("score", "label"))
-
-    minimum: float | None = 0.0
-    maximum: float | None = 5.0
 
 
 @register_task("qqp")
@@ -105,8 +107,11 @@ class QQP(GlueClassification):
     data_format = "GLUE's TSV, without the few rows that a line end broke; also JSON lines or Parquet"
     source = "Quora Question Pairs; GLUE"
     columns = text_columns("question1", "question2", ("is_duplicate", "label"))
-    skips_broken_rows = True
     metrics = ("f1", "accuracy")
+
+    def table(self, *, labeled: bool) -> TableConfig:
+        """Return how tables are read: a few rows with more or fewer cells are left out."""
+        return replace(super().table(labeled=labeled), skip_broken=labeled)
 
 
 @register_task("mnli")

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 
-from cloze.errors import DataWarning
+from cloze.data.reading.bad_rows import MissingLabelError
+from cloze.errors import DataWarning, InputError
 
 PLACEHOLDERS = frozenset(
     [
@@ -172,3 +173,18 @@ def describe_classes(counts: Mapping[str, int]) -> str:
     """
     shown = [f"{name} ({count:,})" for name, count in list(counts.items())[:_SHOWN_CLASSES]]
     return f"{len(counts):,} classes: {', '.join([*shown, *['…'][: len(counts) - len(shown)]])}"
+
+
+def check_unique(labels: Sequence[str]) -> None:
+    """Raise `ValueError` if a label occurs twice."""
+    if repeated := [label for label, count in Counter(labels).items() if count > 1]:
+        raise ValueError(f"labels holds {repeated[0]!r} twice")
+
+
+def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind: str = "label") -> InputError:
+    """Return the error for a label that the task does not have, which may stand for none."""
+    if kind == "label" and stands_for_none(label or ""):
+        what = f"unknown label {label!r}, which stands for none"
+        return MissingLabelError(what, where=where, remedy="`missing_labels=drop` leaves out such rows")
+    some = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
+    return InputError(f"unknown {kind} {label!r}", where=where, remedy=f"The {kind}s are {some}")

@@ -24,7 +24,7 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
     Raises:
         InputError: a row is of another kind, or there are no rows.
     """
-    rows = [from_spacy(row) for row in iterate_rows(data, name, task.keeps_numbers)]
+    rows = [from_spacy(row) for row in iterate_rows(data, name, task.table(labeled=labeled).keeps_numbers)]
     if not rows:
         raise InputError("holds no rows", where=name)
     if not labeled:
@@ -57,7 +57,7 @@ def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[Any
     """
     if isinstance(task, CustomTexts) and task.pair_column is None and width == 2 + labeled:
         task = replace(task, pair_column="pair")
-    asked = [column for column in task.named_columns() if labeled or not column.is_label]
+    asked = task.table(labeled=labeled).columns
     required = [column.names[0] for column in asked if column.is_required]
     optional = [column.names[0] for column in asked if not column.is_required and column.kind == "texts"]
     if not required:

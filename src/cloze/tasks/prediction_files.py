@@ -1,6 +1,7 @@
 """Read the files of predictions that `cloze predict` or another program wrote: JSON lines or a table."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,3 +56,18 @@ def _parse(text: str, name: str, where: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the cell {name!r} is not JSON: {error}", where=where) from error
+
+
+def finite_number(value: Any) -> float:
+    """Return a number of JSON as a float.
+
+    Raises:
+        TypeError, ValueError: it is not a number, or infinite, NaN or too large.
+    """
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not a number")
+    return number

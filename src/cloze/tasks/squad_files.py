@@ -21,8 +21,7 @@ from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.paragraphs import Excerpt
-from cloze.tasks.prediction_files import is_json_lines, read_prediction_rows
-from cloze.tasks.texts import finite_number
+from cloze.tasks.prediction_files import finite_number, is_json_lines, read_prediction_rows
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 _OF_ANSWER = ("text", "answer_start")

@@ -1,7 +1,7 @@
 """Files of tagged words and texts, of every format, and the settings that say how to read them."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import ClassVar, Literal, TypeAlias
@@ -11,6 +11,7 @@ from cloze.data.reading.columns import Column
 from cloze.data.reading.files import Line, read_lines
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.table_files import is_arrow
+from cloze.data.reading.tables import TableConfig
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_documents, rename_tags
@@ -132,13 +133,11 @@ class TaggedFiles:
             yield text
         schemes.scheme()
 
-    def named_columns(self) -> tuple[Column, ...]:
-        """Return the columns of tuples: a text or its words, and their tags."""
-        return Column("text"), Column("tags", "label", (self.tags_field or "tags",))
-
-    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
-        """Return whether the names of tags are those of a setting."""
-        return bool(self.tag_names)
+    def table(self, *, labeled: bool) -> TableConfig:
+        """Return the columns of tuples: a text or its words, and their tags, whose names may be those of a setting."""
+        tags = [Column("tags", "label", (self.tags_field or "tags",))] if labeled else []
+        has_names = bool(self.tag_names)
+        return TableConfig(columns=(Column("text"), *tags), keeps_numbers=lambda column, names: has_names)
 
     def scheme_detector(self) -> SchemeDetector:
         """Return a detector that accepts the tags that the settings allow."""

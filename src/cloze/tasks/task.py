@@ -1,10 +1,8 @@
 """The interface of a fine-tuning task. A family implements it; a benchmark says which columns its data have."""
 
-import warnings
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -13,19 +11,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.data.reading.bad_rows import MissingLabelError
-from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Source
-from cloze.data.reading.table_files import RawTable
-from cloze.data.reading.tables import Row, TableConfig, parse_rows
-from cloze.errors import DataWarning, InputError
+from cloze.data.reading.tables import TableConfig
+from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
 from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.models.cross_encoder import load_activation
 from cloze.models.encoder import Encoder
-from cloze.tasks.labels import is_no_text, stands_for_none
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, input_values, match_rows
 from cloze.tasks.task_batch import Array, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
@@ -38,11 +32,6 @@ _TASK_OF_PROBLEM_TYPE = {
     "regression": "regression",
 }
 
-_FLAGS = {"text_column": "`text_column=NAME`", "label_column": "`label_column=NAME`"}
-"""The flags of settings that name columns."""
-
-ID = Column("id", "other", is_required=False)
-
 ExampleT = TypeVar("ExampleT")
 PredictionT = TypeVar("PredictionT")
 Split: TypeAlias = Literal["train", "dev"]
@@ -54,7 +43,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
 
     | question | method |
     |---|---|
-    | Which examples are in a file? | `columns` and `example`; `fit_labels` for settings read from the training data |
+    | Which examples are in a file? | `examples`; `fit_labels` for settings read from the training data |
     | What is the model's input? | `features`, and `batch`, which packs them |
     | Which head? | `head` |
     | Which loss? | `loss` |
@@ -69,12 +58,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """The files it reads, in a few words."""
     source: ClassVar[str]
     """References for the data and the metrics."""
-    columns: ClassVar[tuple[Column, ...]] = ()
-    """The columns of its tables."""
-    header: ClassVar[tuple[str, ...]] = ()
-    """The names of the columns of a TSV whose first line may be a row."""
-    skips_broken_rows: ClassVar[bool] = False
-    """Whether rows with labels that have more or fewer cells than the first line are left out, if they are few."""
     metrics: ClassVar[tuple[str, ...]]
     """Metrics that may select the best epoch and the best run; the first does by default."""
     problem_type: ClassVar[str | None] = None
@@ -100,73 +83,17 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     uses_in_batch_negatives: ClassVar[bool] = False
     """Whether the loss compares the examples of a step, which then are one batch."""
 
-    def named_columns(self) -> tuple[Column, ...]:
-        """Return the columns of its tables as the settings name them; one that a setting names None is left out."""
-        named = []
-        for column in self.columns:
-            if column.setting is None:
-                named.append(column)
-            elif (name := getattr(self, column.setting)) is not None:
-                names = column.names if name in column.names else (name,)
-                flag = _FLAGS.get(column.setting, f"`{self.name}.{column.setting}=NAME`")
-                named.append(replace(column, names=names, flag=flag))
-        return tuple(named)
+    @abstractmethod
+    def table(self, *, labeled: bool) -> TableConfig:
+        """Return how tables and rows in memory are read: their columns in the order of tuples, and more."""
 
-    def reads_also(self, name: str) -> bool:
-        """Return whether labeled data may have a further column of this name, which `example` uses."""
-        return False
-
-    def open_rows(self, source: Source, *, labeled: bool) -> RawTable | None:
-        """Open data of another form than a table; None for a table."""
-        return None
-
-    def example(self, row: Row) -> ExampleT:
-        """Return the example of a row; a row of unlabeled data has no cell of a label.
-
-        Raises:
-            InputError: a cell is invalid.
-        """
-        raise NotImplementedError(f"{self.name} has no rows")
-
+    @abstractmethod
     def examples(self, source: Source, *, labeled: bool = True) -> Iterator[ExampleT]:
         """Read the examples of a file; unless `labeled`, labels are ignored and may be missing.
 
         Raises:
             InputError: a row is invalid.
         """
-        return self.read_rows(source, self.named_columns(), labeled=labeled)
-
-    def read_rows(self, source: Source, columns: tuple[Column, ...], *, labeled: bool) -> Iterator[ExampleT]:
-        """Read the examples of a table with these columns; those with one text and no label also of plain text.
-
-        Labeled examples without a text are warned of, if the user named its column.
-        """
-        texts = [column.key for column in columns if column.kind in ("text", "texts")]
-        named_texts = [c.key for c in columns if c.kind == "text" and c.setting and c.is_required]
-        config = TableConfig(
-            columns=tuple(column for column in columns if labeled or not column.is_label),
-            is_also_read=lambda name: labeled and self.reads_also(name),
-            header=self.header,
-            keeps_numbers=self.keeps_numbers,
-            labeled=labeled,
-            may_be_lines=not labeled and len(texts) == 1,
-            skip_broken=labeled and self.skips_broken_rows,
-            leave_out=self.errors_left_out,
-        )
-        without_text = []
-
-        def parse(row: Row) -> ExampleT:
-            example = self.example(row)
-            if labeled and any(is_no_text(row.text(key)) for key in named_texts):
-                without_text.append(row.where)
-            return example
-
-        examples = parse_rows(source, config, parse, self.open_rows(source, labeled=labeled))
-        yield from self.with_plain_labels(examples) if labeled else examples
-        if without_text:
-            what = "a text is empty or a placeholder such as nan, and read as it is"
-            warning = f"{without_text[0]}: {what} (the first of {len(without_text):,})"
-            warnings.warn(DataWarning(warning), stacklevel=2)
 
     def gold_examples(self, source: Source) -> Iterator[ExampleT]:
         """Read labeled examples to score predictions of a file; their texts may be missing.
@@ -176,11 +103,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         return self.examples(source)
 
-    @property
-    def errors_left_out(self) -> tuple[type[InputError], ...] | None:
-        """The kinds of errors whose rows are left out; None if no setting says so."""
-        return None
-
     def fit_labels(self, examples: Sequence[ExampleT]) -> Self:
         """Return the task with the labels and other settings found in the training data.
 
@@ -188,26 +110,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             InputError: they cannot be learned from.
         """
         return self
-
-    def check_label(self, label: str, where: str) -> str:
-        """Return a label of a table as the task names it.
-
-        Raises:
-            InputError: the task cannot have it.
-        """
-        return label
-
-    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
-        """Return whether a column of classes with these names is read as the numbers of the classes."""
-        return False
-
-    def with_plain_labels(self, examples: Iterator[ExampleT]) -> Iterator[ExampleT]:
-        """Return the labeled examples of a file with labels in one notation, which all of them together show.
-
-        Raises:
-            InputError: they may mean several things.
-        """
-        return examples
 
     def classes_of(self, example: ExampleT) -> frozenset[str]:
         """Return the classes or labels of an example; empty if the task has none."""
@@ -447,18 +349,3 @@ AnyTask: TypeAlias = Task[Any, Any, Any]
 def family_of(task: AnyTask) -> type[Any]:
     """Return the class that says how a task learns outputs: models of one family have outputs of one meaning."""
     return next(parent for parent in type(task).__mro__ if "soft_loss" in vars(parent))
-
-
-def check_unique(labels: Sequence[str]) -> None:
-    """Raise `ValueError` if a label occurs twice."""
-    if repeated := [label for label, count in Counter(labels).items() if count > 1]:
-        raise ValueError(f"labels holds {repeated[0]!r} twice")
-
-
-def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind: str = "label") -> InputError:
-    """Return the error for a label that the task does not have, which may stand for none."""
-    if kind == "label" and stands_for_none(label or ""):
-        what = f"unknown label {label!r}, which stands for none"
-        return MissingLabelError(what, where=where, remedy="`missing_labels=drop` leaves out such rows")
-    some = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
-    return InputError(f"unknown {kind} {label!r}", where=where, remedy=f"The {kind}s are {some}")

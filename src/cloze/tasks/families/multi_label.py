@@ -24,9 +24,8 @@ from cloze.results import Result
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
-from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, warn_of_similar_classes
+from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, unknown_label, warn_of_similar_classes
 from cloze.tasks.registry import register_task
-from cloze.tasks.task import unknown_label
 from cloze.tasks.task_batch import GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels
 from cloze.tasks.texts import CustomTexts, LabeledText
@@ -45,7 +44,7 @@ class LabelSetPrediction(Result):
 
 
 @register_task("multi-label")
-class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
+class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]):
     """A sigmoid for each label, from the pooled [CLS]."""
 
     data_format = "as classification: a cell with labels parted by a comma, a list, or a 0/1 column per label"
@@ -135,10 +134,6 @@ class MultiLabel(CustomTexts, TextLabels[LabelSetPrediction]):
         """Return the labels of an example."""
         labels = (label.strip() for label in (example.label or "").split(self.separator))
         return frozenset(label for label in labels if label)
-
-    def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
-        """Return examples with labels; those that stand for none beside the others are missing ones."""
-        return self.labeled_examples(examples, self.classes_of)
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Return the task with the labels of the examples."""

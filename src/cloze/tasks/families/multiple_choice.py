@@ -28,9 +28,8 @@ from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import TextFeature, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.losses import cross_entropy
-from cloze.tasks.task import Task
+from cloze.tasks.table_task import LabeledTask
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
-from cloze.tasks.texts import LabeledRows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -60,7 +59,7 @@ class ChoicePrediction(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePrediction]):
+class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction]):
     """A score for each choice, the product of a vector with the pooled [CLS]; a softmax over the choices.
 
     Source: Devlin et al. 2019, 4.4.

@@ -6,7 +6,7 @@ Shapes: T tokens in the packed batch, B pairs, D hidden.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,8 @@ from cloze.models.sentence_transformers import (
 from cloze.tasks.arrays import normalize
 from cloze.tasks.families.text_regression import ScoreScale
 from cloze.tasks.features import TextFeature, encode_text
-from cloze.tasks.task import Task
+from cloze.tasks.table_task import TableTask
+from cloze.tasks.task import PredictionT
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
@@ -37,11 +38,9 @@ MIN_COSINE_SPREAD = 0.001
 """Cosines that spread less are constant."""
 _PROMPT = "default"
 
-PredictionT = TypeVar("PredictionT")
-
 
 @dataclass(frozen=True, kw_only=True)
-class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]):
+class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[PredictionT]):
     """A task on the vectors of two texts. The head has no weights, so every checkpoint answers it."""
 
     has_head = False

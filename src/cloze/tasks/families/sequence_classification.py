@@ -23,12 +23,17 @@ from cloze.results import Result
 from cloze.tasks.arrays import softmax
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
-from cloze.tasks.labels import find_class, merge_labels, plain_label, warn_of_similar_classes
+from cloze.tasks.labels import (
+    find_class,
+    merge_labels,
+    plain_label,
+    unknown_label,
+    warn_of_similar_classes,
+)
 from cloze.tasks.losses import cross_entropy
-from cloze.tasks.task import unknown_label
 from cloze.tasks.task_batch import GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels
-from cloze.tasks.texts import LabeledRows, LabeledText
+from cloze.tasks.texts import LabeledText
 from cloze.training.metric_sums import MetricSums
 
 _MANY_CLASSES = 20
@@ -116,11 +121,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         if name is None:
             raise unknown_label(label, self.labels, where)
         return name
-
-    def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
-        """Return examples with classes; labels that stand for none beside the others are missing ones."""
-        assert isinstance(self, LabeledRows)
-        return self.labeled_examples(examples, lambda example: [example.label or ""])
 
     def with_class_names(self, names: tuple[str, ...]) -> Self:
         """Return the task with a model's labels, which must be the task's if it has labels of its own.

@@ -23,7 +23,7 @@ from cloze.tasks.arrays import split_rows
 from cloze.tasks.features import max_context_windows, sliding_windows
 from cloze.tasks.paragraphs import Context, Excerpt, Paragraph
 from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
-from cloze.tasks.task import ID, Task
+from cloze.tasks.table_task import ID, TableTask
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
@@ -94,7 +94,7 @@ class SpanPrediction(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
+class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
     """A start vector and an end vector, whose products with each token score it as first and last of the answer.
 
     Source: Devlin et al. 2019, 4.2 and 4.3; google-research/bert run_squad.py @eedf571.

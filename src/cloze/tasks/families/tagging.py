@@ -27,6 +27,7 @@ from cloze.models.heads import BertForTokenClassification
 from cloze.tasks.arrays import softmax, split_rows
 from cloze.tasks.conll import TaggedText
 from cloze.tasks.distillation import softmax_divergence
+from cloze.tasks.labels import check_unique, unknown_label
 from cloze.tasks.losses import cross_entropy
 from cloze.tasks.tag_predictions import (
     PredictedEntity,
@@ -39,7 +40,7 @@ from cloze.tasks.tag_predictions import (
 from cloze.tasks.tag_schemes import Scheme, convert_tags, is_tag, join_tag, mark_words, usual_tags
 from cloze.tasks.tagged_files import TaggedFiles
 from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
-from cloze.tasks.task import Task, check_unique, unknown_label
+from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, Scores, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums

@@ -20,7 +20,7 @@ from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.columns import Column
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Source
-from cloze.data.reading.tables import Row
+from cloze.data.reading.tables import Row, TableConfig
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.families.sentence_vectors import MIN_COSINE_SPREAD, VectorTask
@@ -94,12 +94,15 @@ class TextPairs(VectorTask[PairVectors]):
     skip_bad_rows: bool = False
     """Leave out and count rows that cannot be read, instead of refusing the file."""
 
-    @property
-    def errors_left_out(self) -> tuple[type[InputError], ...]:
-        """The kinds of errors whose rows are left out."""
-        return (InputError,) if self.skip_bad_rows else ()
+    def table(self, *, labeled: bool) -> TableConfig:
+        """Return how tables are read, with columns of further hard negatives."""
+        table = super().table(labeled=labeled)
+        leave_out = (InputError,) if self.skip_bad_rows else ()
+        return replace(
+            table, is_also_read=lambda name: labeled and self._is_negative(name), leave_out=leave_out
+        )
 
-    def reads_also(self, name: str) -> bool:
+    def _is_negative(self, name: str) -> bool:
         """Return whether a column has further hard negatives."""
         is_asked = any(name in column.names for column in self.named_columns())
         return self.negative_column is None and _NEGATIVE.fullmatch(name) is not None and not is_asked
@@ -108,7 +111,7 @@ class TextPairs(VectorTask[PairVectors]):
         """Return the texts of a row; in labeled data no text is empty."""
         text, pair = map(row.required if row.labeled else row.text, ("text", "pair"))
         first = "negatives" if self.negative_column is None else "negative"
-        columns = [key for key in row.cells if key == first or self.reads_also(key)]
+        columns = [key for key in row.cells if key == first or self._is_negative(key)]
         negatives = tuple(negative for key in columns for negative in _negatives(row, key))
         if pair in negatives:
             what = f"{pair!r} is in the column {self.pair_column!r} and among the negatives"

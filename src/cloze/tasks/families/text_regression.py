@@ -23,17 +23,17 @@ from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_activation
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeature
-from cloze.tasks.task import Task
+from cloze.tasks.prediction_files import finite_number
 from cloze.tasks.task_batch import Outputs, Scores, TaskBatch
-from cloze.tasks.texts import LabeledText, TextTask, finite_number
+from cloze.tasks.texts import LabeledText, LabeledTexts, TextTask
 from cloze.training.metric_sums import MetricSums
 
 _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class NumberAnswers:
-    """Mixin for tasks whose answers are numbers."""
+class NumberAnswers(LabeledTexts[float]):
+    """A task whose answers are numbers."""
 
     answer_keys: ClassVar[tuple[str, ...]] = ("score",)
 
@@ -70,7 +70,7 @@ class NumberAnswers:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreScale(NumberAnswers):
-    """Mixin for tasks that predict numbers, learned on a scale from 0 to 1."""
+    """A task that predicts numbers, learned on a scale from 0 to 1."""
 
     metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson")
 
@@ -112,7 +112,6 @@ class ScoreScale(NumberAnswers):
         Raises:
             InputError: some scores have points, or all commas may part thousands.
         """
-        assert isinstance(self, Task)
         examples = iter(examples)
         before = []
         for example in examples:

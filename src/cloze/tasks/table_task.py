@@ -1,0 +1,157 @@
+"""Tasks whose examples are rows of tables, and those with a column of labels."""
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic
+
+from cloze.choices import MissingLabels
+from cloze.data.reading.annotations import unwrap_labels
+from cloze.data.reading.bad_rows import MissingLabelError
+from cloze.data.reading.columns import Column
+from cloze.data.reading.json_rows import as_text
+from cloze.data.reading.memory import Source
+from cloze.data.reading.table_files import RawTable
+from cloze.data.reading.tables import Row, TableConfig, parse_rows
+from cloze.errors import DataWarning, InputError
+from cloze.tasks.labels import DASHES, PLACEHOLDERS, find_class, is_no_text
+from cloze.tasks.task import ExampleT, PredictionT, Task
+from cloze.tasks.task_batch import FeatureT
+
+ID = Column("id", "other", is_required=False)
+_FLAGS = {"text_column": "`text_column=NAME`", "label_column": "`label_column=NAME`"}
+"""The flags of settings that name columns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, FeatureT, PredictionT]):
+    """A task whose examples are the rows of a table."""
+
+    columns: ClassVar[tuple[Column, ...]]
+    header: ClassVar[tuple[str, ...]] = ()
+    """The names of the columns of a TSV whose first line may be a row."""
+
+    def named_columns(self) -> tuple[Column, ...]:
+        """Return the columns as the settings name them; one that a setting names None is left out."""
+        named = []
+        for column in self.columns:
+            if column.setting is None:
+                named.append(column)
+            elif (name := getattr(self, column.setting)) is not None:
+                names = column.names if name in column.names else (name,)
+                flag = _FLAGS.get(column.setting, f"`{self.name}.{column.setting}=NAME`")
+                named.append(replace(column, names=names, flag=flag))
+        return tuple(named)
+
+    def table(self, *, labeled: bool) -> TableConfig:
+        """Return how tables are read; unlabeled data with a single text may be plain text."""
+        columns = self.named_columns()
+        num_texts = sum(column.kind in ("text", "texts") for column in columns)
+        return TableConfig(
+            columns=tuple(column for column in columns if labeled or not column.is_label),
+            header=self.header,
+            labeled=labeled,
+            may_be_lines=not labeled and num_texts == 1,
+        )
+
+    def open_rows(self, source: Source, *, labeled: bool) -> RawTable | None:
+        """Open data of another form than a table; None for a table."""
+        return None
+
+    def example(self, row: Row) -> ExampleT:
+        """Return the example of a row; a row of unlabeled data has no cell of a label.
+
+        Raises:
+            InputError: a cell is invalid.
+        """
+        raise NotImplementedError
+
+    def with_plain_labels(self, examples: Iterator[ExampleT]) -> Iterator[ExampleT]:
+        """Return the labeled examples of a file with labels in one notation, which all of them together show.
+
+        Raises:
+            InputError: they may mean several things.
+        """
+        return examples
+
+    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[ExampleT]:
+        """Read the examples of a table, those with one text and no label also of plain text."""
+        return self.read_table(source, self.table(labeled=labeled))
+
+    def read_table(self, source: Source, table: TableConfig) -> Iterator[ExampleT]:
+        """Read the examples of a table, and warn of labeled ones without a text, if the user named its column."""
+        named_texts = [c.key for c in table.columns if c.kind == "text" and c.setting and c.is_required]
+        without_text = []
+
+        def parse(row: Row) -> ExampleT:
+            example = self.example(row)
+            if row.labeled and any(is_no_text(row.text(key)) for key in named_texts):
+                without_text.append(row.where)
+            return example
+
+        examples = parse_rows(source, table, parse, self.open_rows(source, labeled=table.labeled))
+        yield from self.with_plain_labels(examples) if table.labeled else examples
+        if without_text:
+            what = "a text is empty or a placeholder such as nan, and read as it is"
+            warning = f"{without_text[0]}: {what} (the first of {len(without_text):,})"
+            warnings.warn(DataWarning(warning), stacklevel=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabeledTask(TableTask[ExampleT, FeatureT, PredictionT], Generic[ExampleT, FeatureT, PredictionT]):
+    """A task on tables with a column of labels, with settings for rows that cannot be used."""
+
+    missing_labels: MissingLabels = "refuse"
+    """Refuse rows whose label is empty or a placeholder such as nan or -, or drop and count them."""
+    skip_bad_rows: bool = False
+    """Leave out and count rows that cannot be read, instead of refusing the file."""
+
+    def table(self, *, labeled: bool) -> TableConfig:
+        """Return how tables are read, and which bad rows are left out."""
+        table = super().table(labeled=labeled)
+        return replace(table, keeps_numbers=self._keeps_numbers, leave_out=self.errors_left_out)
+
+    @property
+    def errors_left_out(self) -> tuple[type[InputError], ...]:
+        """The kinds of errors whose rows are left out."""
+        if self.skip_bad_rows:
+            return (InputError,)
+        return (MissingLabelError,) if self.missing_labels == "drop" else ()
+
+    def _keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
+        """Return whether a column has labels that are numbers, as choices are, or has no name of the task's labels."""
+        labels: Sequence[str] | None = getattr(self, "labels", None)
+        kinds = {name: asked.kind for asked in self.named_columns() for name in asked.names}
+        if kinds.get(column) != "label" or labels is None:
+            return kinds.get(column) in ("label", "flag")
+        return bool(labels) and all(find_class(name, labels) is None for name in names)
+
+    def check_label(self, label: str, where: str) -> str:
+        """Return a label of a table as the task names it.
+
+        Raises:
+            InputError: the task cannot have it.
+        """
+        return label
+
+    def read_label(self, row: Row) -> str:
+        """Return the label of a row, as the task names it."""
+        labels: Sequence[str] | None = getattr(self, "labels", None)  # None for numbers
+        name, value = row.name("label"), unwrap_labels(row.cells["label"])
+        if isinstance(value, list) and len(value) > 1:
+            what = f"{name!r} is a list of {len(value)}"
+            raise InputError(what, where=row.where, remedy="The task multi-label learns lists of labels")
+        if isinstance(value, list):  # as annotation tools write one label
+            value = value[0] if value else None
+        is_null = value is None or (isinstance(value, float) and math.isnan(value))
+        label = "" if is_null else (as_text(value) or row.text("label")).strip()
+        placeholders = PLACEHOLDERS if labels is not None else PLACEHOLDERS | DASHES
+        if not label or (label in placeholders and label not in (labels or ())):
+            what = f"{name!r} is {label!r}, a placeholder and not a label"
+            remedy = "`missing_labels=drop` leaves out such rows"
+            if label and labels == ():
+                remedy += f'; if it is a class, name all: `{self.name}.labels=["…", "{label}"]`'
+            what = what if label else f"the cell {name!r} is empty"
+            raise MissingLabelError(what, where=row.where, remedy=remedy)
+        return self.check_label(label, row.where)
