@@ -293,6 +293,10 @@ def test_changed_immutable_setting_is_refused(pretrained, change):
     message = rf"run\.toml: differs from .*{re.escape(change.partition('=')[0])} is .*Copy it over"
     with pytest.raises(InputError, match=message):
         resume_pretraining(run)
+    for checkpoint in (run / "checkpoints").glob("step-*"):  # as before the first one
+        shutil.rmtree(checkpoint)
+    with pytest.raises(InputError, match=message):
+        resume_pretraining(run)
 
 
 @pytest.mark.parametrize("change", ["model.hidden_dropout_prob=0.3", "model.num_hidden_layers=1"])

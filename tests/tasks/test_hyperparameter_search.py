@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
+import torch
 from family_cases import REVIEWS
 
 from cloze.errors import InputError
@@ -20,8 +21,10 @@ from cloze.tasks.config import PAPER_GRID, GridConfig
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.hyperparameter_search import expand_grid
 from cloze.tasks.objective import FinetuningObjective
+from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
+from cloze.training.run_lock import run_lock
 from helpers import finetuning_of
 
 
@@ -121,6 +124,19 @@ def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
     calls = 1000
     resume_finetuning(tmp_path / "cut")
     assert calls == 1000, "what is finished is not made again"
+
+
+def test_trials_are_resumed_alone_and_with_their_settings(config, tmp_path):
+    run = tmp_path / "run"
+    finetune(REVIEWS, replace(config, seeds=2, epochs=1), run)
+    with (
+        run_lock(run, DistributedContext(torch.device("cpu"))),
+        pytest.raises(InputError, match="another process is using this run"),
+    ):
+        resume_finetuning(run)
+    (run / "run.toml").write_text((run / "run.toml").read_text().replace("epochs = 1\n", "epochs = 2\n"))
+    with pytest.raises(InputError, match=r"run\.toml: differs from .*: epochs is 2, not 1"):
+        resume_finetuning(run)
 
 
 def test_invalid_grids_are_refused():

@@ -24,7 +24,7 @@ from cloze.tasks.hyperparameter_search import TRIALS, TRIALS_FOLDER
 from cloze.tasks.run import SCORES
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer_files import TOKENIZER_FILE, VOCAB_FILE
-from cloze.training.checkpoints import STATE_FILE, newest_with_settings, read_state
+from cloze.training.checkpoints import STATE_FILE, copy_of_settings, read_state
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import METRICS
 from cloze.training.run_directory import check_settings, is_run
@@ -189,7 +189,7 @@ def _check_run_files(run: Path) -> None:
         if (run / name).is_file():
             read_json(run / name)
     if (run / RUN_CONFIG).is_file():
-        check_settings(run, read_toml(run / RUN_CONFIG), newest_with_settings(run))
+        check_settings(run, read_toml(run / RUN_CONFIG), copy_of_settings(run))
 
 
 _FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(

@@ -36,10 +36,11 @@ from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
 from cloze.training.run_directory import (
     create_run_directory,
+    replace_settings,
     run_settings_file,
     settings_to_change,
-    write_settings,
 )
+from cloze.training.run_lock import run_lock
 from cloze.training.workers import place_workers
 
 
@@ -142,14 +143,15 @@ def finetune_with_report(
             prepared = precompute_features(prepared, progress)
             return train_and_score(prepared, prepared.config, run, progress, resume=resume)
         settings = to_toml(prepared.task, prepared.config)
-        if resume:
-            context.run_on_rank_zero(lambda: write_settings(run, settings))
-        else:
+        if not resume:
             load_initial_encoder(prepared)  # one that cannot be read is found before anything is written
             if prepared.teacher is not None:
                 prepared.teacher.load_model()
             context.run_on_rank_zero(lambda: create_run_directory(run, settings, in_memory))
-        return run_trials(prepared, run, placement, progress)
+        with run_lock(run, context):
+            if resume:
+                context.run_on_rank_zero(lambda: replace_settings(run, settings, None))
+            return run_trials(prepared, run, placement, progress)
 
 
 def resume_finetuning(

@@ -30,6 +30,8 @@ STATE_FILE = f"{TRAINING_FOLDER}/state.json"
 SETTINGS_FILE = f"{TRAINING_FOLDER}/{artifacts.RUN_CONFIG}"
 """The run's settings when the checkpoint was written."""
 _CHECKPOINTS = "checkpoints"
+FIRST_SETTINGS_FILE = f".{artifacts.RUN_CONFIG}"
+"""The settings at the start of a run, with which `run.toml` is compared until there is a checkpoint."""
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
 _OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
@@ -175,10 +177,10 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
     return None
 
 
-def newest_with_settings(run: Path) -> Path | None:
-    """Return the newest checkpoint with a copy of `run.toml`, intact or not."""
-    checkpoints = reversed(_checkpoints_of(run))
-    return next((path for path in checkpoints if (path / SETTINGS_FILE).is_file()), None)
+def copy_of_settings(run: Path) -> Path | None:
+    """Return the copy of `run.toml` in the newest checkpoint, intact or not, else that of the start; None without."""
+    copies = [path / SETTINGS_FILE for path in reversed(_checkpoints_of(run))]
+    return next((copy for copy in (*copies, run / FIRST_SETTINGS_FILE) if copy.is_file()), None)
 
 
 def read_state(checkpoint: Path) -> TrainingState:

@@ -60,7 +60,7 @@ from cloze.training.optimizer import (
 )
 from cloze.training.parallelize import accumulate_gradients, replicate
 from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
-from cloze.training.run_directory import check_settings, create_run_directory, write_settings
+from cloze.training.run_directory import create_run_directory, replace_settings
 from cloze.training.run_lock import run_lock
 
 _MAX_LINE_WIDTH = 100
@@ -151,11 +151,9 @@ class TrainingRun:
     def _find_checkpoint(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
         """Return the newest intact checkpoint, and the settings that change, which `run.toml` then has."""
         checkpoint = newest_checkpoint(self.path, self.progress)
-        changes = check_settings(self.path, tomllib.loads(self.settings), checkpoint)
         if (self.path / METRICS).exists():
             read_metrics(self.path)
-        write_settings(self.path, self.settings)
-        return checkpoint, changes
+        return checkpoint, replace_settings(self.path, self.settings, checkpoint)
 
     def _initial_state(self) -> TrainingState:
         if self.budget.seconds is None:

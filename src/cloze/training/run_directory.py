@@ -1,6 +1,7 @@
 """The directory of a run: creating it, and what its settings may change when it is resumed."""
 
 import os
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from cloze import artifacts, file_io
 from cloze import config as configuration
 from cloze.data.reading.memory import MemoryRows
 from cloze.errors import InputError, RunError
-from cloze.training.checkpoints import SETTINGS_FILE, newest_with_settings
+from cloze.training.checkpoints import FIRST_SETTINGS_FILE, SETTINGS_FILE, copy_of_settings
 from cloze.training.run_lock import check_not_locked
 
 _CHANGEABLE_SECTIONS = ("checkpoints.", "distribution.")
@@ -38,7 +39,7 @@ def create_run_directory(run: Path, settings: str, in_memory: Mapping[str, Memor
         if Path(file).is_relative_to(run)
     }
     try:
-        for name, text in {artifacts.RUN_CONFIG: settings, **files}.items():
+        for name, text in {artifacts.RUN_CONFIG: settings, FIRST_SETTINGS_FILE: settings, **files}.items():
             file_io.write_text(run / name, text)
     except RunError:
         artifacts.clear_directory(run)
@@ -80,22 +81,19 @@ def _absolute(path: object) -> str:
     return os.path.realpath(str(path))
 
 
-def check_settings(
-    run: Path, settings: Mapping[str, Any], checkpoint: Path | None
-) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that a run changes on resume: the values in its checkpoint and the new ones.
+def check_settings(run: Path, settings: Mapping[str, Any], copy: Path | None) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that a run changes on resume: the values in a copy of `run.toml` and the new ones.
 
     Args:
         run: the run.
         settings: those that `run.toml` has, or will have.
-        checkpoint: the one that it resumes from; a run without one has nothing to compare with.
+        copy: that of the checkpoint to resume from; None compares nothing.
 
     Raises:
         InputError: settings differ that may not change; the message names them.
     """
-    if checkpoint is None:
+    if copy is None:
         return {}
-    copy = checkpoint / SETTINGS_FILE
     changes = configuration.differences(configuration.read_toml(copy), settings)
     refused = {key: pair for key, pair in changes.items() if not is_changeable(key) and key not in _READ}
     if refused:
@@ -105,11 +103,23 @@ def check_settings(
     return changes
 
 
-def write_settings(run: Path, settings: str) -> None:
-    """Replace `run.toml` unless it has these settings."""
+def replace_settings(run: Path, settings: str, checkpoint: Path | None) -> dict[str, tuple[Any, Any]]:
+    """Write the settings of a run to resume into `run.toml`; return those that change.
+
+    Args:
+        run: the run.
+        settings: the new content of `run.toml`.
+        checkpoint: the one to resume from; None resumes from the start.
+
+    Raises:
+        InputError: settings differ that may not change; the message names them.
+    """
+    copy = copy_of_settings(run) if checkpoint is None else checkpoint / SETTINGS_FILE
+    changes = check_settings(run, tomllib.loads(settings), copy)
     file = run / artifacts.RUN_CONFIG
     if file.read_text(encoding="utf-8") != settings:
         file_io.write_text(file, settings)
+    return changes
 
 
 def is_run(path: Path) -> bool:
@@ -130,8 +140,8 @@ def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Pa
     try:
         written_by = "finetune" if "task" in configuration.read_toml(file) else "pretrain"
     except InputError as error:
-        if (checkpoint := newest_with_settings(run)) is not None:
-            error.remedy = f"Copy {checkpoint / SETTINGS_FILE} over it"
+        if (copy := copy_of_settings(run)) is not None:
+            error.remedy = f"Copy {copy} over it"
         raise
     if written_by != verb:
         remedy = f"Resume it with cloze {written_by}"
