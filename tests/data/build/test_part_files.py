@@ -16,11 +16,9 @@ from cloze.data.build.directory import (
     check_output_is_not_read,
     keep_finished_parts,
     parts_directory,
-    read_plan,
-    write_plan,
 )
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards
-from cloze.data.build.job_arrays import ArrayTask
+from cloze.data.build.job_arrays import ArrayTask, read_plan, write_plan
 from cloze.data.build.part_files import Part, discard_damaged, list_parts
 from cloze.data.build.plan import BuildPlan
 from cloze.data.reading.documents import Document
@@ -122,6 +120,7 @@ def test_array_tasks_make_each_part_once(tmp_path, texts, count):
 def test_missing_shards_and_tasks_are_named(tmp_path, texts):
     for number in (1, 4):
         make_parts(tmp_path / "p", plan_of(texts), ArrayTask(number, 5))
+    make_parts(tmp_path / "p", plan_of(texts, language="de"), ArrayTask(2, 5))  # of another plan
     with pytest.raises(
         InputError, match=r"3 of 5 input shards .* first is of .*text-1; tasks 2, 3, 5 of 5 have not"
     ):
@@ -250,7 +249,7 @@ def test_stdin_is_read_by_the_main_process(tmp_path, texts, monkeypatch):
 
 def test_parts_of_stdin_are_not_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"one\n\n" * 20)))
-    plan = plan_of(["-"])
+    plan, other = plan_of(["-"]), plan_of(["-"])
     with (
         pytest.raises(KeyboardInterrupt),
         keep_finished_parts(tmp_path / "out", plan, Progress()) as directory,
@@ -258,6 +257,12 @@ def test_parts_of_stdin_are_not_kept(tmp_path, monkeypatch, capsys):
         make_parts(directory, plan, stop_after=1)
     assert not directory.exists()
     assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"two\n\n")))
+    with keep_finished_parts(tmp_path / "out", other, SILENT):  # runs at the same time
+        made = make_parts(directory, other)
+        with pytest.raises(KeyboardInterrupt), keep_finished_parts(tmp_path / "out", plan, SILENT):
+            raise KeyboardInterrupt
+        assert contents(list_parts(directory, other)) == made == ["two"]
 
 
 def test_concurrent_tasks_share_a_plan(tmp_path, texts):

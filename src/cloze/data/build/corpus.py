@@ -12,17 +12,15 @@ from cloze import artifacts
 from cloze.arguments import check_path, check_paths, check_type
 from cloze.data.build.directory import (
     check_output_is_not_read,
-    check_plan,
     finished_plan,
     keep_finished_parts,
     parts_directory,
-    read_plan,
+    remove_leftover_parts,
     remove_parts,
-    write_plan,
 )
 from cloze.data.build.finalize import finalize, read_summary
 from cloze.data.build.input_shards import plan_input_shards
-from cloze.data.build.job_arrays import ArrayTask
+from cloze.data.build.job_arrays import ArrayTask, check_plan, read_plan, write_plan
 from cloze.data.build.part_files import discard_damaged, list_parts, make_parts
 from cloze.data.build.parts import (
     FINAL_STEPS,
@@ -67,38 +65,29 @@ def build_dataset(
     if task is not None and STDIN in map(str, inputs):
         raise InputError("can be read by one task only", where="stdin", remedy="Name files")
     check_output_is_not_read(output, inputs)
-
-    def check_output_path() -> None:
-        if not append:
-            artifacts.check_output_path(
-                output,
-                overwrite=overwrite or task is not None,  # the merge of all tasks checks it again
-                inputs=[vocabulary],
-                resume_hint=", add to it with `append`",
-                hint_file=artifacts.MANIFEST,
-            )
-
-    directory, finished = parts_directory(output), finished_plan(output)
-    if finished is None:
-        check_output_path()
     if append:
         _check_append(output, config, verify=task is None, overwrite=overwrite)  # the merge verifies it again
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
     plan = _plan(inputs, tokenizer, config, append=append, progress=progress)
-    if finished is not None and task is None:  # it was killed between the last two steps
-        progress.note(f"{output} is complete: removing its parts")
-        remove_parts(output)
-        if finished == plan.hash:
-            return read_summary(output)
-        check_output_path()
+    if task is None and remove_leftover_parts(output, plan):
+        return read_summary(output)
+    if not append:
+        artifacts.check_output_path(
+            output,
+            overwrite=overwrite or task is not None,  # the merge of all tasks checks it again
+            inputs=[vocabulary],
+            resume_hint=", add to it with `append`",
+            hint_file=artifacts.MANIFEST,
+        )
     if not overwrite:
         check_plan(output, plan)
     if task is not None:
+        directory = parts_directory(output)
         if not append and (output / artifacts.MANIFEST).is_file() and not directory.exists():
             what = f"warning: {output} exists already: cloze corpus merge --overwrite will replace it"
             progress.note(f"{what}. To keep it, delete {directory}")
         write_plan(output, plan)
-    with keep_finished_parts(output, plan, progress):
+    with keep_finished_parts(output, plan, progress) as directory:
         tokenizer_path = _save_tokenizer(tokenizer, _tokenizer_path(output, plan))
         make_parts(
             directory,
@@ -114,7 +103,11 @@ def build_dataset(
 
 
 def merge_array_tasks(output: Path, *, overwrite: bool = False, progress: Progress = SILENT) -> BuildSummary:
-    """Make a data set of the parts that the tasks have made; InputError if some are missing or damaged."""
+    """Make a data set of the parts that the tasks of a job array have made.
+
+    Raises:
+        InputError: parts are missing or damaged.
+    """
     output = Path(output)
     plan = read_plan(output)
     if finished_plan(output) == plan.hash:
@@ -160,12 +153,12 @@ def _merge(
 
 
 def _tokenizer_path(output: Path, plan: BuildPlan) -> Path:
-    """Return where workers and the merge find the tokenizer, by its hash."""
+    """Return the directory of the tokenizer, for workers and the merge."""
     return parts_directory(output) / f"vocabulary-{plan.settings['vocabulary']}"
 
 
 def _save_tokenizer(tokenizer: WordPieceTokenizer, path: Path) -> Path:
-    """Write the tokenizer of a build, unless another task of a job array has written the same; return its path."""
+    """Write the tokenizer of a build, unless another task of a job array wrote it; return its directory."""
     try:
         if not path.exists():
             with artifacts.write_directory(path, kind=KIND) as temporary:
@@ -187,7 +180,7 @@ def _check_append(dataset: Path, config: BuildConfig, *, verify: bool, overwrite
 
 
 def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> WordPieceTokenizer:
-    """Load the tokenizer of the vocabulary, or of the data set which is appended to."""
+    """Load the tokenizer of the vocabulary, or of the data set that is appended to."""
     if dataset is None:
         if vocabulary is None:
             raise InputError(MISSING, where="vocabulary", remedy="Name its directory")

@@ -1,4 +1,4 @@
-"""Make a data set of finished parts: drop duplicates, hold out documents, and put the directory in place in one step.
+"""Make a data set of finished parts: drop duplicates, hold out documents, and write the directory in one step.
 
     duplicate_documents    documents with the text of an earlier one
     duplicate_paragraphs   paragraphs of about twenty words or more with the text of an earlier one

@@ -8,7 +8,6 @@ but not synced: a part lost by a machine failure is found by its checksum.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,14 +16,14 @@ from typing import Any, TypeAlias
 
 from cloze import file_io
 from cloze.data.build.input_shards import InputShard, read_documents, total_bytes
-from cloze.data.build.job_arrays import SINGLE_TASK, ArrayTask
+from cloze.data.build.job_arrays import ArrayTask, describe_missing_tasks, mark_task_finished
 from cloze.data.build.plan import BuildPlan
 from cloze.data.reading.documents import Document, split_into_parts
 from cloze.errors import InputError
 from cloze.parallel_map import Workers, map_unordered, num_workers
 from cloze.progress import SILENT_BAR, Bar, Progress
 
-WRITE_OPTIONS = {"sync": False, "make_parents": False}
+_WRITE_OPTIONS = {"sync": False, "make_parents": False}
 
 Record: TypeAlias = dict[str, Any]
 MakePart: TypeAlias = Callable[[list[Document], Path], Record]
@@ -44,7 +43,7 @@ class Part:
         return record
 
     def is_intact(self) -> bool:
-        """Return whether the part is as it was written."""
+        """Return whether the part has its checksum."""
         try:
             expected = json.loads(self.path.with_suffix(".json").read_text("utf-8"))["sha256"]
             return bool(file_io.sha256_of_file(self.path) == expected)
@@ -76,11 +75,15 @@ class _Share:
             if count % self.modulus == self.remainder and not path.with_suffix(".json").exists():
                 yield path, documents
             count += 1
-        file_io.write_text(self.directory / f"{self.key}.json", str(count), **WRITE_OPTIONS)
+        file_io.write_text(self.directory / f"{self.key}.json", str(count), **_WRITE_OPTIONS)
 
 
 def list_parts(directory: Path, plan: BuildPlan) -> list[Part]:
-    """Return all parts of a plan in the order of the text; InputError if some are missing."""
+    """Return all parts of a plan in the order of the text.
+
+    Raises:
+        InputError: some are missing.
+    """
     counts = {key: _count_parts(directory, key) for key in set(plan.keys)}
     missing = [file for key, file in zip(plan.keys, plan.files, strict=True) if counts[key] is None]
     if missing:
@@ -88,12 +91,12 @@ def list_parts(directory: Path, plan: BuildPlan) -> list[Part]:
             f"{len(missing)} of {len(plan.keys)} input shards are not finished, the first is of {missing[0]}"
         )
         remedy = "Run the missing tasks, or the command without `task`: finished parts are kept"
-        raise InputError(what + _missing_tasks(directory), where=directory, remedy=remedy)
+        raise InputError(what + describe_missing_tasks(directory, plan), where=directory, remedy=remedy)
     return [Part(_path(directory, key, number)) for key in plan.keys for number in range(counts[key] or 0)]
 
 
 def discard_damaged(parts: Sequence[Part]) -> list[Path]:
-    """Delete parts that are not as they were written, and return their names."""
+    """Delete damaged parts, and return their paths."""
     damaged = [part.path for part in dict.fromkeys(parts) if not part.is_intact()]
     for path in damaged:
         path.with_suffix(".json").unlink(missing_ok=True)
@@ -112,22 +115,30 @@ def make_parts(
     progress: Progress,
     task: ArrayTask | None = None,
 ) -> list[Part]:
-    """Make the missing and damaged parts of a plan and return all; or those of a task, and return none.
+    """Make the missing and damaged parts of a plan, and return all parts.
 
-    A progress bar advances by the bytes read from disk, and by those of finished shards. It shows the sums of these
-    `counts` in the records of the parts.
+    A progress bar advances by the bytes read from disk and those of finished shards. It shows the sums of `counts`.
+
+    Args:
+        directory: of the parts.
+        plan: names the parts, and the text of each.
+        make: writes a part.
+        label: of the progress bar.
+        counts: names of counts that `make` returns.
+        workers: make the parts.
+        progress: gets a bar, and a note of damaged parts.
+        task: makes its missing parts only; no parts are returned.
     """
-    shares = _divide(directory, plan, task or SINGLE_TASK)
+    shares = _divide(directory, plan, task or ArrayTask(1, 1))
     totals = dict.fromkeys(counts, 0)
     total = total_bytes(share.input_shard for share in shares)
-    parts: list[Part] = []
     with progress.bar(label, total=total, unit="bytes") as bar:
         for record in _make_missing(shares, make, workers, bar):
             totals = {name: total + record[name] for name, total in totals.items()}
             bar.show(**{name: f"{number:,}" for name, number in totals.items()})
         if task is not None:
-            file_io.write_text(directory / f"task-{task.number}-of-{task.count}", "", **WRITE_OPTIONS)
-            return parts
+            mark_task_finished(directory, plan, task)
+            return []
         parts = list_parts(directory, plan)
         if damaged := discard_damaged(parts):
             progress.note(f"{len(damaged):,} damaged parts are made again, the first is {damaged[0]}")
@@ -173,11 +184,11 @@ def _finish_share(share: _Share, *, make: MakePart) -> tuple[_Share, list[Record
 def _finish_part(part: tuple[Path, list[Document]], *, make: MakePart) -> Record:
     """Write a part and its checksum, and return its record."""
     path, documents = part
-    with file_io.write_file(path, **WRITE_OPTIONS) as temporary:
+    with file_io.write_file(path, **_WRITE_OPTIONS) as temporary:
         record = make(documents, temporary)
         sha256 = file_io.sha256_of_file(temporary)
     content = json.dumps({"sha256": sha256, "record": record})
-    file_io.write_text(path.with_suffix(".json"), content, **WRITE_OPTIONS)
+    file_io.write_text(path.with_suffix(".json"), content, **_WRITE_OPTIONS)
     return record
 
 
@@ -193,14 +204,3 @@ def _count_parts(directory: Path, key: str, remainder: int = 0, modulus: int = 1
 
 def _path(directory: Path, key: str, number: int) -> Path:
     return directory / f"{key}-{number:05}.arrow"
-
-
-def _missing_tasks(directory: Path) -> str:
-    """Name the tasks that have not finished, if others of the same job array have."""
-    finished = [name.split("-") for name in os.listdir(directory) if name.startswith("task-")]
-    counts = {int(words[3]) for words in finished}
-    if len(counts) != 1:
-        return ""
-    (count,) = counts
-    missing = sorted({*range(1, count + 1)} - {int(words[1]) for words in finished})
-    return f"; tasks {', '.join(map(str, missing))} of {count} have not finished" if missing else ""

@@ -1,7 +1,7 @@
 """The plan of a build: its settings, and the keys of the parts of each input shard.
 
-A key is a hash of all that makes the parts of a shard: the ranges of its files with their versions, the settings, and
-the versions of the packages. So a part that exists needs no check but that of its checksum.
+A key is a hash of everything that determines the parts of a shard: the ranges of its files with their versions, the
+settings, and the versions of the packages. So a part that exists needs no check but that of its checksum.
 """
 
 import hashlib
@@ -11,26 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cloze.config import differences
 from cloze.data.build.input_shards import InputShard
 from cloze.data.reading.files import STDIN, file_version
 
 STDIN_PREFIX = "stdin-"
-"""Of the keys of text that no other build can read again."""
+"""Prefix of the keys of text from stdin, which no other build can read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """All that an output depends on."""
+    """The settings and the parts of an output."""
 
     settings: Mapping[str, Any]
-    """Those of the parts and those of the output."""
+    """Settings of the parts and of the output."""
     keys: Sequence[str]
-    """Of the input shards, in order. That of a shard that was named twice is here twice."""
+    """Key of each input shard, in order. A shard that was named twice has its key here twice."""
     files: Sequence[str]
     """The file that each shard begins in."""
     input_shards: Mapping[str, InputShard] = field(default_factory=dict)
-    """The text to read, by key; not in JSON, since the merge of parts does not read."""
+    """The text to read, by key. Not in the file of a job array, since the merge reads no text."""
 
     @classmethod
     def of(
@@ -43,36 +42,21 @@ class BuildPlan:
 
         Args:
             input_shards: the text to read.
-            part_settings: all that a part depends on, except its text.
-            settings: all that the output depends on, except its parts.
+            part_settings: everything that the parts depend on, except their text.
+            settings: everything else that the output depends on.
         """
         keys = [_key(shard, part_settings) for shard in input_shards]
         files = [shard.ranges[0].file for shard in input_shards]
         return cls({**part_settings, **settings}, keys, files, dict(zip(keys, input_shards, strict=True)))
 
-    @classmethod
-    def from_json(cls, table: Mapping[str, Any]) -> "BuildPlan":
-        """Return the inverse of `as_json`."""
-        return cls(table["settings"], table["keys"], table["files"])
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it without its input shards."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan for JSON, without its input shards."""
         return {"settings": self.settings, "keys": self.keys, "files": self.files}
 
     @property
     def hash(self) -> str:
-        """Hash of all of it."""
-        return content_hash(self.as_json())
-
-    def describe_change(self, new: "BuildPlan") -> str | None:
-        """Describe why an output of this plan would not be that of a new one; None if it is the same."""
-        for setting, values in sorted(differences(self.settings, new.settings).items()):
-            before, now = (json.dumps(value, ensure_ascii=False) for value in values)
-            return f"{setting} {before}, not {now}"
-        if new.keys == self.keys:
-            return None
-        changed = [file for key, file in zip(self.keys, self.files, strict=True) if key not in new.keys]
-        return f"other text: {changed[0]} has changed" if changed else "less text"
+        """Hash of the settings and the keys."""
+        return content_hash(self.as_dict())
 
 
 def _key(input_shard: InputShard, settings: Mapping[str, Any]) -> str:

@@ -20,8 +20,8 @@ from cloze.data.build.accents import AccentCounts
 from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, clean_all
 from cloze.data.build.directory import (
     check_output_is_not_read,
-    finished_plan,
     keep_finished_parts,
+    remove_leftover_parts,
     remove_parts,
     write_output,
 )
@@ -65,10 +65,6 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
         what = f"{size} tokens are too few: {reserved} are reserved"
         raise InputError(what, where="size", remedy="Use several thousand")
     check_output_is_not_read(output, inputs)
-    check_output_path = partial(artifacts.check_output_path, output, overwrite=overwrite)
-    finished = finished_plan(output)
-    if finished is None:
-        check_output_path()
     plan = BuildPlan.of(
         plan_input_shards(inputs, reading, progress=progress),
         {
@@ -81,11 +77,9 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
         },
         {"size": size, "max_word_chars": max_word_chars},
     )
-    if finished is not None:  # it was killed between the last two steps
-        remove_parts(output)
-        if finished == plan.hash:
-            return load_wordpiece(output)
-        check_output_path()
+    if remove_leftover_parts(output, plan):
+        return load_wordpiece(output)
+    artifacts.check_output_path(output, overwrite=overwrite)
     strip_accents = False if keep_accents and lowercase else None
     with keep_finished_parts(output, plan, progress) as directory:
         parts = make_parts(
