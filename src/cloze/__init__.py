@@ -101,9 +101,9 @@ if TYPE_CHECKING:
     from cloze.tasks.families.multi_label import MultiLabel as MultiLabel
     from cloze.tasks.families.multiple_choice import ChoicePrediction as ChoicePrediction
     from cloze.tasks.families.sequence_classification import ClassPrediction as ClassPrediction
-    from cloze.tasks.families.span import SpanPrediction as SpanPrediction
     from cloze.tasks.families.text_pairs import TextPairs as TextPairs
     from cloze.tasks.span_decoding import Answer as Answer
+    from cloze.tasks.span_decoding import SpanPrediction as SpanPrediction
     from cloze.tasks.squad import SquadV1 as SquadV1
     from cloze.tasks.squad import SquadV2 as SquadV2
     from cloze.tasks.tag_predictions import PredictedEntity as PredictedEntity
@@ -151,8 +151,7 @@ _NAMES = {
     "cloze.tasks.families.multi_label": "LabelSetPrediction MultiLabel",
     "cloze.tasks.families.multiple_choice": "ChoicePrediction",
     "cloze.tasks.families.sequence_classification": "ClassPrediction",
-    "cloze.tasks.families.span": "SpanPrediction",
-    "cloze.tasks.span_decoding": "Answer",
+    "cloze.tasks.span_decoding": "Answer SpanPrediction",
     "cloze.tasks.squad": "SquadV1 SquadV2",
     "cloze.tasks.tag_predictions": "PredictedEntity",
     "cloze.tasks.families.text_pairs": "TextPairs",

@@ -26,8 +26,7 @@ from cloze.models.heads import (
 )
 from cloze.progress import Progress
 from cloze.tasks.custom import Classification, CustomTagging
-from cloze.tasks.families.span import SpanQuestion
-from cloze.tasks.paragraphs import Excerpt, Paragraph
+from cloze.tasks.paragraphs import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.predict import top_k_limiter
 from cloze.tasks.running_text import split_text
 from cloze.tasks.squad import SquadV2

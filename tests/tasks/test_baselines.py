@@ -10,7 +10,7 @@ import pytest
 from family_cases import CASES
 
 from cloze.cli import main
-from cloze.tasks.baselines import baselines_of, score_baselines
+from cloze.tasks.baselines import score_baselines
 from cloze.tasks.batches import sample_indices
 from cloze.tasks.data import read_examples
 from cloze.tasks.registry import find_task, tasks
@@ -42,8 +42,8 @@ def read(name: str, path: Path, **settings: Any) -> tuple[AnyTask, list[Any]]:
 def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name, write):
     case = CASES[name]
     task, examples = read(name, write(case.file, case.content), **case.settings)
-    for baseline in baselines_of(task, examples).values():
-        predictions = baseline(task, examples, examples)
+    for baseline in task.baselines().values():
+        predictions = baseline(examples, examples)
         result = task.score(examples, predictions)
         assert task.metrics[0] in result
         written = [
@@ -51,7 +51,7 @@ def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name,
             for example, prediction in zip(examples, predictions, strict=True)
         ]
         assert task.score(examples, [task.from_json(values) for values in written]) == result
-        assert baseline(task, examples, examples) == predictions
+        assert baseline(examples, examples) == predictions
 
 
 def json_lines(*rows: dict[str, Any]) -> str:
@@ -126,15 +126,15 @@ def test_scores(write, name, file, content, metric, expected):
 @pytest.mark.parametrize(("content", "tags"), [(ENTITIES, ("I-PER", "O", "O")), (PLAIN, ("NOUN", "NOUN"))])
 def test_an_unseen_word_has_the_most_frequent_tag_in_the_scheme_of_the_data(write, content, tags):
     task, examples = read("tagging", write("a.conll", content))
-    predictions = baselines_of(task, examples)["majority"](task, examples[:1], examples)
+    predictions = task.baselines()["majority"](examples[:1], examples)
     assert predictions[1].tags == (tags,)
 
 
 def test_span_overlap(write):
     task, examples = read("squad_v1", write("a.json", squad(allows_no_answer=False)))
-    known = baselines_of(task, examples)
+    known = task.baselines()
     assert set(known) == {"idf_sentence", "idf_span"}
-    [sentence], [span] = (baseline(task, examples, examples[:1]) for baseline in known.values())
+    [sentence], [span] = (baseline(examples, examples[:1]) for baseline in known.values())
     assert sentence.text == "In the garden of the house lived Marie Curie."
     assert span.text == "Marie Curie" == examples[0].paragraph.text[span.start : span.end]
 

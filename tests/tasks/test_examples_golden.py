@@ -27,9 +27,8 @@ from test_tagged_tables import SENTENCES, WORDS
 from test_tagging_formats import SHAPES
 
 from cloze.errors import InputError
-from cloze.tasks.families.span import SpanQuestion
 from cloze.tasks.memory import read_memory
-from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cloze.inference.predictor import Predictor
-from cloze.tasks.families.span import SpanFeature, SpanQuestion
+from cloze.tasks.families.span import SpanFeature
 from cloze.tasks.features import max_context_windows
-from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer
 

@@ -12,10 +12,11 @@ from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
 from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion, MultipleChoice
 from cloze.tasks.families.passage_ranking import PassageRanking
 from cloze.tasks.families.sequence_classification import ClassPrediction, SequenceClassification
-from cloze.tasks.families.span import SpanPrediction, SpanQuestion, SpanTask
+from cloze.tasks.families.span import SpanTask
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.families.text_regression import TextRegression
-from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.paragraphs import Paragraph, SpanQuestion
+from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.texts import LabeledText
 

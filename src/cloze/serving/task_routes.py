@@ -15,8 +15,7 @@ from cloze.serving.schema import ModelRequest, NonBlankText, StrictModel, Text, 
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedEntities, WindowedGradients, WindowedSentenceScores
 from cloze.tasks.families.multiple_choice import ChoiceQuestion
-from cloze.tasks.families.span import SpanQuestion
-from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.span_decoding import Answer
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.texts import LabeledText

@@ -12,10 +12,9 @@ from cloze.inference.explain import Attributions, EmbeddingPath, PathSegment
 from cloze.inference.predictor import Predictor
 from cloze.inference.sentence_scorer import MaskedCopy, SentenceScore, SentenceScorer
 from cloze.serving.batcher import WindowedInput
-from cloze.tasks.families.span import SpanQuestion
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.features import TextFeature, encode_text
-from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import TextTask

@@ -149,3 +149,16 @@ class Paragraph:
             create = GoogleContext.create if original else OffsetContext.create
             self._context = tokenizer, original, create(self.text, tokenizer)
         return self._context[2]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanQuestion:
+    """An example: a question on a paragraph, and its answers where they are known."""
+
+    id: str
+    question: str
+    paragraph: Paragraph
+    answers: tuple[Excerpt, ...] = ()
+    """Accepted answers; empty if the paragraph has no answer."""
+    where: str = "question"
+    """File and place in it."""

@@ -7,14 +7,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from cloze.tasks.conll import Sentence
-from cloze.tasks.families.span import SpanPrediction, SpanQuestion, SpanTask
-from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.running_text import split_text
-from cloze.tasks.span_decoding import Answer
+from cloze.tasks.span_decoding import Answer, SpanPrediction
 
 Questions: TypeAlias = Sequence[SpanQuestion]
 
@@ -22,12 +20,12 @@ _MAX_RARE_SHARE = 0.1
 """A word in a larger share of the paragraphs is too frequent to be part of an answer."""
 
 
-def no_answer(task: SpanTask, train: Questions, dev: Questions) -> list[SpanPrediction]:
+def no_answer(train: Questions, dev: Questions) -> list[SpanPrediction]:
     """Predict "no answer"."""
     return [SpanPrediction(candidates=(Answer(),))] * len(dev)
 
 
-def sentence_of_overlap(task: SpanTask, train: Questions, dev: Questions) -> list[SpanPrediction]:
+def sentence_of_overlap(train: Questions, dev: Questions) -> list[SpanPrediction]:
     """Predict the sentence whose words shared with the question weigh most, the first of equals."""
     weights = _word_weights(train)
     return [
@@ -36,7 +34,7 @@ def sentence_of_overlap(task: SpanTask, train: Questions, dev: Questions) -> lis
     ]
 
 
-def span_of_overlap(task: SpanTask, train: Questions, dev: Questions) -> list[SpanPrediction]:
+def span_of_overlap(train: Questions, dev: Questions) -> list[SpanPrediction]:
     """Predict, in that sentence, the run of rare words not in the question that weighs most, the first of equals.
 
     Without such a run the sentence is predicted.
@@ -95,8 +93,3 @@ def _prediction(paragraph: Paragraph, first: int, last: int, sentence: Sentence)
     start, end = sentence.offsets[first][0], sentence.offsets[last][1]
     answer = Answer(paragraph.text[start:end], start, end)
     return SpanPrediction.choose(answer, [answer])
-
-
-BASELINES = MappingProxyType(
-    {"no_answer": no_answer, "idf_sentence": sentence_of_overlap, "idf_span": span_of_overlap}
-)

@@ -6,7 +6,7 @@ Source: google-research/bert run_squad.py:741 @eedf571.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,29 @@ class Answer(Result):
     def score(self) -> float:
         """The sum of both logits."""
         return self.start_logit + self.end_logit
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SpanPrediction(Answer):
+    """The answer, and the n best answers."""
+
+    candidates: tuple[Answer, ...] = ()
+    """The best first, "no answer" among them if it is possible."""
+    null_odds: float | None = None
+    """Score of "no answer" minus that of the best answer."""
+
+    @classmethod
+    def choose(
+        cls, answer: Answer, candidates: Sequence[Answer], *, null_odds: float | None = None
+    ) -> "SpanPrediction":
+        """Return the prediction of one of the candidates."""
+        values = {field.name: getattr(answer, field.name) for field in fields(Answer)}
+        return cls(**values, candidates=tuple(candidates), null_odds=null_odds)
+
+    @property
+    def best(self) -> Answer | None:
+        """The best answer other than "no answer"."""
+        return next((answer for answer in self.candidates if answer.text), None)
 
 
 @dataclass(frozen=True, slots=True)

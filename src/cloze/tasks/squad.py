@@ -1,7 +1,7 @@
 """SQuAD 1.1 and 2.0, and your own questions in a file of the same form."""
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import ClassVar, Self
@@ -20,9 +20,11 @@ from cloze.metrics.squad import (
     squad_v2_scores,
 )
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.families.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, gold_answers
-from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.families.span import SpanFeature, SpanTask, gold_answers
+from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.registry import register_task
+from cloze.tasks.span_baselines import no_answer
+from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.squad_files import (
     answers_of_row,
     has_question_rows,
@@ -30,7 +32,7 @@ from cloze.tasks.squad_files import (
     read_na_probs,
     squad_rows,
 )
-from cloze.tasks.task_batch import Outputs, Scores
+from cloze.tasks.task_batch import Baseline, Outputs, Scores
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 
@@ -157,6 +159,10 @@ class SquadV2(Squad):
         confidences = read_na_probs(na_probs)
         _check_complete(examples, confidences, na_probs)
         return squad_v2_scores(gold_answers(examples), _predicted_texts(examples, predictions), confidences)
+
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return "no answer", and those of every family of spans."""
+        return {"no_answer": no_answer, **super().baselines()}
 
     def collapse(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> str | None:
         """Detect predictions without an answer, or no better than that, unless no question has an answer."""

@@ -22,7 +22,7 @@ from cloze.models.cross_encoder import load_activation
 from cloze.models.encoder import Encoder
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, input_values, match_rows
-from cloze.tasks.task_batch import Array, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -298,6 +298,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
                 remedy = "Only models with the same settings of the task can answer together"
                 raise InputError(what, where=self.name, remedy=remedy)
         return self
+
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return predictors without an encoder by name, whose scores a model should beat."""
+        return {}
 
     def collapse(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> str | None:
         """Describe how predictions show that nothing was learned, as in "one class only"; else return None."""

@@ -1,8 +1,8 @@
 """The parts that a task passes on: features, packed batches with targets, outputs and gold answers."""
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ Array: TypeAlias = npt.NDArray[np.float32]
 Outputs: TypeAlias = Sequence[Array]
 """The outputs of the features of an example."""
 Scores: TypeAlias = dict[str, float]
+Baseline: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+"""From training and dev examples to predictions for the dev examples."""
 
 
 class Feature(Protocol):

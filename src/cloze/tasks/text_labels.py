@@ -1,14 +1,21 @@
 """The base of tasks whose texts have labels, one or any number."""
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic
+from itertools import chain
+from typing import Any, ClassVar, Generic
+
+import numpy as np
 
 from cloze.data.reading.bad_rows import BadRows, MissingLabelError, source_of
 from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.tasks.labels import check_unique, find_labels_for_none, warn_of_minus_one
 from cloze.tasks.task import PredictionT
+from cloze.tasks.task_batch import Array, Baseline
 from cloze.tasks.texts import LabeledText, TextTask
+from cloze.tasks.tfidf import tfidf_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +66,37 @@ class TextLabels(TextTask[PredictionT], Generic[PredictionT]):
             raise missing.as_error(rows=len(read))
         missing.warn(where, len(read))
         return iter(kept)
+
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return the most frequent answer, and a logistic regression on TF-IDF weights."""
+        return {"majority": self.most_frequent_answer, "tfidf_logistic": self.logistic_regression}
+
+    @abstractmethod
+    def most_frequent_answer(
+        self, train: Sequence[LabeledText], dev: Sequence[LabeledText]
+    ) -> list[PredictionT]:
+        """Predict the most frequent answer, the first of equals."""
+
+    @abstractmethod
+    def fit_logistic_regression(
+        self, train: Sequence[LabeledText], train_features: Any, dev_features: Any
+    ) -> Array:
+        """Return the logits of the dev examples, [N, C]."""
+
+    def logistic_regression(
+        self, train: Sequence[LabeledText], dev: Sequence[LabeledText]
+    ) -> list[PredictionT]:
+        """Predict labels with a logistic regression on TF-IDF weights."""
+        with np.errstate(divide="ignore"):
+            logits_NC = self.fit_logistic_regression(train, *tfidf_features(train, dev))
+        return [
+            self.decode(example, [], [logits_C]) for example, logits_C in zip(dev, logits_NC, strict=True)
+        ]
+
+    def label_shares(self, examples: Sequence[LabeledText]) -> dict[str, float]:
+        """Return the share of the examples that have each label."""
+        counts = Counter(chain.from_iterable(map(self.classes_of, examples)))
+        return {label: counts[label] / len(examples) for label in self.labels}
 
     def breakdown(self, examples: Sequence[LabeledText], predictions: Sequence[PredictionT]) -> Breakdown:
         """Return precision, recall and F1 of each label, and the confusion matrix if a text has one label."""

@@ -19,13 +19,12 @@ from cloze.models.engine import TorchEngine
 from cloze.progress import SILENT
 from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import load_data
-from cloze.tasks.families.span import SpanPrediction, SpanQuestion
 from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.objective import FinetuningObjective
-from cloze.tasks.paragraphs import Excerpt, Paragraph
+from cloze.tasks.paragraphs import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.predict import predict
-from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
+from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tasks.squad import SquadV1, SquadV2
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted

@@ -5,6 +5,7 @@ Shapes: B sequences, C classes.
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -26,9 +27,10 @@ from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, unknown_label, warn_of_similar_classes
 from cloze.tasks.registry import register_task
-from cloze.tasks.task_batch import GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels
 from cloze.tasks.texts import CustomTexts, LabeledText
+from cloze.tasks.tfidf import class_probabilities
 from cloze.training.metric_sums import MetricSums
 
 _SEPARATORS = frozenset(";|,")
@@ -209,6 +211,24 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         sure = [known[name] if name in answer else 1 - known[name] for name in gold ^ answer if name in known]
         gold_text, text = (f"{self.separator} ".join(sorted(labels)) for labels in (gold, answer))
         yield GoldAnswer(gold, answer, max(sure, default=None), gold_text, text)
+
+    def most_frequent_answer(
+        self, train: Sequence[LabeledText], dev: Sequence[LabeledText]
+    ) -> list[LabelSetPrediction]:
+        """Predict the most frequent set of labels, the first of equals."""
+        [(best, _)] = Counter(map(self.gold, train)).most_common(1)
+        return [LabelSetPrediction(tuple(sorted(best)), self.label_shares(train))] * len(dev)
+
+    def fit_logistic_regression(
+        self, train: Sequence[LabeledText], train_features: Any, dev_features: Any
+    ) -> Array:
+        """Return the logits of the dev examples, [N, C], with a regression for each label."""
+        columns = []
+        for label in self.labels:
+            has_label = [int(label in self.classes_of(example)) for example in train]
+            columns.append(class_probabilities(train_features, has_label, dev_features, 2))
+        log_NC2 = np.log(np.stack(columns, axis=1))
+        return log_NC2[..., 1] - log_NC2[..., 0]
 
     def collapse(
         self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]

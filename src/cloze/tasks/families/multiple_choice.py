@@ -6,6 +6,7 @@ Shapes: B examples, S sequences (one per choice), C choices of an example.
 import math
 import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -29,7 +30,8 @@ from cloze.tasks.features import TextFeature, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.losses import cross_entropy
 from cloze.tasks.table_task import LabeledTask
-from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.tfidf import fit_tfidf
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -154,6 +156,10 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         gold, choice = self.gold(example), prediction.choice
         yield GoldAnswer(gold, choice, prediction.probability, example.choices[gold], example.choices[choice])
 
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return the index that is right most often, and the choice most similar to the prompt."""
+        return {"majority": _most_frequent_choice, "tfidf_overlap": _choice_of_overlap}
+
     def collapse(
         self, examples: Sequence[ChoiceQuestion], predictions: Sequence[ChoicePrediction]
     ) -> str | None:
@@ -185,3 +191,27 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
                 count = f"{example.where} has {len(example.choices)}, counted from 0"
                 raise InputError(f"choice {prediction.choice}: {count}", where=source)
         return predictions
+
+
+def _most_frequent_choice(
+    train: Sequence[ChoiceQuestion], dev: Sequence[ChoiceQuestion]
+) -> list[ChoicePrediction]:
+    """Choose the index that is right most often, the first of equals."""
+    counts = Counter(example.label for example in train)
+    return [_choose(max(range(len(e.choices)), key=counts.__getitem__), e) for e in dev]
+
+
+def _choice_of_overlap(
+    train: Sequence[ChoiceQuestion], dev: Sequence[ChoiceQuestion]
+) -> list[ChoicePrediction]:
+    """Choose by the cosine of TF-IDF weights with the prompt, the first of equals."""
+    vectorizer = fit_tfidf([text for example in train for text in (example.prompt, *example.choices)])
+    predictions = []
+    for example in dev:
+        cosines = (vectorizer.transform(example.choices) @ vectorizer.transform([example.prompt]).T).toarray()
+        predictions.append(_choose(int(cosines.argmax()), example))
+    return predictions
+
+
+def _choose(index: int, example: ChoiceQuestion) -> ChoicePrediction:
+    return ChoicePrediction(index, 1.0, [float(i == index) for i in range(len(example.choices))])

@@ -4,7 +4,7 @@ Shapes: B sequences.
 """
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
@@ -19,10 +19,11 @@ from cloze.file_io import read_json
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.tasks.arrays import sigmoid
+from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.families.text_regression import NumberAnswers
 from cloze.tasks.features import TextFeature
-from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask
 from cloze.training.metric_sums import MetricSums
 
@@ -151,6 +152,22 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         if not queries:
             raise InputError("no passage is relevant to its query", where=source_of(examples[0].where))
         return queries
+
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return BM25."""
+        return {"bm25": self._bm25}
+
+    def _bm25(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[float]:
+        """Score a query and a passage by BM25 over all dev passages, without training."""
+        passages = {text: i for i, text in enumerate(dict.fromkeys(example.pair or "" for example in dev))}
+        candidates: dict[str, list[int]] = {}
+        for i, example in enumerate(dev):
+            candidates.setdefault(example.text, []).append(i)
+        predictions = [0.0] * len(dev)
+        for indices, scores in zip(candidates.values(), bm25_scores(candidates, list(passages)), strict=True):
+            for i in indices:
+                predictions[i] = float(scores[passages[dev[i].pair or ""]])
+        return predictions
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Refuse examples without a relevant passage."""

@@ -3,7 +3,7 @@
 Shapes: T tokens in the packed batch, B pairs, D hidden.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
@@ -29,8 +29,9 @@ from cloze.tasks.families.text_regression import ScoreScale
 from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.table_task import TableTask
 from cloze.tasks.task import PredictionT
-from cloze.tasks.task_batch import Array, Outputs, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, Outputs, TaskBatch
 from cloze.tasks.texts import LabeledText
+from cloze.tasks.tfidf import tfidf_cosines
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -161,6 +162,10 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
     def __post_init__(self) -> None:
         ScoreScale.__post_init__(self)
         VectorTask.__post_init__(self)
+
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return the cosine of TF-IDF weights."""
+        return {"tfidf_cosine": tfidf_cosines}
 
     def target(self, example: LabeledText) -> float | None:
         """Return the score on a scale from 0 to 1, where it is known."""

@@ -5,7 +5,7 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tok
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -21,27 +21,15 @@ from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForQuestionAnswering
 from cloze.tasks.arrays import split_rows
 from cloze.tasks.features import max_context_windows, sliding_windows
-from cloze.tasks.paragraphs import Context, Excerpt, Paragraph
-from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
+from cloze.tasks.paragraphs import Context, SpanQuestion
+from cloze.tasks.span_baselines import sentence_of_overlap, span_of_overlap
+from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tasks.table_task import ID, TableTask
-from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
 Integers: TypeAlias = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class SpanQuestion:
-    """An example: a question on a paragraph, and its answers where they are known."""
-
-    id: str
-    question: str
-    paragraph: Paragraph
-    answers: tuple[Excerpt, ...] = ()
-    """Accepted answers; empty if the paragraph has no answer."""
-    where: str = "question"
-    """File and place in it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,29 +56,6 @@ class SpanFeature:
         """Index of the window's first token in the sequence."""
         window_length: int = self.window.stop - self.window.start
         return self.num_tokens - window_length - 1
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class SpanPrediction(Answer):
-    """The answer, and the n best answers."""
-
-    candidates: tuple[Answer, ...] = ()
-    """The best first, "no answer" among them if it is possible."""
-    null_odds: float | None = None
-    """Score of "no answer" minus that of the best answer."""
-
-    @classmethod
-    def choose(
-        cls, answer: Answer, candidates: Sequence[Answer], *, null_odds: float | None = None
-    ) -> "SpanPrediction":
-        """Return the prediction of one of the candidates."""
-        values = {field.name: getattr(answer, field.name) for field in fields(Answer)}
-        return cls(**values, candidates=tuple(candidates), null_odds=null_odds)
-
-    @property
-    def best(self) -> Answer | None:
-        """The best answer other than "no answer"."""
-        return next((answer for answer in self.candidates if answer.text), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +198,10 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         gold = text if exact_score(accepted, text) else accepted[0]
         context = {"context": example.paragraph.text}
         yield GoldAnswer(gold, text, prediction.probability, " | ".join(accepted), details=context)
+
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return the sentence, and the words in it, that overlap with the question."""
+        return {"idf_sentence": sentence_of_overlap, "idf_span": span_of_overlap}
 
     def to_json(self, example: SpanQuestion, prediction: SpanPrediction) -> dict[str, Any]:
         """Return the answer with its characters in the paragraph, and the other candidates."""

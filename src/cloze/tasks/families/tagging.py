@@ -6,7 +6,7 @@ Shapes: T tokens in the packed batch, W words to tag, C classes.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -29,6 +29,7 @@ from cloze.tasks.conll import TaggedText
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.labels import check_unique, unknown_label
 from cloze.tasks.losses import cross_entropy
+from cloze.tasks.tag_baselines import all_outside, most_frequent_tags
 from cloze.tasks.tag_predictions import (
     PredictedEntity,
     TagPrediction,
@@ -41,7 +42,7 @@ from cloze.tasks.tag_schemes import Scheme, convert_tags, is_tag, join_tag, mark
 from cloze.tasks.tagged_files import TaggedFiles
 from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
 from cloze.tasks.task import Task
-from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -290,6 +291,12 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
             columns = (sentence.words, gold, answers, known or repeat(None), sentence.tags or (), tags)
             for word, true, answer, probability, gold_tag, tag in zip(*columns, strict=False):
                 yield GoldAnswer(true, answer, probability, gold_tag, tag, {"word": word})
+
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return O for every word, unless tags are plain, and the most frequent tag of each word."""
+        assert self.scheme is not None
+        outside = {} if self.scheme == "plain" else {"all_o": all_outside}
+        return {**outside, "majority": partial(most_frequent_tags, self.scheme)}
 
     def collapse(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> str | None:
         """Detect predictions without any entity, or without a right one, unless the examples have none."""

@@ -27,8 +27,9 @@ from cloze.tasks.families.sentence_vectors import MIN_COSINE_SPREAD, VectorTask
 from cloze.tasks.features import TextFeature
 from cloze.tasks.losses import cross_entropy
 from cloze.tasks.registry import register_task
-from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText
+from cloze.tasks.tfidf import fit_tfidf
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -210,6 +211,19 @@ class TextPairs(VectorTask[PairVectors]):
         ranks_N = np.concatenate(ranks)
         mrr, accuracy = (1 / ranks_N).mean(), (ranks_N == 1).mean()
         return {"mrr": float(mrr), "accuracy@1": float(accuracy), "candidates": float(len(candidates_MD))}
+
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return TF-IDF weights as vectors."""
+        return {"tfidf_cosine": self._tfidf_vectors}
+
+    def _tfidf_vectors(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[PairVectors]:
+        """Return the weights of the words that occur in first and in second texts."""
+        vectorizer = fit_tfidf([text for example in train for text in (example.text, example.pair or "")])
+        first = vectorizer.transform([example.text for example in dev])
+        second = vectorizer.transform([example.pair or "" for example in dev])
+        is_in_both = (first.getnnz(0) > 0) & (second.getnnz(0) > 0)
+        vectors = (weights[:, is_in_both].toarray().astype(np.float32) for weights in (first, second))
+        return [PairVectors(*pair) for pair in zip(*vectors, strict=True)]
 
     def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[PairVectors]) -> str | None:
         """Detect nearly equal vectors."""

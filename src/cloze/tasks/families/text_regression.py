@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -24,8 +25,9 @@ from cloze.models.cross_encoder import Activation, load_activation
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeature
 from cloze.tasks.prediction_files import finite_number
-from cloze.tasks.task_batch import Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import Baseline, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, LabeledTexts, TextTask
+from cloze.tasks.tfidf import tfidf_cosines, tfidf_features
 from cloze.training.metric_sums import MetricSums
 
 _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
@@ -229,6 +231,26 @@ class TextRegression(ScoreScale, TextTask[float]):
         (minimum, maximum), (from_minimum, from_maximum) = self.scale, other.scale
         width = maximum - minimum
         return order, (from_maximum - from_minimum) / width, (from_minimum - minimum) / width
+
+    def baselines(self) -> Mapping[str, Baseline]:
+        """Return the mean score, a ridge regression on TF-IDF weights, and the cosine of a pair's weights."""
+        cosine = {"tfidf_cosine": self._scaled_cosines} if self.reads_pairs else {}
+        return {"mean": self._mean_score, "tfidf_ridge": self._ridge_regression, **cosine}
+
+    def _mean_score(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[float]:
+        return [fmean(map(self.gold, train))] * len(dev)
+
+    def _ridge_regression(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[float]:
+        from sklearn.linear_model import Ridge
+
+        train_features, dev_features = tfidf_features(train, dev)
+        ridge = Ridge().fit(train_features, list(map(self.gold, train)))
+        scores: list[float] = ridge.predict(dev_features).tolist()
+        return scores
+
+    def _scaled_cosines(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[float]:
+        minimum, maximum = self.scale
+        return [minimum + (maximum - minimum) * cosine for cosine in tfidf_cosines(train, dev)]
 
     def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
         """Return the score of the mean logit of the windows."""
