@@ -16,11 +16,14 @@ from running import REPOSITORY
 
 from cloze import artifacts
 from cloze.data.batch import PackedBatch
+from cloze.data.reading import annotations
 from cloze.models import checkpoint, heads, pooling
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.external_weights import load_external_model
+from cloze.tasks.custom import CustomTagging
+from cloze.tasks.tagging_formats import formats
 from cloze.tokenization.loading import load_tokenizer
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
@@ -58,6 +61,34 @@ def encoder(tmp_path: Path) -> Path:
     """A checkpoint that knows one word."""
     tokens = (*SPECIAL, "the")
     return write_checkpoint(tmp_path / "encoder", BertModel(tiny_config(tokens)), tokens)
+
+
+@pytest.mark.parametrize(
+    ("number", "module", "table", "content"),
+    [
+        (0, formats, "FORMATS", "Ada/B-PER left/O Oslo/B-LOC\n"),
+        (
+            1,
+            annotations,
+            "ANNOTATION_TOOLS",
+            '{"content": "Ada left Oslo", "extras": null, "annotation": ['
+            '{"label": ["PER"], "points": [{"start": 0, "end": 2, "text": "Ada"}]}, '
+            '{"label": ["LOC"], "points": [{"start": 9, "end": 12, "text": "Oslo"}]}]}\n',
+        ),
+    ],
+    ids=["format", "annotation tool"],
+)
+def test_a_labeled_format_is_one_entry(
+    number: int, module: Any, table: str, content: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    function, entry = read_examples("Adding a labeled format")[number].rsplit("\n\n\n", 1)
+    namespace = vars(module).copy()
+    exec(function, namespace)
+    monkeypatch.setattr(module, table, eval("{" + entry + "}", namespace) | getattr(module, table))
+    (tmp_path / "a.txt").write_text(content)
+    for labeled, tags in ((True, ("B-PER", "O", "B-LOC")), (False, None)):
+        [text] = CustomTagging().examples(tmp_path / "a.txt", labeled=labeled)
+        assert [(s.words, s.tags) for s in text.sentences] == [(("Ada", "left", "Oslo"), tags)]
 
 
 def test_a_head_is_one_class(encoder: Path, tmp_path: Path) -> None:

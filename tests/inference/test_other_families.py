@@ -22,7 +22,7 @@ from cloze.inference.predictor import Predictor
 from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.serving.served_model import ServedModel
-from cloze.tasks.conll import Sentence, TaggedText
+from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tokenization.loading import load_tokenizer
 from encoder_families import FAMILIES, OTHERS, TEXTS, WORDS, published_config
 

@@ -15,7 +15,7 @@ from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import Classification, CustomTagging
 from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.memory import read_memory
-from cloze.tasks.span_offsets import Offsets
+from cloze.tasks.tagging_formats.settings import Offsets
 
 Write = Callable[[Any, str], Path]
 

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloze.data.reading.files import read_lines
 from cloze.errors import InputError
 from cloze.metrics.conll import entities
-from cloze.tasks.conll import ConllColumns, Sentence, read_documents, read_sentences
+from cloze.tasks.custom import CustomTagging
 from cloze.tasks.tag_schemes import Scheme, SchemeDetector, convert_tags
+from cloze.tasks.tagged_text import Sentence
+from cloze.tasks.tagging_formats.conll import ConllColumns, read_documents, read_sentences
 
 SCHEMES: tuple[Scheme, ...] = ("IOB1", "IOB2", "IOBES")
 
@@ -19,7 +22,10 @@ SCHEMES: tuple[Scheme, ...] = ("IOB1", "IOB2", "IOBES")
 def read(tmp_path: Path, text: str, columns: ConllColumns | None = None) -> list[Sentence]:
     path = tmp_path / "words.conll"
     path.write_text(text, encoding="utf-8")
-    sentences, schemes = list(read_sentences(path, columns or ConllColumns())), SchemeDetector()
+    sentences, schemes = (
+        list(read_sentences(path, columns or ConllColumns(), read_lines(path))),
+        SchemeDetector(),
+    )
     for sentence in sentences:
         schemes.add(sentence.tags or (), sentence.where)
     schemes.scheme()
@@ -68,7 +74,7 @@ def test_documents_start_at_docstart(tmp_path):
     path = tmp_path / "words.gz"
     text = "lone O\n\nwolf O\n-DOCSTART- -X- O O\n\na O\n\nb O\n\n-DOCSTART-\n-DOCSTART-\n\nc O\n\nd O\n"
     path.write_bytes(gzip.compress(text.encode()))
-    documents = list(read_documents(path, ConllColumns()))
+    documents = list(read_documents(path, ConllColumns(), read_lines(path)))
     assert [[s.words[0] for s in document] for document in documents] == [
         ["lone"],
         ["wolf"],
@@ -163,9 +169,9 @@ def test_invalid_encoding_and_missing_file_are_named(tmp_path):
     path = tmp_path / "words.conll"
     path.write_bytes(b"a O\nb\xff O\n")
     with pytest.raises(InputError, match=r"words.conll:2: not UTF-8 at byte 2"):
-        list(read_sentences(path, ConllColumns()))
+        list(CustomTagging().examples(path))
     with pytest.raises(InputError, match="no such file"):
-        list(read_sentences(tmp_path / "none", ConllColumns()))
+        list(CustomTagging().examples(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +185,8 @@ def test_invalid_encoding_and_missing_file_are_named(tmp_path):
 )
 @pytest.mark.slow
 def test_real_files_are_read_completely(shared, name, documents, sentences, words, scheme):
-    read = list(read_documents(shared / "data" / "ner" / name, ConllColumns()))
+    path = shared / "data" / "ner" / name
+    read = list(read_documents(path, ConllColumns(), read_lines(path)))
     detector = SchemeDetector()
     for sentence in (s for document in read for s in document):
         detector.add(sentence.tags or (), sentence.where)

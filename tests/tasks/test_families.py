@@ -14,7 +14,6 @@ from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.engine import TorchEngine
-from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Regression, ScoredPairs
 from cloze.tasks.data import read_examples
 from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
@@ -25,6 +24,7 @@ from cloze.tasks.glue import MRPC, CoLA
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
 from cloze.tasks.tag_predictions import TagPrediction
+from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.texts import LabeledText
 
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.conll import entities
 from cloze.tasks.config import with_settings
-from cloze.tasks.conll import TaggedText
 from cloze.tasks.custom import CustomTagging
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.tag_predictions import TagPrediction
+from cloze.tasks.tagged_text import TaggedText
 
 ADA = "Ada lives in Oslo."
 SPANS = [[0, 3, "PER"], [13, 17, "LOC"]]

@@ -2,7 +2,7 @@
 
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.registry import register_task
-from cloze.tasks.tagged_files import Context
+from cloze.tasks.tagging_formats.settings import Context
 
 _TWO_COLUMNS = "two columns, a tab apart: a word and its tag"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from cloze.data.reading.memory import Source
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.conll import TaggedText
 from cloze.tasks.prediction_files import IDENTITY
+from cloze.tasks.tagged_text import TaggedText
 
 Identity = Mapping[str, str]
 _NAMES = (*IDENTITY, "row")

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
-from cloze.tasks.conll import Sentence
 from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.running_text import split_text
 from cloze.tasks.span_decoding import Answer, SpanPrediction
+from cloze.tasks.tagged_text import Sentence
 
 Questions: TypeAlias = Sequence[SpanQuestion]
 

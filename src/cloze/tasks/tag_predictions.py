@@ -10,9 +10,10 @@ from cloze.data.reading.table_files import is_arrow
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 from cloze.results import Result
-from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_sentences
 from cloze.tasks.tag_schemes import Scheme, join_tag
-from cloze.tasks.tagging_formats import is_json
+from cloze.tasks.tagged_text import Sentence, TaggedText
+from cloze.tasks.tagging_formats.conll import ConllColumns, read_sentences
+from cloze.tasks.tagging_formats.formats import is_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def read_columns(path: PathOrUrl, word_column: int, examples: Sequence[TaggedTex
         InputError: the words are not those of the examples.
     """
     columns = ConllColumns(word_column, -1)
-    sentences = (s for s in read_sentences(path, columns) if s.words)
+    sentences = (s for s in read_sentences(path, columns, read_lines(path)) if s.words)
     predictions = [
         TagPrediction(tuple(_matching_tags(next(sentences, None), gold, path) for gold in example.sentences))
         for example in examples

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.data.batch import collate
-from cloze.tasks.conll import Sentence
 from cloze.tasks.features import half_overlapping, max_context_windows
+from cloze.tasks.tagged_text import Sentence
 from cloze.tasks.task_batch import Array, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 

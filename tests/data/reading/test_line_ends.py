@@ -20,8 +20,7 @@ from cloze.data.reading.files import read_lines
 from cloze.data.reading.tables import read_rows
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.tasks.conll import ConllColumns
-from cloze.tasks.conll import read_documents as read_conll
+from cloze.tasks.custom import CustomTagging
 from cloze.tasks.squad import SquadV1
 
 LINES = ["Ein König kam. Er ging.", "Une fille, dit-il.", "", "Ένα, δύο. Τρία.", "さようなら。"]
@@ -50,7 +49,7 @@ READERS: dict[str, tuple[list[str], Callable[[Path], Any]]] = {
     "a.tsv": (["text\tlabel", "né\tpos", "b\tneg"], cells("text", "label")),
     "a.csv": (["text,label", '"né, ""so""",pos', "b,neg"], cells("text", "label")),
     "a.jsonl": (['{"text": "né"}', "", '{"text": "b"}'], cells("text")),
-    "a.conll": (["Zoë B-PER", "kam O", "", "Bo B-PER"], lambda file: list(read_conll(file, ConllColumns()))),
+    "a.conll": (["Zoë B-PER", "kam O", "", "Bo B-PER"], lambda file: list(CustomTagging().examples(file))),
     "squad.json": (
         json.dumps(SQUAD, indent=1, ensure_ascii=False).split("\n"),
         lambda file: [

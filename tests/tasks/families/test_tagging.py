@@ -12,13 +12,13 @@ from family_cases import tokens_of
 from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.engine import TorchEngine
-from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.custom import CustomTagging
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.features import featurize
 from cloze.tasks.ner import CoNLL2003
 from cloze.tasks.predict import predict
 from cloze.tasks.tag_predictions import TagPrediction
+from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.tagging_features import TaggingFeature, tagging_features
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
@@ -235,7 +235,7 @@ def test_predictions_of_other_words_are_refused(tmp_path, text, message):
 def test_plain_text_has_an_example_per_line(tmp_path):
     path = tmp_path / "letters.txt"
     path.write_text("Ann left. Bob stayed.\n\nYes.\n")
-    examples = list(CustomTagging(running_text=True).examples(path, labeled=False))
+    examples = list(CustomTagging(format="text").examples(path, labeled=False))
     assert [[s.words for s in example.sentences] for example in examples] == [
         [("Ann", "left", "."), ("Bob", "stayed", ".")],
         [],

@@ -11,10 +11,8 @@
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cloze.data.reading.bad_rows import NotAnnotatedError
@@ -37,8 +35,6 @@ class AnnotatedRow(dict[str, Any]):
 class AnnotationTool(NamedTuple):
     """How rows of an annotation tool are recognized, and a function from such a row and its place."""
 
-    column: re.Pattern[str]
-    """The name of a column that they have."""
     fits: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Mapping[str, Any], str], AnnotatedRow]
 
@@ -57,7 +53,7 @@ def annotated_row(values: Any, where: str) -> Mapping[str, Any]:
     if values is None:
         raise NotAnnotatedError("null", where=where)
     row = values if type(values) is dict else as_object(from_spacy(values), where)
-    tool = next((tool for tool in _tools_of(tuple(row)) if tool.fits(row)), None)
+    tool = next((tool for tool in ANNOTATION_TOOLS.values() if tool.fits(row)), None)
     return row if tool is None else tool.read(row, where)
 
 
@@ -257,31 +253,24 @@ def _read_argilla_2(row: Mapping[str, Any], where: str) -> AnnotatedRow:
 
 ANNOTATION_TOOLS = {
     "Prodigy": AnnotationTool(
-        re.compile(ANSWER),
-        lambda row: isinstance(row[ANSWER], str) and row[ANSWER] in _ANSWERS,
-        _read_prodigy,
+        lambda row: isinstance(row.get(ANSWER), str) and row[ANSWER] in _ANSWERS, _read_prodigy
     ),
-    "Label Studio": AnnotationTool(
-        re.compile("data"), lambda row: isinstance(row["data"], Mapping), _read_label_studio
-    ),
+    "Label Studio": AnnotationTool(lambda row: isinstance(row.get("data"), Mapping), _read_label_studio),
     "Universal Data Tool": AnnotationTool(
-        re.compile("annotation"), lambda row: isinstance(row.get("document"), str), _read_universal_data_tool
+        lambda row: "annotation" in row and isinstance(row.get("document"), str), _read_universal_data_tool
     ),
     "LightTag": AnnotationTool(
-        re.compile("annotations"),
-        lambda row: isinstance(row["annotations"], list) and isinstance(row.get("content"), str),
+        lambda row: isinstance(row.get("annotations"), list) and isinstance(row.get("content"), str),
         _read_light_tag,
     ),
-    "Argilla 1": AnnotationTool(re.compile("annotation"), lambda row: "prediction" in row, _read_argilla),
+    "Argilla 1": AnnotationTool(lambda row: "annotation" in row and "prediction" in row, _read_argilla),
     "Argilla 2": AnnotationTool(
-        re.compile(rf"responses|.+{_RESPONSES}{_STATUS}"),
-        lambda row: "responses" not in row or isinstance(row.get("fields"), Mapping),
+        lambda row: (
+            isinstance(row.get("fields"), Mapping)
+            if "responses" in row
+            else any(name.endswith(_RESPONSES + _STATUS) for name in row)
+        ),
         _read_argilla_2,
     ),
 }
-
-
-@lru_cache(maxsize=16)
-def _tools_of(names: tuple[str, ...]) -> tuple[AnnotationTool, ...]:
-    """Return the tools that a row with these columns may be from; the rows of a table have the same."""
-    return tuple(tool for tool in ANNOTATION_TOOLS.values() if any(map(tool.column.fullmatch, names)))
+"""By name. To add a tool, add an entry."""

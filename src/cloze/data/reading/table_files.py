@@ -116,7 +116,7 @@ def open_table(
 
 
 def open_delimited(
-    path: PathOrUrl, lines: Iterator[Line], columns: Sequence[Column], *, keep_empty: bool = False
+    path: Source, lines: Iterator[Line], columns: Sequence[Column], *, keep_empty: bool = False
 ) -> RawTable:
     """Open a TSV or CSV; its raw rows are lists of cells.
 

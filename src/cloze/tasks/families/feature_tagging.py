@@ -11,7 +11,7 @@ from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, Frozen
 from cloze.tasks.arrays import split_rows
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.registry import register_task
-from cloze.tasks.tagged_files import Context
+from cloze.tasks.tagging_formats.settings import Context
 from cloze.tasks.task_batch import Array, TaskBatch
 
 

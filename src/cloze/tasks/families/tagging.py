@@ -16,7 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from cloze.config import check_positive
+from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.tables import TableConfig
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown, class_breakdown, class_scores
@@ -25,7 +27,6 @@ from cloze.models.config_file import CONFIG_FILE
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForTokenClassification
 from cloze.tasks.arrays import softmax, split_rows
-from cloze.tasks.conll import TaggedText
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.labels import check_unique, unknown_label
 from cloze.tasks.losses import cross_entropy
@@ -39,8 +40,10 @@ from cloze.tasks.tag_predictions import (
     read_columns,
 )
 from cloze.tasks.tag_schemes import Scheme, convert_tags, is_tag, join_tag, mark_words, usual_tags
-from cloze.tasks.tagged_files import TaggedFiles
+from cloze.tasks.tagged_text import TaggedText
 from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
+from cloze.tasks.tagging_formats.formats import read_tagged
+from cloze.tasks.tagging_formats.settings import TaggingSettings
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
@@ -48,7 +51,7 @@ from cloze.training.metric_sums import MetricSums
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
+class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
     """A softmax over the tags for every word, from the vector of its first token (Devlin et al. 2019, 5.3).
 
     The model learns IOB2 whatever the scheme of the data, and predicts in the scheme of the data. A sentence over
@@ -69,6 +72,15 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         invalid = [label for label in self.labels if not is_tag(label)]
         if invalid and self.scheme != "plain":
             raise ValueError(f"labels holds {invalid[0]!r}, which is not a tag such as B-PER")
+
+    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[TaggedText]:
+        """Read sentences or documents in columns, JSON, tables or Parquet, or plain text if there are no tags."""
+        return read_tagged(source, self, labeled=labeled)
+
+    def table(self, *, labeled: bool) -> TableConfig:
+        """Return the columns of tuples: a text or its words, and their tags."""
+        tags = [Column("tags", "label", (self.tags_field or "tags",))] if labeled else []
+        return TableConfig(columns=(Column("text"), *tags), keeps_numbers=self.keeps_numbers)
 
     @property
     def learned_scheme(self) -> Scheme:

@@ -6,22 +6,13 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from cloze.data.reading.memory import Source
 from cloze.errors import DataWarning, InputError
 from cloze.tables import format_count
+from cloze.tasks.tagging_formats.settings import Offsets
 from cloze.tokenization.unicode import is_chinese
-
-Offsets: TypeAlias = Literal[
-    "characters", "utf-16", "utf-8", "composed", "decomposed", "inclusive", "newlines"
-]
-"""What the offsets of spans count.
-
-utf-16: as JavaScript and Java do, an emoji is two. composed, decomposed: characters after Unicode's normalization NFC
-or NFD. inclusive: characters, and the end is that of the last character, not the one after it.
-newlines: characters, and a line end \\r\\n is one, as in a form of a browser.
-"""
 
 _ALL: tuple[Offsets, ...] = get_args(Offsets)
 _STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")

@@ -11,24 +11,21 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 from typing import Any
 
+from cloze.data.reading import json_rows
 from cloze.data.reading.annotations import ANSWER, annotated_row
-from cloze.data.reading.files import Line
-from cloze.data.reading.json_rows import read_json
-from cloze.data.reading.memory import Source
 from cloze.data.reading.table_files import RawTable, open_delimited, open_table
 from cloze.data.reading.tables import TableConfig, parse_rows
 from cloze.errors import InputError
 from cloze.metrics.conll import Entity
-from cloze.remote_files import PathOrUrl
-from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.running_text import split_text
-from cloze.tasks.span_offsets import SpanReader
 from cloze.tasks.tag_schemes import entities_to_tags
-from cloze.tasks.tagged_tables import (
+from cloze.tasks.tagged_text import Sentence, TaggedText
+from cloze.tasks.tagging_formats.settings import TaggedData
+from cloze.tasks.tagging_formats.span_offsets import SpanReader
+from cloze.tasks.tagging_formats.word_tables import (
     Cells,
     WordColumns,
     find_word_columns,
@@ -45,70 +42,44 @@ _SPANS = ("entities", "spans", "ents", "label", "labels")
 _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|number)s?)?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class TaggedRowReader:
-    """Reads rows of tagged texts, of words, or of texts with spans.
+def read_json(data: TaggedData) -> Iterator[TaggedText]:
+    """Yield the texts of JSON lines, or of a file that is one list of objects."""
+    return _RowReader(data).read(RawTable(json_rows.read_json(data.source, data.lines), annotated_row))
 
-    Args:
-        task: name of the task, for remedies.
-        labeled: whether spans or tags are read.
-        language: of the texts, for sentence splitting.
-        tags_field: the field with the tags of tokens; None: the only one that may be.
-        tag_names: names of tags that are numbers, in their order.
-        skip_bad_rows: leave out rows that cannot be read, with a warning that counts them.
-        spans: reads the spans of texts.
-    """
 
-    task: str
-    labeled: bool
-    language: str = "en"
-    tags_field: str | None = None
-    tag_names: tuple[str, ...] = ()
-    skip_bad_rows: bool = False
-    spans: SpanReader = field(default_factory=lambda: SpanReader("tagging"))
+def read_rows(data: TaggedData) -> Iterator[TaggedText]:
+    """Yield the texts of a Parquet or Arrow file, or of rows in memory."""
+    reader = _RowReader(data)
+    return reader.read(open_table(data.source, (), reader.is_read, (), data.settings.keeps_numbers))
 
-    def read_lines(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
-        """Yield the texts of JSON lines, or of a file that is one list of objects."""
-        return self._read(path, RawTable(read_json(path, iter(lines)), annotated_row))
 
-    def read_rows(self, source: Source) -> Iterator[TaggedText]:
-        """Yield the texts of a Parquet or Arrow file, or of rows in memory."""
-        table = open_table(source, (), self._is_read, (), lambda column, names: bool(self.tag_names))
-        return self._read(source, table)
+def read_table(data: TaggedData) -> Iterator[TaggedText]:
+    """Yield the texts of a TSV or CSV with names of columns, and a word or a sentence a row."""
+    raw_rows, to_cells = open_delimited(data.source, data.lines, (), keep_empty=True)
+    rows: Iterator[Cells] = (
+        (to_cells(row, where) if any(map(str.strip, row)) else None, where) for row, where in raw_rows
+    )
+    first = list(islice(rows, 1))
+    rows = chain(first, rows)
+    cells = first[0][0] if first else None
+    if cells is not None and not is_sentence_row(cells) and (columns := find_word_columns(cells)):
+        return _RowReader(data).read_words(rows, columns)
+    sentences = (row for row in rows if row[0] is not None)
+    return _RowReader(data).read_texts(RawTable(sentences, lambda row, where: with_lists(row)))
 
-    def read_table(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
-        """Yield the texts of a TSV or CSV with names of columns, and a word or a sentence a row."""
-        raw_rows, to_cells = open_delimited(path, iter(lines), (), keep_empty=True)
-        rows: Iterator[Cells] = (
-            (to_cells(row, where) if any(map(str.strip, row)) else None, where) for row, where in raw_rows
-        )
-        first = list(islice(rows, 1))
-        rows = chain(first, rows)
-        cells = first[0][0] if first else None
-        if cells is not None and not is_sentence_row(cells) and (columns := find_word_columns(cells)):
-            return self._read_words(rows, columns)
-        sentences = (row for row in rows if row[0] is not None)
-        return self._parse_rows(path, RawTable(sentences, lambda row, where: with_lists(row)))
 
-    def _is_read(self, name: str) -> bool:
+class _RowReader:
+    """Reads rows of words, of sentences with tags, or of texts with spans."""
+
+    def __init__(self, data: TaggedData) -> None:
+        self.data, self.settings = data, data.settings
+        self.spans = SpanReader(data.settings.name, data.settings.offsets)
+
+    def is_read(self, name: str) -> bool:
         """Return whether a column may have words, tags, spans, or the number of a sentence."""
         return name in (*_SPANS, ANSWER) or self._may_be_tags(name) or is_word_column(name)
 
-    def _read_words(self, rows: Iterable[Cells], columns: WordColumns) -> Iterator[TaggedText]:
-        """Yield the sentences of rows with a word each."""
-        tags = (self.tags_field,) if self.tags_field else columns.tags
-        if not self.labeled:
-            return (TaggedText((sentence,)) for sentence in group_words(rows, columns, None))
-        if len(tags) != 1:
-            rows = iter(rows)
-            _, where = next(rows)
-            raise self._unclear_tags(tags, where)
-        return (TaggedText((sentence,)) for sentence in group_words(rows, columns, tags[0], self._tag_name))
-
-    def _may_be_tags(self, name: str) -> bool:
-        return name == self.tags_field if self.tags_field else _TAGS_NAME.fullmatch(name) is not None
-
-    def _read(self, source: Source, table: RawTable) -> Iterator[TaggedText]:
+    def read(self, table: RawTable) -> Iterator[TaggedText]:
         """Yield the texts of rows, each of a text or of a word."""
         first = list(islice(table.rows, 1))
         table = RawTable(chain(first, table.rows), table.to_cells)
@@ -116,20 +87,35 @@ class TaggedRowReader:
         with suppress(InputError):
             cells = table.to_cells(*first[0]) if first else None
         if columns := _columns_of_words(cells):
-            words = ((table.to_cells(row, where), where) for row, where in table.rows)
-            return self._read_words(words, columns)
-        return self._parse_rows(source, table)
+            return self.read_words(
+                ((table.to_cells(row, where), where) for row, where in table.rows), columns
+            )
+        return self.read_texts(table)
 
-    def _parse_rows(self, source: Source, table: RawTable) -> Iterator[TaggedText]:
+    def read_words(self, rows: Iterator[Cells], columns: WordColumns) -> Iterator[TaggedText]:
+        """Yield the sentences of rows with a word each."""
+        tag = None
+        if self.data.labeled:
+            tags = (self.settings.tags_field,) if self.settings.tags_field else columns.tags
+            if len(tags) != 1:
+                raise self._unclear_tags(tags, next(rows)[1])
+            tag = tags[0]
+        return (TaggedText((sentence,)) for sentence in group_words(rows, columns, tag, self._tag_name))
+
+    def _may_be_tags(self, name: str) -> bool:
+        field = self.settings.tags_field
+        return name == field if field else _TAGS_NAME.fullmatch(name) is not None
+
+    def read_texts(self, table: RawTable) -> Iterator[TaggedText]:
         """Yield the texts of rows of texts, and warn of their spans."""
         config = TableConfig(
             columns=(),
             is_also_read=lambda name: True,
-            labeled=self.labeled,
-            leave_out=(InputError,) if self.skip_bad_rows else (),
+            labeled=self.data.labeled,
+            leave_out=(InputError,) if self.settings.skip_bad_rows else (),
         )
-        yield from parse_rows(source, config, lambda row: self._parse(row.cells, row.where), table)
-        self.spans.warn(source)
+        yield from parse_rows(self.data.source, config, lambda row: self._parse(row.cells, row.where), table)
+        self.spans.warn(self.data.source)
 
     def _parse(self, row: Mapping[str, Any], where: str) -> TaggedText:
         text, tokens = (
@@ -141,7 +127,7 @@ class TaggedRowReader:
         if not isinstance(tokens, list) or not all(isinstance(word, str) and word.strip() for word in tokens):
             what = f"there is no field 'text' with a text, nor 'tokens' with a list of words: {_shown(row)}"
             raise InputError(what, where=where, remedy="Name the fields so")
-        tags = self._token_tags(row, len(tokens), where) if self.labeled else None
+        tags = self._token_tags(row, len(tokens), where) if self.data.labeled else None
         words = tuple(map(replace_lone_surrogates, tokens))
         return TaggedText((Sentence(words, tags, where, None, columns=0),) if words else ())
 
@@ -161,19 +147,19 @@ class TaggedRowReader:
         what = f"tags may be in {' or '.join(map(repr, fields))}" if fields else "no field has the tags"
         names = ", ".join(map(repr, fields or row))
         return InputError(
-            what, where=where, remedy=f"Choose one of {names} with `{self.task}.tags_field=NAME`"
+            what, where=where, remedy=f"Choose one of {names} with `{self.settings.name}.tags_field=NAME`"
         )
 
     def _tag_name(self, tag: Any, field: str, where: str) -> str:
         if isinstance(tag, str):
-            tag = tag.removeprefix("LABEL_") if self.tag_names else tag  # as transformers names them
+            tag = tag.removeprefix("LABEL_") if self.settings.tag_names else tag  # as transformers names them
             if not tag.isdigit():
                 return str(tag)
         if not isinstance(tag, str | int) or isinstance(tag, bool):
             raise InputError(f"{field!r} holds {_shown(tag)}, not a tag", where=where)
-        names = self.tag_names
+        names = self.settings.tag_names
         if not names:
-            remedy = f"""Give their names in order: `{self.task}.tag_names=["O", "B-PER", …]`"""
+            remedy = f"""Give their names in order: `{self.settings.name}.tag_names=["O", "B-PER", …]`"""
             raise InputError(f"{field!r} holds the number {tag}, not a tag", where=where, remedy=remedy)
         if not 0 <= int(tag) < len(names):
             what = f"{field!r} holds the number {tag}, and there are {len(names)} names of tags"
@@ -183,8 +169,8 @@ class TaggedRowReader:
     def _tag_text(self, text: str, row: Mapping[str, Any], where: str) -> TaggedText:
         """Split a text into words and sentences that no span cuts, and tag the words of the spans."""
         text = replace_lone_surrogates(text)
-        if not self.labeled:
-            return TaggedText(split_text(text, language=self.language), text)
+        if not self.data.labeled:
+            return self.settings.split(text)
         lists = [row[name] for name in _SPANS if isinstance(row.get(name), list)]
         if not lists:
             what = f"no field has the spans of the text: there are {', '.join(map(repr, row))}"
@@ -198,7 +184,7 @@ class TaggedRowReader:
         cuts = sorted({position for span in spans for position in span[:2]})
         words: list[tuple[int, int]] = []
         sentence_ends = []
-        for sentence in split_text(text, language=self.language):
+        for sentence in split_text(text, language=self.settings.language):
             for start, end in sentence.offsets or ():
                 inner = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
                 words.extend(pairwise([start, *inner, end]))

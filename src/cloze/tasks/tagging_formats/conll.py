@@ -5,15 +5,17 @@ Before a sentence there may be comments, which begin with #.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from cloze.data.reading.files import Line, read_lines
+from cloze.data.reading.files import Line
+from cloze.data.reading.memory import Source
 from cloze.errors import InputError
-from cloze.remote_files import PathOrUrl
 from cloze.tasks.tag_schemes import is_tag
+from cloze.tasks.tagged_text import Sentence, TaggedText
+from cloze.tasks.tagging_formats.settings import TaggedData
 from cloze.text_encoding import refuse_carriage_return
 
 DOCUMENT = "-DOCSTART-"
@@ -28,67 +30,6 @@ _CONLLU_COLUMNS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
-    """Words, and their tags as in the file where they are known."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...] | None = None
-    file: str = "text"
-    first_line: int | None = 1
-    """None: `file` is the place of all words."""
-    offsets: tuple[tuple[int, int], ...] | None = None
-    """First character of each word and the one after its last, in plain text."""
-    columns: int = 1
-    """Number of columns of the file."""
-    lines: tuple[int, ...] = ()
-    """Lines of the words, if others are between them."""
-
-    def where(self, word: int) -> str:
-        """Return file and line of a word."""
-        if self.first_line is None:
-            return self.file
-        return f"{self.file}:{self.lines[word] if self.lines else self.first_line + word}"
-
-
-@dataclass(frozen=True, slots=True)
-class TaggedText:
-    """An example of a tagging task: a sentence, or the sentences of a document."""
-
-    sentences: tuple[Sentence, ...]
-    text: str | None = None
-    """The plain text that the words are from."""
-    document: str | None = None
-    """File and line of the document that a sentence is from."""
-
-    def text_and_offsets(self) -> tuple[str, list[list[tuple[int, int]]]]:
-        """Return the text, and the character offsets of the words of each sentence.
-
-        The text of words in columns has a space between words and a line per sentence.
-        """
-        if self.text is not None:
-            return self.text, [list(sentence.offsets or ()) for sentence in self.sentences]
-        offsets: list[list[tuple[int, int]]] = []
-        start = 0
-        for sentence in self.sentences:
-            offsets.append([])
-            for word in sentence.words:
-                offsets[-1].append((start, start + len(word)))
-                start += len(word) + 1
-        return "\n".join(" ".join(sentence.words) for sentence in self.sentences), offsets
-
-
-def rename_tags(text: TaggedText, names: Mapping[str, str]) -> TaggedText:
-    """Return a text with other names for some tags."""
-    if not names:
-        return text
-    sentences = (
-        s if s.tags is None else replace(s, tags=tuple(names.get(tag, tag) for tag in s.tags))
-        for s in text.sentences
-    )
-    return replace(text, sentences=tuple(sentences))
-
-
-@dataclass(frozen=True, slots=True)
 class ConllColumns:
     """The columns to read, counted from 0, or from -1 backwards."""
 
@@ -98,28 +39,46 @@ class ConllColumns:
     task: str = "tagging"
     """Name of the task, for remedies."""
     is_conllu: bool = False
-    """Leave out ranges of words and empty nodes, and read FORM and UPOS unless other columns are chosen."""
+    """Leave out ranges of words and empty nodes."""
 
 
-def read_sentences(
-    path: PathOrUrl, columns: ConllColumns, lines: Iterable[Line] | None = None
-) -> Iterator[Sentence]:
+def read_columns(data: TaggedData, *, is_conllu: bool = False) -> Iterator[TaggedText]:
+    """Yield the sentences of data in columns, or their documents, as the settings say."""
+    settings = data.settings
+    word, tag = settings.word_column, settings.tag_column if data.labeled else None
+    if is_conllu:  # by default FORM and UPOS
+        word, tag = word or 1, 3 if tag == -1 else tag
+    columns = ConllColumns(word, tag, settings.name, is_conllu)
+    by_document = settings.context == "document"
+    for document in read_documents(data.source, columns, data.lines, must_be_marked=by_document):
+        if by_document:
+            yield TaggedText(document)
+        else:
+            where = document[0].where(0)
+            yield from (TaggedText((sentence,), document=where) for sentence in document)
+
+
+def read_sentences(source: Source, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
     """Yield the sentences of a file, and an empty one for every -DOCSTART-.
 
     Columns are separated by a tab if the first word's line has one, else by spaces.
 
     Args:
-        path: the file.
+        source: the file.
         columns: the columns to read.
-        lines: the lines of the file, if they are read already.
+        lines: its lines.
 
     Raises:
         InputError: a line is invalid, or there are no words.
     """
+    sentences = _sentences(source, columns, lines)
+    return _refuse_numbers(sentences, columns.task) if columns.word == 0 else sentences
+
+
+def _sentences(source: Source, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
     rows: list[_Row] = []
     is_empty = True
-    numbered: list[_Row] | None = [] if columns.word == 0 and not columns.is_conllu else None
-    for row in _rows(read_lines(path) if lines is None else lines, columns):
+    for row in _rows(lines, columns):
         if isinstance(row, _Row):
             rows.append(row)
             if len(rows) > _MAX_WORDS:
@@ -131,32 +90,37 @@ def read_sentences(
             tags = None if columns.tag is None else tuple(row.tag for row in rows)
             file = rows[0].where.rpartition(":")[0]
             numbers = tuple(int(row.where.rpartition(":")[2]) for row in rows)
-            has_gaps = numbers[-1] - numbers[0] >= len(rows)
-            sentence = Sentence(
-                words, tags, file, numbers[0], columns=rows[0].columns, lines=numbers if has_gaps else ()
-            )
-            if numbered is not None and len(words) > 1:
-                numbered = (
-                    [*numbered, rows[0]] if _are_numbers_of_words(words) and rows[0].columns > 2 else None
-                )
-                if numbered is not None and len(numbered) > 1:
-                    raise _numbers_of_words(numbered[0], columns.task)
-            yield sentence
+            gaps = numbers if numbers[-1] - numbers[0] >= len(rows) else ()
+            yield Sentence(words, tags, file, numbers[0], columns=rows[0].columns, lines=gaps)
             rows, is_empty = [], False
         if row == DOCUMENT:
             yield Sentence(())
     if is_empty:
-        raise InputError("holds no words", where=path)
+        raise InputError("holds no words", where=source)
+
+
+def _refuse_numbers(sentences: Iterator[Sentence], task: str) -> Iterator[Sentence]:
+    """Yield sentences; an error if the words of the first two are numbers, with other columns beside the tags."""
+    numbered = []
+    for sentence in sentences:
+        if len(sentence.words) > 1:
+            numbers = range(sentence.words[0] == "1", len(sentence.words) + 1)
+            if sentence.columns < 3 or any(map(str.__ne__, sentence.words, map(str, numbers))):
+                yield sentence
+                yield from sentences
+                return
+            numbered.append(sentence)
+            if len(numbered) > 1:
+                break
+        yield sentence
     if numbered:
-        raise _numbers_of_words(numbered[0], columns.task)
+        what = "the first column has the numbers of the words"
+        remedy = f"Choose the column of the words, counted from 0: `{task}.word_column=1`"
+        raise InputError(what, where=numbered[0].where(0), remedy=remedy)
 
 
 def read_documents(
-    path: PathOrUrl,
-    columns: ConllColumns,
-    lines: Iterable[Line] | None = None,
-    *,
-    must_be_marked: bool = False,
+    source: Source, columns: ConllColumns, lines: Iterable[Line], *, must_be_marked: bool = False
 ) -> Iterator[tuple[Sentence, ...]]:
     """Yield the documents of a file; each sentence before the first -DOCSTART- is a document of its own.
 
@@ -165,7 +129,7 @@ def read_documents(
     """
     sentences: list[Sentence] = []
     is_marked = False
-    for number, sentence in enumerate(read_sentences(path, columns, lines)):
+    for number, sentence in enumerate(read_sentences(source, columns, lines)):
         if must_be_marked and not is_marked and sentence.words and number:
             what = f"no line with {DOCUMENT} before it, so its document is unknown"
             remedy = "Mark where documents begin, or read sentences alone with"
@@ -216,7 +180,8 @@ def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
         if columns.is_conllu and _CONLLU_ID.fullmatch(cells[0]) and not cells[0].isdigit():
             continue  # a range of words, or an empty node
         if not is_checked:
-            columns, width, is_checked = _check_columns(cells, columns, where), len(cells), True
+            _check_columns(cells, columns, where)
+            width, is_checked = len(cells), True
         if len(cells) != width:
             what = f"{_count_columns(len(cells))}, the first line has {width}"
             remedy = _SEPARATOR_REMEDY
@@ -227,16 +192,6 @@ def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
             raise InputError("the word is empty", where=where, remedy=_EMPTY_LINE_REMEDY)
         yield _Row(cells[columns.word], "" if columns.tag is None else cells[columns.tag], where, width)
     yield ""
-
-
-def _are_numbers_of_words(words: Sequence[str]) -> bool:
-    return words[0] in ("0", "1") and list(words) == [str(int(words[0]) + i) for i in range(len(words))]
-
-
-def _numbers_of_words(row: _Row, task: str) -> InputError:
-    what = "the first column has the numbers of the words"
-    remedy = f"Choose the column of the words, counted from 0: `{task}.word_column=1`"
-    return InputError(what, where=row.where, remedy=remedy)
 
 
 def split_columns(text: str, separator: str) -> list[str]:
@@ -260,12 +215,9 @@ def _is_comment(text: str, cells: list[str], columns: ConllColumns, width: int) 
     return not is_row and text[1:2] in ("", " ", "\t")
 
 
-def _check_columns(cells: list[str], columns: ConllColumns, where: str) -> ConllColumns:
-    """Check the first row, and return the columns of the file; those of CoNLL-U are by default FORM and UPOS."""
+def _check_columns(cells: list[str], columns: ConllColumns, where: str) -> None:
+    """Refuse a first row that lacks the columns, or names them."""
     width = len(cells)
-    if columns.is_conllu:
-        word, tag = columns.word or 1, 3 if columns.tag == -1 else columns.tag
-        columns = ConllColumns(word, tag, columns.task, is_conllu=True)
     for name, column in (("word", columns.word), ("tag", columns.tag)):
         if column is not None and not -width <= column < width:
             what = f"{_count_columns(width)}, {name}_column is {column}"
@@ -277,7 +229,6 @@ def _check_columns(cells: list[str], columns: ConllColumns, where: str) -> Conll
     if width > 1 and names_words and TAG_NAMES.fullmatch(cells[-1 if columns.tag is None else columns.tag]):
         remedy = "Leave it out: tail -n +2 OLD > NEW"
         raise InputError("the first line names the columns", where=where, remedy=remedy)
-    return columns
 
 
 def _count_columns(count: int) -> str:

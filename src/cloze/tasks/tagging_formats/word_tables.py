@@ -8,15 +8,16 @@ tokens,ner_tags                           a sentence a row, as pandas writes a d
 "['Ada', 'left']","['B-PER', 'O']"
 """
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from cloze.data.reading.delimited import NAMED_SEPARATOR, find_separator, split_cells
 from cloze.data.reading.json_rows import as_text, parse_list
 from cloze.errors import InputError
-from cloze.tasks.conll import TAG_NAMES, WORD_NAMES, Sentence
+from cloze.tasks.tagged_text import Sentence
+from cloze.tasks.tagging_formats.conll import TAG_NAMES, WORD_NAMES
 
 Cells: TypeAlias = tuple[Mapping[str, Any] | None, str]
 """The cells of a row by column, None for an empty row, and "file:line"."""
@@ -134,10 +135,7 @@ def without_numbers(row: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
 
 
 def group_words(
-    rows: Iterable[Cells],
-    columns: WordColumns,
-    tag: str | None,
-    tag_name: Callable[[Any, str, str], str] = lambda cell, column, where: str(cell),
+    rows: Iterable[Cells], columns: WordColumns, tag: str | None, tag_name: Callable[[Any, str, str], str]
 ) -> Iterator[Sentence]:
     """Yield the sentences of rows of words: a new number of a sentence, or an empty row, begins the next one.
 
@@ -154,10 +152,11 @@ def group_words(
     tags: list[str] = []
     places: list[str] = []
     before = ""
-    for row, where in rows:
-        number = "" if row is None or columns.sentence is None else _text(row.get(columns.sentence))
+    for row, where in chain(rows, [(None, "")]):
+        number = None if row is None or columns.sentence is None else as_text(row.get(columns.sentence))
+        number = (number or "").strip()
         if words and (row is None or number not in ("", before)):
-            yield _sentence(words, None if tag is None else tags, places)
+            yield _sentence(tuple(words), None if tag is None else tuple(tags), places)
             words, tags, places = [], [], []
         if row is None:
             continue
@@ -171,19 +170,11 @@ def group_words(
         if tag is not None:
             cell = row.get(tag)
             tags.append(tag_name(cell.strip() if isinstance(cell, str) else cell, tag, where))
-    if words:
-        yield _sentence(words, None if tag is None else tags, places)
 
 
-def _text(cell: Any) -> str:
-    is_missing = cell is None or (isinstance(cell, float) and math.isnan(cell))
-    return "" if is_missing else (as_text(cell) or "").strip()
-
-
-def _sentence(words: list[str], tags: list[str] | None, places: list[str]) -> Sentence:
+def _sentence(words: tuple[str, ...], tags: tuple[str, ...] | None, places: Sequence[str]) -> Sentence:
     file, _, line = places[0].rpartition(":")
-    known_tags = None if tags is None else tuple(tags)
     if not line.isdigit():  # rows in memory
-        return Sentence(tuple(words), known_tags, places[0], None, columns=0)
+        return Sentence(words, tags, places[0], None, columns=0)
     lines = tuple(int(place.rpartition(":")[2]) for place in places)
-    return Sentence(tuple(words), known_tags, file, lines[0], columns=0, lines=lines)
+    return Sentence(words, tags, file, lines[0], columns=0, lines=lines)

@@ -1,0 +1,53 @@
+"""Sentences of tagged words, and the texts that they are from: the examples of tagging tasks."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words, and their tags as in the file where they are known."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None = None
+    file: str = "text"
+    first_line: int | None = 1
+    """None: `file` is the place of all words."""
+    offsets: tuple[tuple[int, int], ...] | None = None
+    """First character of each word and the one after its last, in plain text."""
+    columns: int = 1
+    """Number of columns of the file."""
+    lines: tuple[int, ...] = ()
+    """Lines of the words, if others are between them."""
+
+    def where(self, word: int) -> str:
+        """Return file and line of a word."""
+        if self.first_line is None:
+            return self.file
+        return f"{self.file}:{self.lines[word] if self.lines else self.first_line + word}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedText:
+    """An example of a tagging task: a sentence, or the sentences of a document."""
+
+    sentences: tuple[Sentence, ...]
+    text: str | None = None
+    """The plain text that the words are from."""
+    document: str | None = None
+    """File and line of the document that a sentence is from."""
+
+    def text_and_offsets(self) -> tuple[str, list[list[tuple[int, int]]]]:
+        """Return the text, and the character offsets of the words of each sentence.
+
+        The text of words in columns has a space between words and a line per sentence.
+        """
+        if self.text is not None:
+            return self.text, [list(sentence.offsets or ()) for sentence in self.sentences]
+        offsets: list[list[tuple[int, int]]] = []
+        start = 0
+        for sentence in self.sentences:
+            offsets.append([])
+            for word in sentence.words:
+                offsets[-1].append((start, start + len(word)))
+                start += len(word) + 1
+        return "\n".join(" ".join(sentence.words) for sentence in self.sentences), offsets

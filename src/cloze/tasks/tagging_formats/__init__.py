@@ -1,0 +1,1 @@
+"""Formats of tagged words and of texts with spans."""

@@ -1,0 +1,90 @@
+"""Settings that say how tagged data are read, and the data that a format is detected in and reads."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from cloze.choices import TaggingFormat
+from cloze.data.reading.files import Line
+from cloze.data.reading.memory import Source
+from cloze.tasks.running_text import split_text
+from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray
+from cloze.tasks.tagged_text import TaggedText
+
+Context: TypeAlias = Literal["sentence", "document"]
+Offsets: TypeAlias = Literal[
+    "characters", "utf-16", "utf-8", "composed", "decomposed", "inclusive", "newlines"
+]
+"""What the offsets of spans count.
+
+utf-16: as JavaScript and Java do, an emoji is two. composed, decomposed: characters after Unicode's normalization NFC
+or NFD. inclusive: characters, and the end is that of the last character, not the one after it.
+newlines: characters, and a line end \\r\\n is one, as in a form of a browser.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingSettings:
+    """Mixin for tasks on tagged words: the settings by which their data are read."""
+
+    name: ClassVar[str]
+
+    labels: tuple[str, ...] = ()
+    """In the order of the classes; by default O, and B and I of each type in the training data."""
+    scheme: Scheme | None = None
+    """Scheme of the predictions; by default that of the training data."""
+    word_column: int = 0
+    """Counted from 0, or from -1 backwards."""
+    tag_column: int = -1
+    context: Context = "sentence"
+    """Read a sentence alone, or with as much of its document on both sides as fits."""
+    language: str = "en"
+    """Language of plain text, for sentence splitting."""
+    num_columns: int | None = None
+    """Number of columns of the training data, by which columns without tags are recognized."""
+    format: TaggingFormat | None = None
+    """How files are written: columns, conllu, json, table or text, one a line; by default it is detected."""
+    tags_field: str | None = None
+    """Field or column of the tags of words in JSON, Parquet and tables; by default the only one whose name says so."""
+    tag_names: tuple[str, ...] = ()
+    """Names of tags that JSON and Parquet have as numbers, in their order."""
+    offsets: Offsets | None = None
+    """What the offsets of spans count: characters, utf-16, utf-8, composed, decomposed, inclusive or newlines.
+
+    By default it is found out from the texts of spans, and spans that cut words are refused or named.
+    """
+    stray: Stray = "refuse"
+    """Tags that the scheme does not allow are an error, or are read as conlleval does."""
+    skip_bad_rows: bool = False
+    """Leave out and count the texts of JSON, Parquet and Arrow that cannot be read, instead of refusing the file."""
+
+    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
+        """Return whether the names of tags are those of a setting."""
+        return bool(self.tag_names)
+
+    def split(self, text: str) -> TaggedText:
+        """Split plain text into sentences and words."""
+        return TaggedText(split_text(text, language=self.language), text)
+
+    def scheme_detector(self) -> SchemeDetector:
+        """Return a detector that accepts the tags that the settings allow."""
+        return SchemeDetector(self.name, is_plain=self.scheme == "plain", stray=self.stray)
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedData:
+    """Data to read with the settings of a task."""
+
+    source: Source
+    settings: TaggingSettings
+    labeled: bool
+    """Whether tags or spans are read."""
+    lines: Iterator[Line]
+    """All lines of a text file; none of other data."""
+    sample: Sequence[str]
+    """The first lines."""
+
+    @property
+    def content(self) -> list[str]:
+        """The first lines without blank ones."""
+        return [line for line in self.sample if line.strip()]
