@@ -3,9 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from cloze.tasks.conll import TaggedText
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tag_schemes import Scheme, convert_tags
+from cloze.tasks.tagged_text import TaggedText
 
 
 def all_outside(train: Sequence[TaggedText], dev: Sequence[TaggedText]) -> list[TagPrediction]:
