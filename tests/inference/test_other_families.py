@@ -13,7 +13,6 @@ import transformers
 import cloze
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.explorer.span_scores import span_scores
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import load_encoder
@@ -22,6 +21,7 @@ from cloze.inference.predictor import Predictor
 from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.serving.served_model import ServedModel
+from cloze.serving.windowed_inference import WindowedSpanScores
 from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tokenization.loading import load_tokenizer
 from encoder_families import FAMILIES, OTHERS, TEXTS, WORDS, published_config
@@ -186,7 +186,8 @@ def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
         tokenizer.save_pretrained(tmp_path / name)
         if name == "QuestionAnswering":
             answerer = QuestionAnswerer.load(tmp_path / name, device="cpu")
-            scores = span_scores(answerer, "was it good", TEXTS[0])
+            split = WindowedSpanScores(answerer).split(("was it good", TEXTS[0]))
+            scores = split.join(answerer.outputs(split.windows))
             batch = tokenizer("was it good", TEXTS[0], return_tensors="pt", return_offsets_mapping=True)
             spans = [tuple(span) for span in batch.pop("offset_mapping")[0].tolist()]
             of_text = [place for place, text in enumerate(batch.sequence_ids()) if text == 1]

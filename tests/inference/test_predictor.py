@@ -12,7 +12,6 @@ import transformers
 
 import cloze
 from cloze.errors import InputError
-from cloze.explorer.span_scores import span_scores
 from cloze.inference.predictor import Predictor
 from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer, TextClassifier, TextRanker
 from cloze.models import heads
@@ -25,6 +24,7 @@ from cloze.models.heads import (
     BertForTokenClassification,
 )
 from cloze.progress import Progress
+from cloze.serving.windowed_inference import WindowedSpanScores
 from cloze.tasks.custom import Classification, CustomTagging
 from cloze.tasks.paragraphs import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.predict import top_k_limiter
@@ -426,7 +426,8 @@ def test_models_for_other_tasks_are_refused(checkpoints: dict[str, Path], tmp_pa
 
 @pytest.mark.parametrize("text", ["a b c d", "abcdefgh" * 2 + " " + " ".join("abcdefgh" * 5), ""])
 def test_scores_are_those_of_the_answers(text: str, answerer: QuestionAnswerer) -> None:
-    found = span_scores(answerer, "a c", text)
+    split = WindowedSpanScores(answerer).split(("a c", text))
+    found = split.join(answerer.outputs(split.windows))
     for piece, (start, end) in zip(found.tokens, found.offsets, strict=True):
         assert piece in ("[UNK]", text[start:end])
     assert len(found.tokens) == len(found.start_logits) == len(found.end_logits)

@@ -93,7 +93,7 @@ def test_at_most_top_k_classes_are_returned(post: Post, directories: Mapping[str
     assert [len(each) for each in everything] == [3, 3]
     assert post("/predict", inputs=[["a b"], ["c"]], top_k=2) == [each[:2] for each in everything]
     assert len(post("/predict", inputs="a b", top_k=9)) == 3
-    models = load_models({"classifier": directories["classifier"]}, device="cpu", max_classes=1)
+    models = load_models({"classifier": directories["classifier"]}, device="cpu")
     with TestClient(create_app(models, Limits(classes=1))) as client:
         for top_k in (None, 1, 2):
             answer = client.post("/predict", json={"inputs": "a b", "top_k": top_k}).json()

@@ -17,8 +17,9 @@ from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import Limits
+from cloze.serving.schema import TextsOrPairsRequest
 from cloze.serving.served_model import ServedModel
-from cloze.serving.task_routes import ExplainRequest, explain
+from cloze.serving.task_routes import explain
 from cloze.serving.windowed_inference import WindowedSentenceScores
 from cloze.tasks.families.multiple_choice import ChoiceQuestion
 from cloze.tasks.texts import LabeledText
@@ -159,7 +160,7 @@ def test_texts_of_the_wrong_form_are_refused_with_the_right_one(client: TestClie
 def test_a_long_explanation_takes_turns_with_other_requests(models: Mapping[str, ServedModel]) -> None:
     config = ExplainConfig(max_tokens=16, max_gap=-1)  # never converges
     batcher = Batcher(Limits(batch_tokens=160), threads=1)
-    request = ExplainRequest(inputs="a b c")
+    request = TextsOrPairsRequest(inputs="a b c")
     (explanation,) = asyncio.run(explain(models["classifier"], request, batcher, config))
     batcher.close()
     assert explanation.steps == 512

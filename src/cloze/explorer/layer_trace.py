@@ -22,18 +22,12 @@ from cloze.tokenization.tokenizer import Tokenizer
 STEPS = {
     "context": ("attention_output", 0),  # the outputs of all heads, side by side
     "attended": ("attention_output", 1),  # a dense layer on them
-    "attention_sum": (
-        "attention_layer_norm",
-        0,
-    ),  # that plus the input of the layer: the first residual connection
-    "attention_normalized": ("attention_layer_norm", 1),  # LayerNorm of the sum
+    "attention_sum": ("attention_layer_norm", 0),  # that plus the input of the layer
+    "attention_normalized": ("attention_layer_norm", 1),
     "intermediate": ("output", 0),  # a dense layer and the activation
     "output": ("output", 1),  # a dense layer back to [D]
-    "output_sum": (
-        "output_layer_norm",
-        0,
-    ),  # that plus `attention_normalized`: the second residual connection
-    "normalized": ("output_layer_norm", 1),  # LayerNorm of the sum: the output of the layer
+    "output_sum": ("output_layer_norm", 0),  # that plus `attention_normalized`
+    "normalized": ("output_layer_norm", 1),  # the output of the layer
 }
 """The steps of a layer: the input (0) or output (1) of a submodule."""
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cloze.inference.predictor import Predictor
 from cloze.tasks.families.span import SpanFeature
 from cloze.tasks.features import max_context_windows
-from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -29,20 +27,14 @@ class SpanScores:
     """The score of "no answer": the sum of both logits of [CLS], in the window where that is lowest."""
 
 
-def span_scores(answerer: Predictor, question: str, context: str) -> SpanScores:
-    """Score every token of a text, in the window with the most context around it.
+def join_scores(
+    tokenizer: Tokenizer, features: Sequence[SpanFeature], outputs: Sequence[Array]
+) -> SpanScores:
+    """Return the scores of every token of a text, each from the window with the most context around it.
 
     Source:
         Devlin et al. 2019, 4.2: S·T_i and E·T_i.
     """
-    features = answerer.features(SpanQuestion("0", question, Paragraph(context)))
-    return join_scores(answerer.tokenizer, features, answerer.outputs(features))
-
-
-def join_scores(
-    tokenizer: Tokenizer, features: Sequence[SpanFeature], outputs: Sequence[Array]
-) -> SpanScores:
-    """Merge the scores of all windows of a text."""
     context = features[0].context
     ids_P = context.input_ids
     excerpts = [context.excerpt(token, token) for token in range(len(ids_P))]

@@ -13,6 +13,7 @@ import torch
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import batch_of, encode_untruncated
 from cloze.models.encoder import Encoder
+from cloze.tasks.arrays import normalize
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 Floats = npt.NDArray[np.float32]
@@ -37,8 +38,7 @@ class WordInContext:
 
     def cosines(self) -> Floats:
         """Return the cosine similarity of the occurrences in each layer, [L + 1, K, K]."""
-        lengths = np.linalg.norm(self.vectors, axis=-1, keepdims=True)
-        units = self.vectors / np.maximum(lengths, 1e-12)
+        units = normalize(self.vectors)
         cosines: Floats = units @ units.swapaxes(1, 2)
         return cosines
 
@@ -109,11 +109,12 @@ def word_in_context(
     vectors = [
         torch.stack([hidden_TD[span].float().mean(0) for span in spans]) for hidden_TD in (rows_TD, *layers)
     ]
-    occurrences = []
-    for number, start in starts:
-        offsets = encodings[number].offsets[start : start + len(word_ids)]
-        occurrences.append(Occurrence(number, offsets[0][0], offsets[-1][1]))
-    return WordInContext(tuple(occurrences), torch.stack(vectors).cpu().numpy())
+    last = len(word_ids) - 1
+    occurrences = tuple(
+        Occurrence(number, encodings[number].offsets[start][0], encodings[number].offsets[start + last][1])
+        for number, start in starts
+    )
+    return WordInContext(occurrences, torch.stack(vectors).cpu().numpy())
 
 
 def _find_word(encoding: Encoding, word_ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:

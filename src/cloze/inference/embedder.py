@@ -4,11 +4,11 @@ Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,7 @@ from cloze.choices import InferencePrecision, LongTexts
 from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel
-from cloze.inference.long_texts import join_tokens
-from cloze.inference.word_vectors import Vectors, Word, WordVectors, means_of_parts, pool_words
+from cloze.inference.word_vectors import Vectors, Word, WordVectors, join_windows, means_of_parts, pool_words
 from cloze.models.engine import Engine, TorchEngine, run_by_length
 from cloze.models.heads import BertForFeatureExtraction
 from cloze.models.pooling import POOLINGS, Pooling, check_pooling
@@ -87,8 +86,8 @@ class Embedder(LoadedModel):
     """Whether texts of more than `max_seq_length` tokens are truncated or read in windows."""
     truncate_dim: int | None = None
     """Number of dimensions kept of the vector of a text, after it is normalized; None keeps all."""
-    stored: SentenceEncoderConfig | None = None
-    """The settings of sentence-transformers in the checkpoint."""
+    stored: SentenceEncoderConfig = field(default_factory=SentenceEncoderConfig)
+    """The settings of sentence-transformers in the checkpoint, with its prompts."""
 
     @classmethod
     def load(  # noqa: PLR0913 (each is a setting of the vectors)
@@ -134,22 +133,18 @@ class Embedder(LoadedModel):
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
         # this head does not use the pooler, which many checkpoints lack
         encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
-        tokenizer, config = checkpoint.tokenizer, encoder.config
-        if tokenizer.vocab_size > config.vocab_size:
-            what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
-            raise InputError(what, where=path, remedy="The files belong to different models")
         pooling = pooling or stored.pooling
         normalize = stored.normalize if normalize is None else normalize
         check_pooling(pooling, encoder)
-        positions = config.max_position_embeddings
+        num_layers, positions = encoder.config.num_hidden_layers, encoder.config.max_position_embeddings
         if (
             max_seq_length is not None
             and not 3 <= check_integer(max_seq_length, "max_seq_length") <= positions
         ):
             what = f"{max_seq_length} is not in 3..{positions}, the positions of the model"
             raise InputError(what, where="max_seq_length")
-        resolved = _resolve_layers(layers, config.num_hidden_layers)
-        truncate_dim = stored.truncate_dim if resolved == (config.num_hidden_layers,) else None
+        resolved = _resolve_layers(layers, num_layers)
+        truncate_dim = stored.truncate_dim if resolved == (num_layers,) else None
         head = TokenEncoder(encoder, layers=resolved, combine=combine)
         if pooling != "idf_mean":
             head = SentenceEncoder(
@@ -162,7 +157,7 @@ class Embedder(LoadedModel):
             )
         return cls(
             TorchEngine(head),
-            tokenizer,
+            checkpoint.tokenizer,
             pooling=pooling,
             layers=resolved,
             combine=combine,
@@ -243,26 +238,21 @@ class Embedder(LoadedModel):
 
     def _embed_windows(self, token_ids: Sequence[Ids]) -> Vectors:
         """Return a vector for each window, which is truncated if it is too long."""
-        if self.pooling == "idf_mean" and self.idf is None:
+        vectors = np.empty((len(token_ids), self.width), np.float32)
+        runs = self._run(self.engine, token_ids)
+        if self.pooling != "idf_mean":
+            # all batches run before the first vector is read, so that the device does not wait after each
+            for indices, _, outputs in list(runs):
+                vectors[indices] = outputs["sentence_embedding"]
+            return vectors
+        if self.idf is None:
             remedy = "Call embedder.with_idf(texts) first"
             raise InputError("the token weights are not computed", where="idf_mean", remedy=remedy)
-        vectors = np.empty((len(token_ids), self.width), np.float32)
-        runs: Iterable[Any] = self._run(self.engine, token_ids)
-        if self.pooling != "idf_mean":
-            runs = list(
-                runs
-            )  # vectors are read at the end, so that the device does not wait after each batch
         for indices, batch, outputs in runs:
-            vectors[indices] = self._text_vectors(batch, outputs)
+            weights_T = self.idf[batch.input_ids]
+            means_BD = means_of_parts(outputs["token_embeddings"], batch.cu_seqlens[:-1], weights_T)
+            vectors[indices] = self._normalize(means_BD)[:, : self.width]
         return vectors
-
-    def _text_vectors(self, batch: PackedBatch, outputs: Mapping[str, Vectors]) -> Vectors:
-        """Return the vectors of a batch's sequences, [B, D]."""
-        if self.idf is None or self.pooling != "idf_mean":
-            return outputs["sentence_embedding"]
-        weights_T = self.idf[batch.input_ids]
-        means_BD = means_of_parts(outputs["token_embeddings"], batch.cu_seqlens[:-1], weights_T)
-        return self._normalize(means_BD)[:, : self.width]
 
     def _cut(self, ids: Ids) -> list[Ids]:
         """Return the windows of a text, each after the prompt."""
@@ -355,7 +345,7 @@ class Embedder(LoadedModel):
             prompts={"default": self.prompt} if self.prompt else {},
             default_prompt_name="default" if self.prompt else None,
             truncate_dim=self.truncate_dim,
-            other={} if self.stored is None else self.stored.other,
+            other=self.stored.other,
         )
         save_sentence_encoder_config(directory, stored, hidden_size=config.hidden_size)
 
@@ -374,22 +364,23 @@ class Embedder(LoadedModel):
 
     def _hidden_states(self, token_ids: Sequence[Ids]) -> list[Vectors]:
         """Return the vectors of all tokens of each text, [L, D]."""
-        if self.long_texts == "truncate" or not any(map(self._is_long, token_ids)):
-            return self._hidden_states_of_windows(token_ids)
-        windows_of_text = [half_overlapping(len(ids), self.max_seq_length - 2) for ids in token_ids]
+        size = self.max_seq_length - 2
+        windows_of_text = [
+            [slice(size)] if self.long_texts == "truncate" else half_overlapping(len(ids), size)
+            for ids in token_ids
+        ]
         flat = [
             ids[window] for ids, windows in zip(token_ids, windows_of_text, strict=True) for window in windows
         ]
-        remaining = iter(self._hidden_states_of_windows(flat))
-        return [join_tokens(list(islice(remaining, len(windows))), windows) for windows in windows_of_text]
-
-    def _hidden_states_of_windows(self, token_ids: Sequence[Ids]) -> list[Vectors]:
-        """Return the same for windows, which are truncated if they are too long."""
         hidden_of_window: dict[int, Vectors] = {}
-        for indices, batch, outputs in self._run(self._token_engine, token_ids):
+        for indices, batch, outputs in self._run(self._token_engine, flat):
             hidden = split_rows(outputs["token_embeddings"], np.diff(batch.cu_seqlens))
             hidden_of_window.update(zip(indices.tolist(), hidden, strict=True))
-        return [hidden_of_window[number] for number in range(len(token_ids))]
+        numbers = iter(range(len(flat)))
+        return [
+            join_windows([hidden_of_window[next(numbers)] for _ in windows], windows)
+            for windows in windows_of_text
+        ]
 
     @cached_property
     def _token_engine(self) -> Engine:

@@ -46,11 +46,10 @@ def evaluate_fill(
             unknown += count_unknown(tokenizer, texts)
             masked = [fill_mask.mask(text, where=row.where)[0] for text, row in zip(texts, part, strict=True)]
             of_row: dict[int, int | None] = {}
-            for indices, logits_PV in fill_mask.logits(masked):
-                for index, logits_V in zip(indices.tolist(), logits_PV, strict=True):
-                    is_token = len(ids[index]) == 1 and ids[index][0] != tokenizer.unk_id
-                    # among equal logits the answer ranks last: a uniform model knows nothing
-                    of_row[index] = int((logits_V >= logits_V[ids[index][0]]).sum()) - 1 if is_token else None
+            for index, (logits_V,) in fill_mask.logits(masked):
+                is_token = len(ids[index]) == 1 and ids[index][0] != tokenizer.unk_id
+                # among equal logits the answer ranks last: a uniform model knows nothing
+                of_row[index] = int((logits_V >= logits_V[ids[index][0]]).sum()) - 1 if is_token else None
             ranks += [of_row[index] for index in range(len(part))]
             bar.advance(len(part))
     unknown.warn("texts")

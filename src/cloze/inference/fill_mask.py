@@ -5,7 +5,7 @@ Shapes: P masked tokens of a batch, V vocabulary.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -14,7 +14,6 @@ from cloze.arguments import check_integer, check_one_or_many, check_text
 from cloze.data.batch import Indices, MaskedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.loading import BuildHead, Checkpoint, LoadedModel, check_length
-from cloze.models.encoder import Encoder
 from cloze.models.engine import FloatArray, fastest_batch_tokens, run_by_length
 from cloze.models.heads import BertForMaskedLM
 from cloze.results import Result
@@ -41,29 +40,29 @@ class FilledText(Result):
     masks: list[list[Candidate]]
 
 
-def top_candidates(
-    logits: FloatArray, text_of: Callable[[int], str], top_k: int
-) -> Iterator[list[Candidate]]:
-    """Yield the most probable tokens of each row, the best first.
+def top_candidates(logits: FloatArray, text_of: Callable[[int], str], top_k: int) -> list[list[Candidate]]:
+    """Return the most probable tokens of each row, the best first.
 
     Args:
         logits: of masked tokens, [P, V].
         text_of: returns the text of a token.
-        top_k: number of candidates, if the vocabulary has so many.
+        top_k: number of candidates, at most V.
     """
     top_k = min(top_k, logits.shape[1])
     best_PK = np.argpartition(logits, -top_k)[:, -top_k:]
     logits_PK = np.take_along_axis(logits, best_PK, 1)
     probabilities_PK = np.exp(logits_PK - log_of_sum(logits)[:, None])
-    for best_K, probabilities_K, order_K in zip(
-        best_PK, probabilities_PK.tolist(), np.lexsort((best_PK, -logits_PK)), strict=True
-    ):
-        yield [Candidate(text_of(int(best_K[i])), probabilities_K[i]) for i in order_K]
+    order_PK = np.lexsort((best_PK, -logits_PK))
+    rows = (np.take_along_axis(values, order_PK, 1).tolist() for values in (best_PK, probabilities_PK))
+    return [
+        [Candidate(text_of(token_id), probability) for token_id, probability in zip(*row, strict=True)]
+        for row in zip(*rows, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedSequence:
-    """The token ids of a text, and the places of the masked tokens to predict."""
+    """The token ids of a text, and the positions of the masked tokens to predict."""
 
     ids: Sequence[int]
     positions: Sequence[int]
@@ -80,16 +79,13 @@ class MaskedLanguageModel(LoadedModel):
 
     @classmethod
     def _find_head(cls, checkpoint: Checkpoint) -> BuildHead:
-        def head(encoder: Encoder) -> BertForMaskedLM:
-            if (attends_to := encoder.config.attends_to) != "all":
-                what = f"attends to the {attends_to} only, and does not predict masked tokens"
-                raise InputError(what, where=checkpoint.directory)
-            return BertForMaskedLM(encoder)
+        if (attends_to := checkpoint.config.attends_to) != "all":
+            what = f"attends to the {attends_to} only, and does not predict masked tokens"
+            raise InputError(what, where=checkpoint.directory)
+        return BertForMaskedLM
 
-        return head
-
-    def logits(self, sequences: Sequence[MaskedSequence]) -> Iterator[tuple[Indices, FloatArray]]:
-        """Yield batches of sequences of similar lengths: their numbers, and the logits of the masked tokens, [P, V]."""
+    def logits(self, sequences: Sequence[MaskedSequence]) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the index of each sequence, in order of length, and the logits of its masked tokens, [P, V]."""
 
         def make_batch(indices: Indices) -> MaskedBatch:
             batch = collate([sequences[i].ids for i in indices])
@@ -100,7 +96,12 @@ class MaskedLanguageModel(LoadedModel):
         lengths = [sequence.num_tokens for sequence in sequences]
         max_tokens = min(_MAX_TOKENS, fastest_batch_tokens(self.engine.device_type))
         for indices, _, outputs in run_by_length(self.engine, lengths, make_batch, max_tokens=max_tokens):
-            yield indices, outputs["logits"][:, : self.tokenizer.vocab_size]
+            logits = outputs["logits"][:, : self.tokenizer.vocab_size]
+            yield from zip(
+                indices.tolist(),
+                split_rows(logits, [len(sequences[i].positions) for i in indices]),
+                strict=True,
+            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -161,13 +162,12 @@ class FillMask(MaskedLanguageModel):
     ) -> list[list[list[Candidate]]]:
         """Return the candidates of texts that `mask` has encoded."""
         sequences = list(chain.from_iterable(masked))
-        candidates: dict[int, list[list[Candidate]]] = {}
-        for indices, logits_PV in self.logits(sequences):
-            rows = top_candidates(logits_PV, self.tokenizer.text_of, top_k)
-            for index in indices.tolist():
-                candidates[index] = list(islice(rows, len(sequences[index].positions)))
-        numbers = iter(range(len(sequences)))
-        return [[mask for _ in windows for mask in candidates[next(numbers)]] for windows in masked]
+        candidates = {
+            index: top_candidates(logits_PV, self.tokenizer.text_of, top_k)
+            for index, logits_PV in self.logits(sequences)
+        }
+        indices = iter(range(len(sequences)))
+        return [[mask for _ in windows for mask in candidates[next(indices)]] for windows in masked]
 
     def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> FloatArray:
         """Return the probability of each token of the vocabulary at each [MASK] of a text.
@@ -177,11 +177,8 @@ class FillMask(MaskedLanguageModel):
         Args, raises: as for a call.
         """
         windows = self.mask(check_text(text), long_texts=long_texts)
-        of_window: dict[int, FloatArray] = {}
-        for indices, logits_PV in self.logits(windows):
-            groups = split_rows(logits_PV, [len(windows[i].positions) for i in indices])
-            of_window.update(zip(indices.tolist(), groups, strict=True))
-        logits_MV = np.concatenate([of_window[number] for number in range(len(windows))])
+        of_window = dict(self.logits(windows))
+        logits_MV = np.concatenate([of_window[index] for index in range(len(windows))])
         return softmax(logits_MV).astype(np.float32)
 
     def mask(

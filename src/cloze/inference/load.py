@@ -18,13 +18,17 @@ from cloze.inference.text_predictors import (
     TextRanker,
     TextRegressor,
 )
-from cloze.models.config_file import load_config
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.tasks.registry import find_task
 
 _OF_FAMILY = (
-    *(TextClassifier, MultiLabelClassifier, TextRegressor, TextRanker),
-    *(EntityTagger, QuestionAnswerer, ChoiceAnswerer),
+    TextClassifier,
+    MultiLabelClassifier,
+    TextRegressor,
+    TextRanker,
+    EntityTagger,
+    QuestionAnswerer,
+    ChoiceAnswerer,
 )
 
 
@@ -59,6 +63,6 @@ def _find_class(checkpoint: Checkpoint) -> type[LoadedModel]:
         return next((kind for kind in _OF_FAMILY if issubclass(task, kind.family)), Embedder)
     if load_sentence_encoder_config(checkpoint.directory) is not None:
         return Embedder
-    if checkpoint.has_weight("masked_lm.bias") and load_config(checkpoint.directory).attends_to == "all":
+    if checkpoint.fills_masks:
         return FillMask
     return NextSentence if checkpoint.has_weight("next_sentence.bias") else Embedder

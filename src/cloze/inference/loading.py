@@ -18,6 +18,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import KIND, load_model, save_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import Engine, TorchEngine
 from cloze.models.quantization import is_quantized, stored_precision
 from cloze.models.weight_files import load_weights
@@ -69,9 +70,19 @@ class Checkpoint:
         return load_weights(self.directory, self.encoder_class.names)
 
     @cached_property
+    def config(self) -> EncoderConfig:
+        """The architecture of the encoder."""
+        return load_config(self.directory)
+
+    @property
     def encoder_class(self) -> type[Encoder]:
         """The class of the encoder."""
-        return get_encoder_class(load_config(self.directory))
+        return get_encoder_class(self.config)
+
+    @property
+    def fills_masks(self) -> bool:
+        """Whether it has the masked-word head of pre-training."""
+        return self.config.attends_to == "all" and self.has_weight("masked_lm.bias")
 
     def has_weight(self, name: str) -> bool:
         """Whether the files hold a weight of a head, by its name in cloze."""
@@ -118,6 +129,12 @@ class LoadedModel:
     _: KW_ONLY
     directory: Path | None = None
     """The checkpoint that the model was loaded from; None for one that was built in memory."""
+
+    def __post_init__(self) -> None:
+        num_tokens, num_embeddings = self.tokenizer.vocab_size, self.engine.config.vocab_size
+        if num_tokens > num_embeddings:
+            what = f"{num_tokens:,} tokens, the model has {num_embeddings:,} embeddings"
+            raise InputError(what, where=self.directory, remedy="The files belong to different models")
 
     @classmethod
     def load(

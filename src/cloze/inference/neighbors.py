@@ -22,6 +22,7 @@ from cloze.inference.embedding_files import read_texts
 from cloze.inference.word_vectors import Vectors
 from cloze.remote_files import PathOrUrl
 from cloze.results import Result
+from cloze.tasks.arrays import normalize
 from cloze.tokenization.special_tokens import UNUSED
 
 Chunk: TypeAlias = tuple[Sequence[str], npt.NDArray[Any]]
@@ -155,7 +156,7 @@ def neighbors_in_file(
         counted = texts_of_file if idf_source is None else read_texts(idf_source, file.text_column)
         embedder = embedder.with_idf(counted)
     if not file.is_of_words:
-        cosine = float(_normalize(vectors[0]) @ _normalize(embedder(texts[0])))
+        cosine = float(normalize(vectors[0].astype(np.float32)) @ normalize(embedder(texts[0])))
         if cosine < _MIN_COSINE:
             what = f"row 1 is not the model's vector of its text (cosine {cosine:.2f})"
             remedy = "Give the model and flags that it was made with, and its own texts"
@@ -207,26 +208,19 @@ def _combine(embedder: Embedder, plus: Sequence[str], minus: Sequence[str], *, o
     else:
         vectors = embedder(texts)
     signs = np.array([1] * len(plus) + [-1] * len(minus), np.float32)
-    combined: Vectors = signs @ _normalize(vectors)
+    combined: Vectors = signs @ normalize(vectors)
     return combined
-
-
-def _normalize(vectors: npt.NDArray[Any]) -> Vectors:
-    vectors = vectors.astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for values that are not finite
-        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-        normalized: Vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
-    return normalized
 
 
 def _nearest(
     chunks: Iterable[Chunk], target: Vectors, count: int, *, excluded: Collection[str], where: object
 ) -> list[Neighbor]:
     """Return the rows with the highest cosines, the first of equal ones, without the texts `excluded`."""
-    target, start = _normalize(target), 0
+    target, start = normalize(target), 0
     nearest: list[Neighbor] = []
     for texts, vectors in chunks:
-        cosines = _normalize(vectors) @ target
+        with np.errstate(over="ignore", invalid="ignore"):
+            cosines = normalize(vectors.astype(np.float32)) @ target
         if not np.isfinite(cosines).all():
             row = start + int(np.flatnonzero(~np.isfinite(cosines))[0]) + 1
             raise InputError(f"row {row} holds NaN or infinite values", where=where, remedy="Embed it again")

@@ -148,9 +148,8 @@ class SentenceScorer(MaskedLanguageModel):
     def log_probabilities(self, copies: Sequence[MaskedCopy]) -> list[float]:
         """Return the logarithm of the probability of each copy's token, computed in batches of similar length."""
         log_probabilities = np.empty(len(copies))
-        for indices, logits_PV in self.logits(copies):
-            true_P = logits_PV[np.arange(len(indices)), [copies[i].target for i in indices]]
-            log_probabilities[indices] = true_P - log_of_sum(logits_PV)
+        for index, (logits_V,) in self.logits(copies):
+            log_probabilities[index] = logits_V[copies[index].target] - log_of_sum(logits_V)
         return log_probabilities.tolist()
 
     def join(self, copies: Sequence[MaskedCopy], log_probabilities: Sequence[float]) -> SentenceScore:

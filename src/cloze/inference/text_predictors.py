@@ -50,14 +50,10 @@ class _TextPredictor(Predictor, Generic[PredictionT]):
             InputError: a text is of another kind, or single where the model reads pairs; `pairs` has another length;
                 `top_k` is not positive.
         """
-        predictions, is_one = self._predict_texts(texts, pairs, top_k=top_k)
-        return predictions[0] if is_one else predictions
-
-    def _predict_texts(self, texts: Any, pairs: Any, *, top_k: int | None = None) -> tuple[list[Any], bool]:
-        """Return the predictions, and whether `texts` is one input."""
         inputs, is_one = check_pairs(texts, pairs)
         examples = [LabeledText(text, pair) for text, pair in inputs]
-        return self._predict_all(examples, "texts", top_k=top_k), is_one
+        predictions = self._predict_all(examples, "texts", top_k=top_k)
+        return predictions[0] if is_one else predictions
 
 
 class TextClassifier(_TextPredictor[ClassPrediction]):
@@ -99,9 +95,8 @@ class TextRegressor(_TextPredictor[ScorePrediction]):
     family = TextRegression
     default_task = "regression"
 
-    def _predict_texts(self, texts: Any, pairs: Any, *, top_k: int | None = None) -> tuple[list[Any], bool]:
-        scores, is_one = super()._predict_texts(texts, pairs, top_k=top_k)
-        return list(map(ScorePrediction, scores)), is_one
+    def _predict_all(self, examples: Sequence[Any], name: str, *, top_k: int | None = None) -> list[Any]:
+        return list(map(ScorePrediction, super()._predict_all(examples, name, top_k=top_k)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -246,10 +241,14 @@ class QuestionAnswerer(Predictor):
             InputError: a question or text is of another kind, or the lengths differ.
         """
         inputs, is_one = check_pairs(questions, contexts, ("questions", "contexts"), required=True)
-        paragraphs = {context: Paragraph(context) for _, context in inputs}
-        examples = [
-            SpanQuestion(str(number), question, paragraphs[context])
-            for number, (question, context) in enumerate(inputs)
-        ]
-        predictions = self._predict_all(examples, "inputs", top_k=top_k)
+        predictions = self._predict_all(span_questions(inputs), "inputs", top_k=top_k)
         return predictions[0] if is_one else predictions
+
+
+def span_questions(inputs: Sequence[tuple[str, str]]) -> list[SpanQuestion]:
+    """Return questions and their texts as examples; equal texts are tokenized once."""
+    paragraphs = {context: Paragraph(context) for _, context in inputs}
+    return [
+        SpanQuestion(str(number), question, paragraphs[context])
+        for number, (question, context) in enumerate(inputs)
+    ]

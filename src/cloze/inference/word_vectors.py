@@ -1,14 +1,16 @@
-"""The vectors of the words of a text: means over their tokens.
+"""The vectors of the tokens of a long text, and of its words: means over their tokens.
 
 Shapes: L tokens of a text, W words, D width of a vector.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from cloze.tasks.features import max_context_windows
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
@@ -32,6 +34,22 @@ class WordVectors:
     """[W, D]."""
     is_truncated: bool
     """Whether the text is longer than `max_seq_length`."""
+
+
+def join_windows(hidden_of_window: Sequence[Vectors], windows: Sequence[slice]) -> Vectors:
+    """Return the vector of each token from the window with the most context around it, [L, D].
+
+    Args:
+        hidden_of_window: [CLS], tokens and [SEP] of each window; [CLS] and [SEP] are taken from the first and the last.
+        windows: the places of their tokens in the text.
+    """
+    if len(windows) == 1:
+        return hidden_of_window[0]
+    inner = [
+        hidden_of_window[number][1 + place - windows[number].start]
+        for place, number in enumerate(max_context_windows(windows))
+    ]
+    return np.stack([hidden_of_window[0][0], *inner, hidden_of_window[-1][-1]])
 
 
 def pool_words(

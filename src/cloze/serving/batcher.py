@@ -173,7 +173,7 @@ class Batcher:
     """
 
     def __init__(self, limits: Limits, *, threads: int) -> None:
-        self._limits = limits
+        self.limits = limits
         self._threads = threads
         self._waiting: deque[_Job] = deque()
         self.waiting_tokens = 0
@@ -189,8 +189,8 @@ class Batcher:
     def is_full(self) -> bool:
         """Whether a new request would be refused."""
         return (
-            len(self._waiting) >= self._limits.waiting_requests
-            or self.waiting_tokens >= self._limits.waiting_tokens
+            len(self._waiting) >= self.limits.waiting_requests
+            or self.waiting_tokens >= self.limits.waiting_tokens
         )
 
     @property
@@ -258,7 +258,7 @@ class Batcher:
             DeadlineExceeded: the time is over.
         """
         try:
-            async with asyncio.timeout(self._limits.deadline_seconds):
+            async with asyncio.timeout(self.limits.deadline_seconds):
                 yield
         except TimeoutError:
             raise DeadlineExceeded from None
@@ -283,7 +283,7 @@ class Batcher:
     def _run_jobs(self) -> None:
         torch.set_num_threads(self._threads)  # of this thread
         while jobs := self._next_batch():
-            served = _compute_batch(jobs, self._limits.batch_tokens)
+            served = _compute_batch(jobs, self.limits.batch_tokens)
             self.batches += 1
             self._requeue(jobs, served)
             done = [job for job in jobs if job.is_done]
@@ -310,7 +310,7 @@ class Batcher:
             taken, tokens = [first], first.tokens
             left: deque[_Job] = deque()
             for job in self._waiting:
-                if job.computation == first.computation and tokens + job.tokens <= self._limits.batch_tokens:
+                if job.computation == first.computation and tokens + job.tokens <= self.limits.batch_tokens:
                     taken.append(job)
                     tokens += job.tokens
                 else:
@@ -321,7 +321,7 @@ class Batcher:
 
     def _queued_tokens(self, job: _Job) -> int:
         """Return the tokens that a later request waits for: at most one batch, since jobs take turns."""
-        return min(job.tokens, self._limits.batch_tokens)
+        return min(job.tokens, self.limits.batch_tokens)
 
 
 def _compute_batch(jobs: list[_Job], budget: int) -> list[_Job]:

@@ -52,16 +52,13 @@ async def _vertex(served: ServedModel, request: VertexRequest, batcher: Batcher)
     kind = model_kind(served)
     predictions = []
     for number, instance in enumerate(request.instances):
-        is_ranking = kind == "reranker" and "query" in instance
-        route = _ROUTE_OF_KIND[
-            "reranker" if is_ranking else "embedding" if kind == "embedding" else "classifier"
-        ]
+        is_labeled = kind == "reranker" and "query" not in instance
+        route = _ROUTE_OF_KIND["classifier" if is_labeled else kind]
         try:
             inner = route.request.model_validate(instance)
         except ValidationError as error:
-            errors = [
-                {**entry, "loc": ("body", "instances", number, *entry["loc"])} for entry in error.errors()
-            ]
+            place = ("body", "instances", number)
+            errors = [{**entry, "loc": (*place, *entry["loc"])} for entry in error.errors()]
             raise RequestValidationError(errors) from error
         predictions.append(await route.handler(served, inner, batcher))
     return {"predictions": predictions}

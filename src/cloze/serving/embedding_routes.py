@@ -4,21 +4,20 @@ Source: text-embeddings-inference 1.9 docs/openapi.json; OpenAI's API reference,
 """
 
 import base64
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, Field
 
 from cloze.errors import InputError
 from cloze.inference.word_vectors import Vectors
 from cloze.serving.batcher import Batcher
-from cloze.serving.limits import MAX_INPUTS
 from cloze.serving.routes import (
     Route,
     as_list,
     estimate_tokens,
     in_one_turn,
+    predict_examples,
     text_examples,
 )
 from cloze.serving.schema import (
@@ -32,13 +31,15 @@ from cloze.serving.schema import (
     StrictModel,
     Text,
     Texts,
-    TextsOrPairs,
+    TextsOrIds,
+    TextsOrPairsRequest,
     TextsRequest,
     TruncationOptions,
+    to_list,
 )
 from cloze.serving.served_model import EmbeddingInput, ServedModel
-from cloze.serving.windowed_inference import WindowedLogits, WindowedPredictions
-from cloze.tasks.arrays import sigmoid, softmax
+from cloze.serving.windowed_inference import WindowedLogits
+from cloze.tasks.arrays import normalize, sigmoid, softmax
 
 
 class EmbedRequest(EmbeddingRequest):
@@ -56,7 +57,7 @@ async def embed(served: ServedModel, request: EmbedRequest, batcher: Batcher) ->
     _check_dimensions(served, request.dimensions)
     vectors, _ = await _embed(served, request.input_list, batcher, request)
     vectors = np.ascontiguousarray(vectors[:, : request.dimensions])
-    return vectors if request.normalize is False else _normalize(vectors)
+    return vectors if request.normalize is False else normalize(vectors)
 
 
 async def embed_all(served: ServedModel, request: EmbeddingRequest, batcher: Batcher) -> list[Vectors]:
@@ -84,7 +85,7 @@ async def similarity(served: ServedModel, request: SimilarityRequest, batcher: B
     """Return the cosine of the text's vector and that of each sentence."""
     texts: list[str | list[int]] = [request.inputs.source_sentence, *request.inputs.sentences]
     vectors, _ = await _embed(served, texts, batcher, request.parameters or EmbeddingOptions())
-    vectors = _normalize(vectors)
+    vectors = normalize(vectors)
     cosines: Vectors = vectors[1:] @ vectors[0]
     return cosines
 
@@ -92,7 +93,7 @@ async def similarity(served: ServedModel, request: SimilarityRequest, batcher: B
 class OpenAIRequest(ModelRequest):
     """Texts or token ids to embed, in the format of OpenAI's clients."""
 
-    input: Text | Ids | Annotated[list[Text | Ids], Field(min_length=1, max_length=MAX_INPUTS)]
+    input: TextsOrIds
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = Field(default=None, ge=1)
     user: str | None = None
@@ -125,11 +126,8 @@ class OpenAIAnswer(BaseModel):
 async def openai_embeddings(served: ServedModel, request: OpenAIRequest, batcher: Batcher) -> dict[str, Any]:
     """Return a vector of length 1 for each text or list of token ids."""
     _check_dimensions(served, request.dimensions)
-    inputs: Any = request.input
-    if isinstance(inputs, str) or isinstance(inputs[0], int):
-        inputs = [inputs]
-    vectors, num_tokens = await _embed(served, inputs, batcher, EmbeddingOptions())
-    vectors = _normalize(vectors[:, : request.dimensions])
+    vectors, num_tokens = await _embed(served, to_list(request.input), batcher, EmbeddingOptions())
+    vectors = normalize(vectors[:, : request.dimensions])
     rows: list[Any] = list(vectors)
     if request.encoding_format == "base64":
         rows = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
@@ -149,10 +147,9 @@ class PipelineParameters(StrictModel):
     top_k: int | None = Field(default=None, ge=1)
 
 
-class PredictRequest(ModelRequest, TruncationOptions):
-    """One text; a list of two texts, which are a pair; or a list of lists of one or two texts."""
+class PredictRequest(TextsOrPairsRequest, TruncationOptions):
+    """Texts or pairs to classify."""
 
-    inputs: TextsOrPairs
     parameters: PipelineParameters | None = None
     """Those of Hugging Face's pipelines; with them, the response to one text is a list in a list, as there."""
     raw_scores: bool | None = False
@@ -170,18 +167,15 @@ class LabelScore(BaseModel):
 
 async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher) -> list[Any]:
     """Return the labels of each text or pair with their probabilities, the most probable first."""
-    inputs: Any = request.inputs
-    is_one = isinstance(inputs, str) or (len(inputs) == 2 and isinstance(inputs[0], str))
     parameters = request.parameters or PipelineParameters()
-    if request.raw_scores and parameters.function_to_apply not in (None, "none"):
-        what = f"raw_scores and function_to_apply {parameters.function_to_apply!r} exclude each other"
+    function = parameters.function_to_apply
+    if request.raw_scores and function not in (None, "none"):
+        what = f"raw_scores and function_to_apply {function!r} exclude each other"
         raise InputError(what, where="parameters")
-    scores = await _scores(
-        served, [inputs] if is_one else inputs, batcher, request, function=parameters.function_to_apply
-    )
-    limits = [limit for limit in (request.top_k, parameters.top_k, served.max_classes) if limit is not None]
+    scores = await _scores(served, request.input_list, batcher, request, function=function)
+    limits = [n for n in (request.top_k, parameters.top_k, batcher.limits.classes) if n is not None]
     labels = [_label_scores(served, row)[: min(limits, default=None)] for row in scores]
-    return labels[0] if is_one and request.parameters is None else labels
+    return labels[0] if request.is_one and request.parameters is None else labels
 
 
 class RerankRequest(ModelRequest, TruncationOptions):
@@ -302,13 +296,12 @@ async def _scores(
         await batcher.run(lambda: served.check_example_lengths(examples))
     tokens = [estimate_tokens(example.text, example.pair) for example in examples]
     if request.raw_scores or function is not None:
-        logits = await batcher.run_windowed(
-            WindowedLogits(served.finetuned, request.truncation_side), examples, tokens=tokens
-        )
+        computation = WindowedLogits(served.finetuned, request.truncation_side)
+        logits = await batcher.run_windowed(computation, examples, tokens=tokens)
         functions = {"sigmoid": sigmoid, "softmax": softmax}
         return [functions[function](row).tolist() for row in logits] if function in functions else logits
-    predictions = await batcher.run_windowed(
-        WindowedPredictions(served.finetuned, request.truncation_side), examples, tokens=tokens
+    predictions = await predict_examples(
+        served, examples, batcher, tokens=tokens, truncation_side=request.truncation_side
     )
     return [
         [prediction] if isinstance(prediction, float) else list(prediction.probabilities.values())
@@ -319,15 +312,9 @@ async def _scores(
 def _check_dimensions(served: ServedModel, dimensions: int | None) -> None:
     if dimensions is not None and dimensions > served.embedder.width:
         what = (
-            f"{dimensions} is more than {served.embedder.width}, the width of the vectors of {served.name!r}"
+            f"{dimensions} is more than the width of the vectors of {served.name!r}, {served.embedder.width}"
         )
         raise InputError(what, where="dimensions")
-
-
-def _normalize(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    normalized: npt.NDArray[np.float32] = vectors / np.maximum(lengths, np.float32(1e-12))
-    return normalized
 
 
 def _label_scores(served: ServedModel, scores: list[float]) -> list[dict[str, Any]]:

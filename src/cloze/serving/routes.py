@@ -17,6 +17,7 @@ from cloze.serving.schema import ModelRequest, is_blank
 from cloze.serving.served_model import ServedModel, find_model
 from cloze.serving.windowed_inference import WindowedPredictions
 from cloze.tasks.texts import LabeledText
+from cloze.tokenization.tokenizer import TruncationSide
 
 Handler: TypeAlias = Callable[[ServedModel, Any, Batcher], Awaitable[Any]]
 
@@ -109,10 +110,16 @@ def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Handler:
 
 
 async def predict_examples(
-    served: ServedModel, examples: Sequence[Any], batcher: Batcher, *, tokens: Sequence[int]
+    served: ServedModel,
+    examples: Sequence[Any],
+    batcher: Batcher,
+    *,
+    tokens: Sequence[int],
+    truncation_side: TruncationSide = "right",
 ) -> list[Any]:
     """Return the prediction for each example of the model's task; tokens are estimated."""
-    return await batcher.run_windowed(WindowedPredictions(served.finetuned), examples, tokens=tokens)
+    computation = WindowedPredictions(served.finetuned, truncation_side)
+    return await batcher.run_windowed(computation, examples, tokens=tokens)
 
 
 def json_response(value: Any) -> Response:

@@ -4,13 +4,15 @@ An unknown key is refused. Keys that clients of other servers always send are ac
 """
 
 import unicodedata
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS
 from cloze.tokenization.tokenizer import TruncationSide
+
+Input = TypeVar("Input")
 
 Text: TypeAlias = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
@@ -27,18 +29,22 @@ def _check_not_blank(text: str) -> str:
 
 
 NonBlankText: TypeAlias = Annotated[Text, AfterValidator(_check_not_blank)]
-Texts: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=MAX_INPUTS)]
+Many: TypeAlias = Annotated[list[Input], Field(min_length=1, max_length=MAX_INPUTS)]
+Texts: TypeAlias = Many[Text]
 TextOrPair: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=2)]
-TextsOrPairs: TypeAlias = (
-    Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
-)
-"""One text, one pair, or a list of lists of one or two texts."""
 # fail_fast: an error for each of a million wrong numbers would take seconds
 Ids: TypeAlias = Annotated[
     list[Annotated[int, Field(ge=0)]],
     Field(min_length=1, max_length=MAX_CHARACTERS, fail_fast=True),
 ]
 IdLists: TypeAlias = Annotated[list[Ids], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)]
+TextsOrIds: TypeAlias = Text | Ids | Many[Text | Ids]
+"""A text, a list of token ids, or a list of either."""
+
+
+def to_list(inputs: Any) -> list[str | list[int]]:
+    """Return `TextsOrIds` as a list of inputs."""
+    return [inputs] if isinstance(inputs, str) or isinstance(inputs[0], int) else inputs
 
 
 class StrictModel(BaseModel):
@@ -58,6 +64,22 @@ class TextsRequest(ModelRequest):
     """One text or several."""
 
     inputs: Text | Texts
+
+
+class TextsOrPairsRequest(ModelRequest):
+    """One text; a list of two texts, which are a pair; or a list of lists of one or two texts."""
+
+    inputs: Text | TextOrPair | Many[TextOrPair]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it has one text or one pair instead of a list."""
+        return isinstance(self.inputs, str) or (len(self.inputs) == 2 and isinstance(self.inputs[0], str))
+
+    @property
+    def input_list(self) -> Any:
+        """The texts and pairs."""
+        return [self.inputs] if self.is_one else self.inputs
 
 
 class TruncationOptions(StrictModel):
@@ -88,10 +110,9 @@ class EmbeddingOptions(TruncationOptions, PromptOptions):
 class EmbeddingRequest(ModelRequest, EmbeddingOptions):
     """Texts, or lists of token ids."""
 
-    inputs: Text | Ids | Annotated[list[Text | Ids], Field(min_length=1, max_length=MAX_INPUTS)]
+    inputs: TextsOrIds
 
     @property
     def input_list(self) -> list[str | list[int]]:
         """The texts and lists of token ids."""
-        inputs: Any = self.inputs
-        return [inputs] if isinstance(inputs, str) or isinstance(inputs[0], int) else inputs
+        return to_list(self.inputs)

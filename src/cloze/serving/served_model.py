@@ -24,7 +24,6 @@ from cloze.models.config_file import load_labels
 from cloze.models.encoder import Encoder
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.quantization import is_quantized
-from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.tasks.config import load_task
 from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.families.multiple_choice import MultipleChoice
@@ -70,12 +69,8 @@ class ServedModel:
     next_sentence: NextSentence | None
     predictor: Predictor | None
     """The fine-tuned model with its task."""
-    max_classes: int | None = None
-    """Maximum number of classes of a prediction; None returns all."""
     labels: tuple[str, ...] = ()
     """The classes of the fine-tuned model as config.json names them, in the order of its logits."""
-    sentence_encoder: SentenceEncoderConfig | None = None
-    """The settings of sentence-transformers, with its prompts."""
 
     @classmethod
     def load(
@@ -85,18 +80,13 @@ class ServedModel:
         *,
         device: str = "auto",
         precision: InferencePrecision | None = None,
-        max_classes: int | None = None,
     ) -> "ServedModel":
         """Load a checkpoint, or the best checkpoint of a run."""
         checkpoint = Checkpoint.open(directory, precision=precision)
-        embedder = Embedder.load(
-            checkpoint, device=device, normalize=False
-        )  # each request says whether to normalize
+        # each request says whether to normalize
+        embedder = Embedder.load(checkpoint, device=device, normalize=False)
         fill_mask = next_sentence = None
-        is_bidirectional = (
-            embedder.encoder.config.attends_to == "all"
-        )  # else its head predicts the next token
-        if is_bidirectional and checkpoint.has_weight("masked_lm.bias"):
+        if checkpoint.fills_masks:
             fill_mask = FillMask.load(checkpoint, device=device)
         if checkpoint.has_weight("next_sentence.bias"):
             next_sentence = NextSentence.load(checkpoint, device=device)
@@ -105,8 +95,7 @@ class ServedModel:
             if head is not None:
                 head.module.bert = embedder.encoder  # the same weights: keep one copy
         labels = () if predictor is None else load_labels(checkpoint.directory) or predictor.labels
-        settings = load_sentence_encoder_config(checkpoint.directory)
-        return cls(name, embedder, fill_mask, next_sentence, predictor, max_classes, labels, settings)
+        return cls(name, embedder, fill_mask, next_sentence, predictor, labels)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -160,8 +149,7 @@ class ServedModel:
         """
         if name is None:
             return self.embedder.prompt
-        settings = self.sentence_encoder or SentenceEncoderConfig()
-        return settings.prompt(name, where="prompt_name")
+        return self.embedder.stored.prompt(name, where="prompt_name")
 
     def embed(self, inputs: list[EmbeddingInput]) -> list[TextVector]:
         """Return the vector of each text.
@@ -299,11 +287,10 @@ def load_models(
     *,
     device: str = "auto",
     precision: InferencePrecision | None = None,
-    max_classes: int | None = None,
 ) -> dict[str, ServedModel]:
     """Load models by the names that requests use, the default first."""
     return {
-        name: ServedModel.load(name, path, device=device, precision=precision, max_classes=max_classes)
+        name: ServedModel.load(name, path, device=device, precision=precision)
         for name, path in directories.items()
     }
 

@@ -64,7 +64,7 @@ def serve(
     # than cores, all of them sleep between operations: a short text would take up to twice as long.
     torch.set_num_threads(1)
     with bind(host, port) as listening:
-        models = load_models(directories, device=device, precision=precision, max_classes=limits.classes)
+        models = load_models(directories, device=device, precision=precision)
         is_local = ip_address(listening.getsockname()[0]).is_loopback
         hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
         app = create_app(models, limits, threads=threads, api_key=api_key, hosts=hosts)

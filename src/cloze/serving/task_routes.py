@@ -8,14 +8,22 @@ from cloze.errors import InputError
 from cloze.inference.explain import ExplainConfig, Explanation, PendingExplanation
 from cloze.inference.fill_mask import Candidate
 from cloze.inference.sentence_scorer import SentenceScore
+from cloze.inference.text_predictors import span_questions
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_CANDIDATES, MAX_INPUTS
 from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_examples
-from cloze.serving.schema import ModelRequest, NonBlankText, StrictModel, Text, TextsOrPairs, TextsRequest
+from cloze.serving.schema import (
+    Many,
+    ModelRequest,
+    NonBlankText,
+    StrictModel,
+    Text,
+    TextsOrPairsRequest,
+    TextsRequest,
+)
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedEntities, WindowedGradients, WindowedSentenceScores
 from cloze.tasks.families.multiple_choice import ChoiceQuestion
-from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.span_decoding import Answer
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.texts import LabeledText
@@ -55,7 +63,7 @@ Pair = Annotated[list[NonBlankText], Field(min_length=2, max_length=2)]
 class NextSentenceRequest(ModelRequest):
     """Pairs of sentences."""
 
-    inputs: Pair | Annotated[list[Pair], Field(min_length=1, max_length=MAX_INPUTS)]
+    inputs: Pair | Many[Pair]
 
 
 async def next_sentence(served: ServedModel, request: NextSentenceRequest, batcher: Batcher) -> list[float]:
@@ -84,7 +92,7 @@ class QuestionInput(StrictModel):
 class AnswerRequest(ModelRequest):
     """Questions."""
 
-    inputs: QuestionInput | Annotated[list[QuestionInput], Field(min_length=1, max_length=MAX_INPUTS)]
+    inputs: QuestionInput | Many[QuestionInput]
     n_best: int = Field(default=20, ge=1, le=20)
     """Maximum number of candidates."""
 
@@ -116,14 +124,9 @@ class AnsweredQuestion(BaseModel):
 
 async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) -> list[dict[str, Any]]:
     """Return the answer to each question, with its character offsets, and the candidates."""
-    inputs = as_list(request.inputs)
-    paragraphs = {question.context: Paragraph(question.context) for question in inputs}
-    examples = [
-        SpanQuestion(str(number), question.question, paragraphs[question.context])
-        for number, question in enumerate(inputs)
-    ]
-    tokens = [estimate_tokens(question.question, question.context) for question in inputs]
-    predictions = await predict_examples(served, examples, batcher, tokens=tokens)
+    inputs = [(asked.question, asked.context) for asked in as_list(request.inputs)]
+    tokens = [estimate_tokens(*texts) for texts in inputs]
+    predictions = await predict_examples(served, span_questions(inputs), batcher, tokens=tokens)
     threshold = getattr(served.task, "null_threshold", None)
     answers = []
     for prediction in predictions:
@@ -155,7 +158,7 @@ class ChoiceInput(StrictModel):
 class ChooseRequest(ModelRequest):
     """Multiple-choice questions."""
 
-    inputs: ChoiceInput | Annotated[list[ChoiceInput], Field(min_length=1, max_length=MAX_INPUTS)]
+    inputs: ChoiceInput | Many[ChoiceInput]
 
 
 class ChoiceOutput(BaseModel):
@@ -180,22 +183,14 @@ async def choose(served: ServedModel, request: ChooseRequest, batcher: Batcher) 
     return list(map(served.task.to_json, examples, predictions))
 
 
-class ExplainRequest(ModelRequest):
-    """Texts or pairs of texts whose predictions are explained, in the forms of `/predict`."""
-
-    inputs: TextsOrPairs
-
-
 async def explain(
     served: ServedModel,
-    request: ExplainRequest,
+    request: TextsOrPairsRequest,
     batcher: Batcher,
     config: ExplainConfig = ExplainConfig(),  # noqa: B008 (frozen)
 ) -> list[Explanation]:
     """Return each word's contribution to the prediction, by integrated gradients."""
-    inputs: Any = request.inputs
-    is_one = isinstance(inputs, str) or isinstance(inputs[0], str)
-    examples = text_examples([inputs] if is_one else inputs)
+    examples = text_examples(request.input_list)
     async with batcher.deadline():
         return [await _explain_one(served, example, batcher, config) for example in examples]
 
@@ -221,5 +216,5 @@ ROUTES = (
     Route("/tag", "tag", tag, TextsRequest, list[list[PredictedEntity]]),
     Route("/answer", "answer", answer, AnswerRequest, list[AnsweredQuestion]),
     Route("/choose", "choose", choose, ChooseRequest, list[ChoiceOutput]),
-    Route("/explain", "explain", explain, ExplainRequest, list[Explanation]),
+    Route("/explain", "explain", explain, TextsOrPairsRequest, list[Explanation]),
 )

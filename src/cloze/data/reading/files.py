@@ -303,8 +303,10 @@ def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
         InputError: there is no text, or stdin is empty or not UTF-8.
     """
     read: list[Line] = []
-    for number, text in enumerate(iterate_texts(texts)):
-        lines = list(read_lines(STDIN)) if text == STDIN else [(text, f"texts[{number}]")]
+    texts = list(iterate_texts(texts))
+    for number, text in enumerate(texts):
+        place = f"texts[{number}]" if len(texts) > 1 else "text"
+        lines = list(read_lines(STDIN)) if text == STDIN else [(text, place)]
         if not lines:
             raise InputError("no text", where="stdin", remedy="Send it one or more lines")
         read += lines
