@@ -49,7 +49,7 @@ _LENGTHS = (8, 16, 32, 64, 512)
 
 @dataclass(frozen=True, kw_only=True)
 class _VectorBenchmark(TimedBenchmark):
-    input: Annotated[Path, Flag(metavar="INPUT", is_positional=True)]
+    input: Annotated[Path, Flag(is_positional=True)]
     """Text with one text per line, or a table with a column text."""
     model: str
     """A directory of sentence-transformers."""

@@ -18,7 +18,7 @@ from benchmarks.machine import describe_machine, dtype_name
 from benchmarks.transformers_trainer import build_padded_model, train_with_trainer
 from cloze.api.settings import resolve_finetuning
 from cloze.choices import Precision
-from cloze.cli.options import Flag, Settings, TaskName
+from cloze.cli.options import Flag, Settings
 from cloze.config import read_dict, to_dict
 from cloze.errors import InputError
 from cloze.metrics.regression import LOWER_IS_BETTER
@@ -49,15 +49,15 @@ class Finetune(TimedBenchmark):
     name: ClassVar[str] = "finetune"
     peers_known: ClassVar[Collection[str]] = ("transformers", "transformers-tuned")
 
-    task: TaskName
+    task: Annotated[str, Flag(is_positional=True)]
     """The task; cloze tasks lists all of them."""
     model: str
     """The pre-trained checkpoint to start from."""
-    data: Annotated[Path, Flag(aliases=["-d"])]
+    data: Path
     """A file in the task's format, or a directory with the files of a benchmark."""
     vs: Peers = "transformers"
     """Compared programs: transformers (float32), transformers-tuned (bfloat16, similar lengths together)."""
-    config: Annotated[str | None, Flag(aliases=["-c"])] = None
+    config: str | None = None
     """A TOML file, or the name of a recipe, as for cloze finetune."""
     settings: Settings = ()
     """One setting, as in --set epochs=4; may be given several times."""

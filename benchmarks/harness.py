@@ -26,9 +26,7 @@ from cloze.tables import text_table
 from experiments.differences import paired_difference
 
 Peers: TypeAlias = Annotated[str, Flag(metavar="PEER[,PEER]")]
-EncoderSize: TypeAlias = Annotated[
-    Literal["tiny", "mini", "small", "medium", "base", "large"], Flag(aliases=["-m"])
-]
+EncoderSize: TypeAlias = Literal["tiny", "mini", "small", "medium", "base", "large"]
 TimedFunction = Callable[[], object]
 
 _SETTINGS = "settings.json"
@@ -136,7 +134,7 @@ class Benchmark:
 
     name: ClassVar[str]
 
-    output: Annotated[Path | None, Flag(aliases=["-o"])] = None
+    output: Path | None = None
     """Directory for a record of figures, machine and versions."""
     overwrite: bool = False
     """Replace the output if it exists."""

@@ -33,7 +33,7 @@ class Inference(Benchmark):
 
     name: ClassVar[str] = "inference"
 
-    input: Annotated[Path, Flag(metavar="INPUT", is_positional=True)]
+    input: Annotated[Path, Flag(is_positional=True)]
     """Text with one text per line."""
     model: str
     """A directory of sentence-transformers."""

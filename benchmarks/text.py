@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Annotated, Any
 from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harness import Check, Contestant, TimedBenchmark, TimedFunction
-from cloze.cli.options import TextInputs
+from cloze.cli.options import Flag
 from cloze.data.build.cleaning import STEPS, CleaningConfig
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
 from cloze.data.build.vocabulary import train_vocabulary
@@ -78,7 +78,7 @@ class Excerpt:
 class TextBenchmark(TimedBenchmark):
     """A benchmark over plain text."""
 
-    input: TextInputs
+    input: Annotated[tuple[str, ...], Flag(is_positional=True)]
     """Text files, folders or globs, plain or compressed."""
     megabytes: float = 10.0
     """Size of the excerpt: whole documents from the beginning of the text."""

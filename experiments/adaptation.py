@@ -21,8 +21,8 @@ from pathlib import Path
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
+from cloze.api.evaluation import evaluate
 from cloze.api.finetuning import finetune
-from cloze.api.labeled import evaluate
 from cloze.config import find_recipe
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents

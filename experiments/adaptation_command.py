@@ -15,7 +15,7 @@ from experiments.study_command import Seeds, TasksData, parse_tasks_data
 
 def run(
     *,
-    model: Annotated[str, Flag(aliases=["-m"], metavar="MODEL")],
+    model: str,
     old: Annotated[str, Flag(metavar="DATASET")],
     texts: TasksData = (),
     output: Path,

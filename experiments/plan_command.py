@@ -16,7 +16,7 @@ def run(
     *,
     model: Annotated[
         Literal["tiny", "mini", "small", "medium", "base", "large"],
-        Flag(aliases=["-m"], metavar="SIZE"),
+        Flag(metavar="SIZE"),
     ] = "base",
     text: Annotated[str, Flag(metavar="WORDS")] = "3.3e9w",
     accelerators: int = 1,

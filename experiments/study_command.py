@@ -21,7 +21,7 @@ Seeds: TypeAlias = Annotated[tuple[int, ...], Flag(metavar="INT")]
 
 
 def run(
-    study: Annotated[str, Flag(metavar="STUDY")],
+    study: str,
     /,
     *,
     output: Path,

@@ -20,14 +20,11 @@ from experiments.timing import describe_times, estimate_times, print_plan
 
 
 def run(
-    table: Annotated[str, Flag(metavar="TABLE")],
+    table: str,
     /,
     *,
-    model: Annotated[
-        tuple[str, ...],
-        Flag(aliases=["-m"], metavar="PATH|SIZE"),
-    ] = (),
-    data: Annotated[Path | None, Flag(aliases=["-d"])] = None,
+    model: Annotated[tuple[str, ...], Flag(metavar="PATH|SIZE")] = (),
+    data: Path | None = None,
     output: Path | None = None,
     tasks_data: TasksData = (),
     budget: Annotated[str | None, Flag(metavar="TIME")] = None,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ class Loaded:
     """Every public class with a small model."""
 
     def __init__(self, place: Path) -> None:
-        self.place = place
+        self.out = place / "out"
         labels = Classification(labels=("x", "y"))
         self.classifier_path = write_finetuned(place / "classifier", labels, TOKENS)
         tagging = CustomTagging(labels=("O", "B-X", "I-X"))
@@ -164,6 +165,67 @@ ONE_TEXT: dict[str, tuple[str, Call]] = {
     "NextSentence of": ("sentence_b", lambda my, x: my.follows("a", x)),
     "Tokenizer.encode": ("text", lambda my, x: my.tokenizer.encode(x)),
 }
+PATH, OUT = attrgetter("path"), attrgetter("out")
+CLASSIFIER, CONFIG = attrgetter("classify"), attrgetter("config")
+GOLD = [("a", "x")]
+FUNCTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("train_vocabulary", "inputs", {"output": OUT}),
+    ("train_vocabulary", "output", {"inputs": TEXT, "size": 300}),
+    ("train_vocabulary", "size", {"inputs": TEXT, "output": OUT}),
+    ("train_vocabulary", "workers", {"inputs": TEXT, "output": OUT, "size": 300}),
+    ("build_dataset", "inputs", {"vocabulary": PATH, "output": OUT}),
+    ("build_dataset", "vocabulary", {"inputs": TEXT, "output": OUT}),
+    ("build_dataset", "output", {"inputs": TEXT, "vocabulary": PATH}),
+    ("preview_inputs", "inputs", {}),
+    ("check_inputs", "inputs", {}),
+    ("merge_datasets", "output", {}),
+    ("inspect_vocabulary", "vocabulary", {}),
+    ("inspect_vocabulary", "text", {"vocabulary": PATH}),
+    ("finetune", "task", {"config": CONFIG, "output": OUT}),
+    ("finetune", "config", {"task": Classification(), "output": OUT}),
+    ("finetune", "output", {"task": Classification(), "config": CONFIG}),
+    ("finetune", "train", {"task": "classification", "model": PATH, "output": OUT}),
+    ("plan_finetuning", "task", {"config": CONFIG}),
+    ("validate_data", "task", {"config": CONFIG}),
+    ("finetuning_settings", "task", {"config": CONFIG}),
+    ("evaluate", "data", {"model": CLASSIFIER}),
+    ("evaluate", "model", {"data": GOLD}),
+    ("glue_submission", "model", {"data": OUT, "output": OUT}),
+    ("describe_tasks", "task", {}),
+    ("baseline", "train", {"task": "classification"}),
+    ("score", "predictions", {"task": "classification", "gold": GOLD}),
+    ("explain", "texts", {"model": CLASSIFIER}),
+    ("attention", "text", {"model": PATH}),
+    ("embed_file", "layers", {"input_file": TEXT, "model": PATH, "output": "a.npy"}),
+    ("neighbors", "query", {"model": PATH}),
+    ("fill", "texts", {"model": PATH}),
+    ("next_sentence", "sentence_a", {"sentence_b": "b", "model": PATH}),
+    ("export_model", "output", {"model": PATH}),
+    ("import_model", "source", {"output": OUT}),
+    ("push", "name", {"directory": PATH}),
+    ("audit", "dataset", {}),
+    ("extend_vocabulary", "output", {"vocabulary": PATH, "words": ["ab"]}),
+    ("pretrain", "config", {"output": OUT}),
+    ("pretrain", "output", {"config": cloze.PretrainConfig(data="d", steps=1)}),
+    ("pretrain", "texts", {"init": PATH, "output": OUT, "steps": 1}),
+    ("plan_pretraining", "config", {}),
+    ("pretraining_settings", "config", {}),
+    ("report", "run", {}),
+    ("info", "directory", {}),
+    ("run_demo", "output", {}),
+    ("serve", "threads", {}),
+)
+"""Public functions, an argument that is wrong, and those that are right or are made of what is loaded."""
+
+
+def calling(function: str, argument: str, others: dict[str, Any]) -> Call:
+    def call(my: Loaded, value: object) -> object:
+        right = {name: of(my) if isinstance(of, attrgetter) else of for name, of in others.items()}
+        return getattr(cloze, function)(**right, **{argument: value})
+
+    return call
+
+
 OTHERS: dict[str, tuple[str, Call]] = {
     **{
         f"{name}.load": ("model", lambda my, x, name=name: getattr(cloze, name).load(x))
@@ -195,86 +257,15 @@ OTHERS: dict[str, tuple[str, Call]] = {
         f"Embedder {name}": (name, lambda my, x, name=name: cloze.Embedder.load(my.path, **{name: x}))
         for name in ("pooling", "layers", "combine", "normalize", "max_seq_length", "long_texts", "prompt")
     },
+    "predict_file": ("input", lambda my, x: cloze.predict_file(x, model=my.classify)),
     "BertModel": ("config", lambda my, x: cloze.BertModel(x)),
     "BertConfig": ("hidden_size", lambda my, x: cloze.BertConfig(hidden_size=x)),
     "PretrainConfig": ("data", lambda my, x: cloze.PretrainConfig(data=x, steps=1)),
     "FinetuneConfig": ("epochs", lambda my, x: cloze.FinetuneConfig(model="m", train="t", epochs=x)),
-    "train_vocabulary": ("inputs", lambda my, x: cloze.train_vocabulary(x, output=my.place / "vocabulary")),
-    "train_vocabulary to": ("output", lambda my, x: cloze.train_vocabulary(TEXT, output=x, size=300)),
-    "train_vocabulary size": (
-        "size",
-        lambda my, x: cloze.train_vocabulary(TEXT, output=my.place / "v", size=x),
-    ),
-    "workers": (
-        "workers",
-        lambda my, x: cloze.train_vocabulary(TEXT, output=my.place / "w", size=300, workers=x),
-    ),
-    "build_dataset": (
-        "inputs",
-        lambda my, x: cloze.build_dataset(x, vocabulary=my.path, output=my.place / "data"),
-    ),
-    "build_dataset with": (
-        "vocabulary",
-        lambda my, x: cloze.build_dataset(TEXT, vocabulary=x, output=my.place / "data"),
-    ),
-    "build_dataset to": ("output", lambda my, x: cloze.build_dataset(TEXT, vocabulary=my.path, output=x)),
-    "preview_inputs": ("inputs", lambda my, x: cloze.preview_inputs(x)),
-    "check_inputs": ("inputs", lambda my, x: cloze.check_inputs(x)),
-    "merge_datasets": ("output", lambda my, x: cloze.merge_datasets(x)),
-    "inspect_vocabulary": ("vocabulary", lambda my, x: cloze.inspect_vocabulary(x)),
-    "inspect_vocabulary text": ("text", lambda my, x: cloze.inspect_vocabulary(my.path, text=x)),
-    "finetune": ("task", lambda my, x: cloze.finetune(x, config=my.config, output=my.place / "run")),
-    "finetune config": (
-        "config",
-        lambda my, x: cloze.finetune(Classification(), config=x, output=my.place / "run"),
-    ),
-    "plan_finetuning": ("task", lambda my, x: cloze.plan_finetuning(x, config=my.config)),
-    "validate_data": ("task", lambda my, x: cloze.validate_data(x, config=my.config)),
-    "finetuning_settings": ("task", lambda my, x: cloze.finetuning_settings(x, config=my.config)),
-    "finetune to": ("output", lambda my, x: cloze.finetune(Classification(), config=my.config, output=x)),
-    "finetune train": (
-        "train",
-        lambda my, x: cloze.finetune("classification", train=x, model=my.path, output=my.place / "run"),
-    ),
-    "evaluate data": ("data", lambda my, x: cloze.evaluate(model=my.classify, data=x)),
-    "evaluate of": ("model", lambda my, x: cloze.evaluate(model=x, data=[("a", "x")])),
-    "glue_submission": (
-        "model",
-        lambda my, x: cloze.glue_submission(model=x, data=my.place, output=my.place / "a.zip"),
-    ),
-    "describe_tasks": ("task", lambda my, x: cloze.describe_tasks(x)),
-    "baseline": ("train", lambda my, x: cloze.baseline("classification", train=x)),
-    "score": ("predictions", lambda my, x: cloze.score("classification", x, [("a", "x")])),
-    "predict_file": ("input", lambda my, x: cloze.predict_file(x, model=my.classify)),
-    "explain": ("texts", lambda my, x: cloze.explain(x, model=my.classify)),
-    "attention": ("text", lambda my, x: cloze.attention(x, model=my.path)),
-    "embed_file": (
-        "layers",
-        lambda my, x: cloze.embed_file(TEXT, model=my.path, output=my.place / "a.npy", layers=x),
-    ),
-    "neighbors": ("query", lambda my, x: cloze.neighbors(x, model=my.path)),
-    "fill": ("texts", lambda my, x: cloze.fill(x, model=my.path)),
-    "next_sentence": ("sentence_a", lambda my, x: cloze.next_sentence(x, "b", model=my.path)),
-    "export_model": ("output", lambda my, x: cloze.export_model(my.path, output=x)),
-    "import_model": ("source", lambda my, x: cloze.import_model(x, output=my.place / "imported")),
-    "push": ("name", lambda my, x: cloze.push(my.path, x)),
-    "audit": ("dataset", lambda my, x: cloze.audit(x)),
-    "extend_vocabulary": ("output", lambda my, x: cloze.extend_vocabulary(my.path, output=x, words=["ab"])),
-    "pretrain": ("config", lambda my, x: cloze.pretrain(config=x, output=my.place / "run")),
-    "plan_pretraining": ("config", lambda my, x: cloze.plan_pretraining(config=x)),
-    "pretraining_settings": ("config", lambda my, x: cloze.pretraining_settings(config=x)),
-    "pretrain to": (
-        "output",
-        lambda my, x: cloze.pretrain(config=cloze.PretrainConfig(data="d", steps=1), output=x),
-    ),
-    "pretrain texts": (
-        "texts",
-        lambda my, x: cloze.pretrain(texts=x, init=my.path, output=my.place / "pre", steps=1),
-    ),
-    "report": ("run", lambda my, x: cloze.report(x)),
-    "info": ("directory", lambda my, x: cloze.info(x)),
-    "run_demo": ("output", lambda my, x: cloze.run_demo(output=x)),
-    "serve": ("threads", lambda my, x: cloze.serve(threads=x)),
+    **{
+        f"{function} {argument}": (argument, calling(function, argument, others))
+        for function, argument, others in FUNCTIONS
+    },
 }
 CHECKERS: dict[str, tuple[str, Callable[[Any], object], set[str]]] = {
     "check_text": ("name", lambda x: check_text(x, "name"), set()),

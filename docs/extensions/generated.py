@@ -17,7 +17,6 @@
 An image of `pictures/` is included inline, so that it follows the light or dark colors of the page.
 """
 
-import ast
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -81,12 +80,9 @@ def public(_: str) -> str:
 
 def read_locations() -> dict[str, str]:
     """Return the dotted name of each public name of the package."""
-    tree = ast.parse((SOURCE / "cloze" / "__init__.py").read_text("utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_NAMES":
-            table: dict[str, str] = ast.literal_eval(node.value)
-            return {name: f"{module}.{name}" for module, names in table.items() for name in names.split()}
-    raise LookupError("cloze/__init__.py has no _NAMES")
+    from cloze import MODULES
+
+    return {name: f"{module}.{name}" for name, module in MODULES.items()}
 
 
 def link(full_name: str, text: str | None = None) -> str:

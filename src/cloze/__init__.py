@@ -11,7 +11,9 @@ Everything that the command line does is also available in Python, imported on f
     fill_mask("The capital of France is [MASK].")
 """
 
+import re
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,18 +22,18 @@ if TYPE_CHECKING:
     from cloze.api.datasets import check_inputs as check_inputs
     from cloze.api.datasets import merge_datasets as merge_datasets
     from cloze.api.datasets import preview_inputs as preview_inputs
+    from cloze.api.evaluation import EvaluationResult as EvaluationResult
+    from cloze.api.evaluation import evaluate as evaluate
+    from cloze.api.evaluation import score as score
     from cloze.api.finetuning import FinetuneResult as FinetuneResult
     from cloze.api.finetuning import finetune as finetune
     from cloze.api.finetuning import finetuning_settings as finetuning_settings
     from cloze.api.finetuning import plan_finetuning as plan_finetuning
     from cloze.api.finetuning import validate_data as validate_data
     from cloze.api.labeled import BaselineResult as BaselineResult
-    from cloze.api.labeled import EvaluationResult as EvaluationResult
     from cloze.api.labeled import baseline as baseline
     from cloze.api.labeled import describe_tasks as describe_tasks
-    from cloze.api.labeled import evaluate as evaluate
     from cloze.api.labeled import glue_submission as glue_submission
-    from cloze.api.labeled import score as score
     from cloze.api.models import attention as attention
     from cloze.api.models import explain as explain
     from cloze.api.models import export_model as export_model
@@ -113,65 +115,23 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_NAMES = {
-    "cloze.api.datasets": "audit build_dataset check_inputs merge_datasets preview_inputs",
-    "cloze.api.finetuning": "FinetuneResult finetune finetuning_settings plan_finetuning validate_data",
-    "cloze.api.labeled": "BaselineResult EvaluationResult baseline describe_tasks evaluate glue_submission score",
-    "cloze.api.models": "attention explain export_model fill import_model next_sentence",
-    "cloze.api.predictions": "predict_file",
-    "cloze.api.pretraining": "plan_pretraining pretrain pretraining_settings",
-    "cloze.api.tools": "info push report serve",
-    "cloze.api.vectors": "embed_file neighbors",
-    "cloze.api.vocabularies": "InspectedVocabulary extend_vocabulary inspect_vocabulary train_vocabulary",
-    "cloze.callbacks": "Callback",
-    "cloze.data.audit": "Audit",
-    "cloze.data.build.parts": "BuildSummary",
-    "cloze.data.build.survey": "InputPreview",
-    "cloze.data.build.vocabulary_extension": "Extension",
-    "cloze.demo.run": "run_demo",
-    "cloze.errors": "InputError RunError",
-    "cloze.inference.embedder": "Embedder",
-    "cloze.inference.embedding_files": "EmbeddingFileSummary",
-    "cloze.explorer.encoder_internals": "AttentionMap",
-    "cloze.inference.explain": "ExplainConfig Explanation",
-    "cloze.inference.fill_mask": "Candidate FillMask FilledText",
-    "cloze.inference.load": "load",
-    "cloze.inference.loading": "load_encoder",
-    "cloze.inference.neighbors": "Neighbor",
-    "cloze.inference.next_sentence": "NextSentence NextSentencePrediction",
-    "cloze.inference.sentence_scorer": "SentenceScore SentenceScorer TokenScore",
-    "cloze.inference.text_predictors": "ChoiceAnswerer EntityTagger MultiLabelClassifier QuestionAnswerer "
-    "RankedPassage ScorePrediction TextClassifier TextRanker TextRegressor",
-    "cloze.models.bert": "BertConfig BertModel",
-    "cloze.pretraining.config": "PretrainConfig",
-    "cloze.progress": "Progress",
-    "cloze.ray_cluster": "RayCluster",
-    "cloze.tasks.config": "FinetuneConfig",
-    "cloze.tasks.custom": "Classification CustomMultipleChoice CustomTagging Ranking Regression ScoredPairs",
-    "cloze.tasks.families.multi_label": "LabelSetPrediction MultiLabel",
-    "cloze.tasks.families.multiple_choice": "ChoicePrediction",
-    "cloze.tasks.families.sequence_classification": "ClassPrediction",
-    "cloze.tasks.span_decoding": "Answer SpanPrediction",
-    "cloze.tasks.squad": "SquadV1 SquadV2",
-    "cloze.tasks.tag_predictions": "PredictedEntity",
-    "cloze.tasks.families.text_pairs": "TextPairs",
-    "cloze.tokenization.loading": "load_tokenizer",
-    "cloze.tokenization.tokenizer": "Tokenizer",
-    "cloze.tokenization.wordpiece": "WordPieceTokenizer",
+_SOURCE = Path(__file__).read_text("utf-8")
+MODULES = {
+    name: module
+    for module, name in re.findall(r"^    from (cloze\S+) import (\w+) as", _SOURCE, re.MULTILINE)
 }
-"""The public names of each module."""
-_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+"""The module of each public name, read from the imports above, which only type checkers make."""
 
-__all__ = sorted(_MODULES)
+__all__ = sorted(MODULES)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module."""
     if name == "__version__":
         return import_module("importlib.metadata").version("cloze-bert")
-    if name not in _MODULES:
+    if name not in MODULES:
         raise AttributeError(f"module 'cloze' has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module(MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

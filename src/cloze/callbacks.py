@@ -1,9 +1,8 @@
-"""Callbacks of training: they receive the metrics of a run, as they are measured.
+"""Callbacks of training, which receive the metrics of a run as they are measured.
 
 `metrics.jsonl` is written by one (`cloze.training.metrics_log`). Pass others to `cloze.pretrain` and `cloze.finetune`.
 """
 
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +13,7 @@ from typing import Any
 from cloze import file_io
 from cloze.config import flatten
 from cloze.errors import InputError
-from cloze.optional_dependencies import require
+from cloze.optional_dependencies import import_package, require
 
 
 class Callback:
@@ -193,10 +192,7 @@ class MLflowWriter(MetricsWriter):
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
         """Start or resume a run of MLflow with the settings as its parameters."""
         require(["mlflow"], extra="mlflow", where="MLflowWriter")
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        from mlflow import MlflowClient
-
-        self._client: Any = MlflowClient(tracking_uri=self._tracking_uri)
+        self._client: Any = import_package("mlflow").MlflowClient(tracking_uri=self._tracking_uri)
         self._id = _tracking_id(run, "mlflow", lambda: self._create(run, settings))
         self._client.update_run(self._id, status="RUNNING")
 

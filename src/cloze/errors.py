@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 MISSING = "is missing"
-"""Of an argument that a function needs: the shell says the same of the flag as for those that are always required."""
+"""Problem of an argument that one use of a function needs; the shell reports it like a required flag."""
 _MAX_CHARACTERS = 2000
-"""Of an error's line."""
+"""Maximum length of an error's line."""
 
 
 class ClozeError(Exception):

@@ -50,6 +50,7 @@ TELEMETRY_SWITCHES = MappingProxyType(
         "datasets": _HUB_SWITCHES,
         "fsspec": _HUB_SWITCHES,  # hf:// uses huggingface_hub
         "huggingface_hub": _HUB_SWITCHES,
+        "mlflow": {"MLFLOW_DISABLE_TELEMETRY": "true"},
         "sentence_transformers": _HUB_SWITCHES,
         "transformers": _HUB_SWITCHES,
     }

@@ -1,4 +1,4 @@
-"""Directories of other programs that hold no weights which cloze reads: what they are, and the way on."""
+"""Recognize model directories that cloze cannot read, and tell how to convert them."""
 
 from collections.abc import Sequence
 from pathlib import Path

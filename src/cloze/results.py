@@ -23,7 +23,7 @@ class Result:
 
 
 class NamedScores(dict[str, float]):
-    """Scores by name, with attributes that say of what they are."""
+    """Scores by name; subclasses add where the scores are from."""
 
     @property
     def scores(self) -> dict[str, float]:

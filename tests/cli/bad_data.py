@@ -52,13 +52,9 @@ def csv_of(name: str) -> Remedy:
     return Remedy(r"[Cc]all the file (\.\w+)", {f"/{name}": f"/{Path(name).stem}{{0}}", "": V}, renamed(name))
 
 
-def rows_of(
-    task: str, name: str, content: str | bytes, *messages: str, flags: str = "", **options: object
-) -> Case:
-    """Fine-tune a task on a wrong file."""
-    data = content.encode() if isinstance(content, str) else content
-    command = FINETUNE.replace("classification", task) + "-m {run} -d {tmp}/" + name + flags
-    return case(command, *messages, prepare=write_text(data, name))
+def iconv(name: str) -> Remedy:
+    """Convert a file as the line says, and validate."""
+    return Remedy(ICONV.says, {"": V}, shell(name))
 
 
 def good(name: str, content: str | bytes, says: str) -> Remedy:
@@ -73,6 +69,13 @@ def valid(says: str, new: str = " {0}", edit: Edit | None = None) -> Remedy:
 
 def tagged_csv(first: str) -> str:
     return first + "1,Ada,B-PER\n1,ran,O\n2,Bo,B-PER\n2,fell,O\n" * 8
+
+
+ANNOTATION = {"result": [{"value": {"start": 0, "end": 3, "labels": ["X"]}}]}
+
+
+def label_studio(*annotations: object) -> str:
+    return json.dumps([{"data": {"text": "Ada ran"}, "annotations": annotations}] * 8)
 
 
 def two_files(*names_and_contents: tuple[str, bytes]) -> Prepare:
@@ -94,8 +97,8 @@ DATA_REMEDIES: dict[str, Remedy] = {
     "a row that is not JSON": good("a.jsonl", ROWS, "Give (one object) a line"),
     "a row that is a list": good("a.jsonl", ROWS, "Give (one object) a line"),
     "a cell that is an object": good("a.jsonl", ROWS, "(write this one) as text"),
-    "a table in UTF-16": Remedy(ICONV.says, {"": V}, shell("a.tsv")),
-    "a table in Latin-1": Remedy(ICONV.says, {"": V}, shell("a.tsv")),
+    "a table in UTF-16": iconv("a.tsv"),
+    "a table in Latin-1": iconv("a.tsv"),
     "a row of 11 MB": good("a.tsv", WORDS, "or (split it)"),
     "one label": good("a.tsv", WORDS, "examples of (two labels) at least"),
     "one example": good("a.tsv", WORDS, "examples of (two labels) at least"),
@@ -172,7 +175,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     "UTF-32": (bad_text("text", (LINE * 9).decode().encode("utf-32"), ": text in UTF-32"), ICONV),
     "a table in UTF-16 without a mark": (
         bad_table("a.tsv", WORDS.decode().encode("utf-16le"), "a.tsv: text in UTF-16"),
-        Remedy(ICONV.says, {"": V}, shell("a.tsv")),
+        iconv("a.tsv"),
     ),
     "a table of Windows": (
         bad_table(
@@ -181,7 +184,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             "a.csv:2: not UTF-8",
             "windows-1252",
         ),
-        Remedy(ICONV.says, {"": V}, shell("a.csv")),
+        iconv("a.csv"),
     ),
     "texts to predict in Latin-1": (
         bad_prediction(
@@ -193,11 +196,11 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     ),
     "JSON lines in UTF-16": (
         bad_table("a.jsonl", ROWS.encode("utf-16"), "a.jsonl: text in UTF-16"),
-        Remedy(ICONV.says, {"": V}, shell("a.jsonl")),
+        iconv("a.jsonl"),
     ),
     "tagged words in Latin-1": (
         bad_tags("a.conll", TAGGED + b"Zo\xeb B-PER\n", "a.conll:49: not UTF-8"),
-        Remedy(ICONV.says, {"": V}, shell("a.conll")),
+        iconv("a.conll"),
     ),
     "lines that end in CR but the last": (
         bad_table(
@@ -234,13 +237,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         valid(r"Did you mean '(\w+)'", " --text-column {0}"),
     ),
     "no names of columns": (
-        bad_table(
-            "a.csv",
-            b"It was,a\nThe rain,b\n" * 8,
-            "a.csv: two columns",
-        )
-        if False
-        else bad_table("a.csv", b"It was,a\n" + b"The rain,b\nThe wind,c\n" * 8, "a.csv:2: no column 'text'"),
+        bad_table("a.csv", b"It was,a\n" + b"The rain,b\nThe wind,c\n" * 8, "a.csv:2: no column 'text'"),
         valid(
             r"There are '([\w ]+)', '(\w+)'; say which it is with (--text-column) NAME",
             " {2} '{0}' --label-column {1}",
@@ -377,21 +374,21 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         valid("(--missing-labels drop)"),
     ),
     "zeros and ones without names": (
-        rows_of(
-            "multi-label",
+        bad_table(
             "a.tsv",
             "text\tlabels\n" + "a\t[1, 0]\nb\t[0, 1]\n" * 8,
             "a.tsv:2: 'labels' is [1, 0]",
+            task="multi-label",
         ),
         valid(r"--set '(multi-label\.labels)=", """ --set '{0}=["x", "y"]'"""),
     ),
     "a list of labels that cannot be read": (
-        rows_of(
-            "multi-label",
+        bad_table(
             "a.tsv",
             "text\tlabels\n" + "a\tx\nb\ty\n" * 8 + "c\t['x', 'y' 'z']\n",
             "a.tsv:18: ",
             "a list that cannot be read",
+            task="multi-label",
         ),
         Remedy(
             "Write its labels with (',') between them",
@@ -400,75 +397,81 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         ),
     ),
     "a long array of NumPy": (
-        rows_of(
-            "multi-label",
+        bad_table(
             "a.tsv",
             "text\tlabels\n" + "a\tx\nb\ty\n" * 8 + "c\t[1 0 ... 0]\n",
             "a.tsv:18: ",
             "a list that cannot be read",
+            task="multi-label",
         ),
         Remedy("or as (JSON)", {"": V}, replaced("a.tsv", "[1 0 ... 0]", '["x"]')),
     ),
     "a label with a comma": (
-        rows_of(
-            "multi-label",
+        bad_table(
             "a.jsonl",
             '{"text": "a", "labels": ["x, y"]}\n{"text": "b", "labels": ["z"]}\n' * 8,
             "label 'x, y' holds the separator",
+            task="multi-label",
         ),
         valid(r"Choose another with --set '(multi-label\.separator)=", """ --set '{0}=";"'"""),
     ),
     "a number that is a word": (
-        rows_of(
-            "regression",
+        bad_table(
             "a.csv",
             "text,label\n" + "a,1\nb,2\n" * 8 + "c,high\n",
             "a.csv:18: score 'high' is not a number",
+            task="regression",
         ),
         Remedy("Write finite numbers without units, as in (4.5)", {"": V}, replaced("a.csv", "high", "{0}")),
     ),
     "a number with its unit": (
-        rows_of(
-            "regression",
+        bad_table(
             "a.csv",
             "text,label\n" + "a,1\nb,2\n" * 8 + "c,5 stars\n",
             "score '5 stars' is not a number",
+            task="regression",
         ),
         Remedy("(without units)", {"": V}, replaced("a.csv", "5 stars", "5")),
     ),
     "a number that is missing": (
-        rows_of(
-            "regression", "a.csv", "text,label\n" + "a,1\nb,2\n" * 8 + "c,N/A\n", "a.csv:18: 'label' is 'N/A'"
+        bad_table(
+            "a.csv",
+            "text,label\n" + "a,1\nb,2\n" * 8 + "c,N/A\n",
+            "a.csv:18: 'label' is 'N/A'",
+            task="regression",
         ),
         valid("(--missing-labels drop)"),
     ),
     "commas that may part thousands": (
-        rows_of("regression", "a.csv", "text;label\n" + "a;1,250\nb;2,500\n" * 8, "score '1,250' may"),
+        bad_table("a.csv", "text;label\n" + "a;1,250\nb;2,500\n" * 8, "score '1,250' may", task="regression"),
         valid(r"(--set regression\.decimal=),", " {0},"),
     ),
     "no pair": (
-        rows_of(
-            "scored-pairs", "a.csv", "text,other,score\n" + "a,b,1\nc,d,0\n" * 8, "a.csv:2: no column 'pair'"
+        bad_table(
+            "a.csv",
+            "text,other,score\n" + "a,b,1\nc,d,0\n" * 8,
+            "a.csv:2: no column 'pair'",
+            task="scored-pairs",
         ),
         valid(r"with (--set scored-pairs\.pair_column)=NAME", " {0}=other"),
     ),
     "a relevance that is a word": (
-        rows_of(
-            "ranking",
+        bad_table(
             "a.tsv",
             "query\tpassage\tlabel\n" + "".join(f"{i}\tb\t1\n{i}\tc\t0\n" for i in range(8)) + "9\td\tyes\n",
             "a.tsv:18: ",
+            task="ranking",
         ),
         Remedy("(Write finite numbers)", {"": V}, replaced("a.tsv", "yes", "1")),
     ),
     "choices that are no list": (
-        rows_of(
-            "multiple-choice",
+        bad_table(
             "a.csv",
             "prompt;choices;label\n"
             + "".join(f'{i};"[""b"", ""c""]";0\n' for i in range(9))
             + "d;e or f;0\n",
             "'choices' is \"e or f\", not a list of texts",
+            task="multiple-choice",
         ),
         valid("(--skip-bad-rows)"),
     ),
@@ -514,19 +517,11 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         valid(r"--set '(tagging\.tag_names)=", """ --set '{0}=["O", "B-PER"]'"""),
     ),
     "no rows to leave out": (
-        case(
-            FINETUNE.replace("classification", "tagging") + "-m {run} -d {tmp}/a.conll --skip-bad-rows",
-            "rows are left out of JSON, tables",
-            prepare=write_text(TAGGED, "a.conll"),
-        ),
+        bad_tags("a.conll", TAGGED, "rows are left out of JSON, tables", flags=" --skip-bad-rows"),
         Remedy("(Leave out) --skip-bad-rows", {" --skip-bad-rows": "", "": V}),
     ),
     "a text where tags are": (
-        case(
-            FINETUNE.replace("classification", "tagging") + "-m {run} -d {tmp}/a.conll --format text",
-            "a.conll: plain text has no tags",
-            prepare=write_text(TAGGED, "a.conll"),
-        ),
+        bad_tags("a.conll", TAGGED, "a.conll: plain text has no tags", flags=" --format text"),
         Remedy("Give (words with tags)", {" --format text": "", "": V}),
     ),
     "rows of two lengths": (
@@ -546,11 +541,8 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         good("a.conll", TAGGED, "Give (a word and its tag a line)"),
     ),
     "a column that is not there": (
-        case(
-            FINETUNE.replace("classification", "tagging")
-            + "-m {run} -d {tmp}/a.conll --set tagging.tag_column=5",
-            "a.conll:1: 2 columns, tag_column is 5",
-            prepare=write_text(TAGGED, "a.conll"),
+        bad_tags(
+            "a.conll", TAGGED, "a.conll:1: 2 columns, tag_column is 5", flags=" --set tagging.tag_column=5"
         ),
         Remedy(
             "Columns are counted from 0, or from (-1) backwards", {"tag_column=5": "tag_column={0}", "": V}
@@ -573,11 +565,11 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         good("a.conll", TAGGED, "needs (examples of entities)"),
     ),
     "documents that are not marked": (
-        case(
-            FINETUNE.replace("classification", "tagging")
-            + "-m {run} -d {tmp}/a.conll --set tagging.context=document",
+        bad_tags(
+            "a.conll",
+            TAGGED,
             "a.conll:4: no line with -DOCSTART- before it",
-            prepare=write_text(TAGGED, "a.conll"),
+            flags=" --set tagging.context=document",
         ),
         Remedy(r"(--set tagging\.context=sentence)", {"--set tagging.context=document": "{0}", "": V}),
     ),
@@ -595,34 +587,9 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     ),
     "two annotations": (
         bad_tags(
-            "a.json",
-            json.dumps(
-                [
-                    {
-                        "data": {"text": "Ada ran"},
-                        "annotations": [
-                            {"result": []},
-                            {"result": [{"value": {"start": 0, "end": 3, "labels": ["X"]}}]},
-                        ],
-                    }
-                ]
-                * 8
-            ).encode(),
-            "a.json: [0]: 2 annotations of one text",
+            "a.json", label_studio({"result": []}, ANNOTATION), "a.json: [0]: 2 annotations of one text"
         ),
-        good(
-            "a.json",
-            json.dumps(
-                [
-                    {
-                        "data": {"text": "Ada ran"},
-                        "annotations": [{"result": [{"value": {"start": 0, "end": 3, "labels": ["X"]}}]}],
-                    }
-                ]
-                * 8
-            ),
-            "(Leave one annotation)",
-        ),
+        good("a.json", label_studio(ANNOTATION), "(Leave one annotation)"),
     ),
     "spans that are shifted": (
         bad_tags(
@@ -714,15 +681,15 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         ),
         file("Give (a line for each example)", "p.jsonl", '{"label": "x"}\n{"label": "y"}\n'),
     ),
-    "predictions of an unknown class": (
+    "a prediction without its field": (
         case(
             "score classification {tmp}/p.jsonl {tmp}/a.tsv",
-            "p.jsonl",
+            "p.jsonl:1: no prediction for classification: no field 'label'",
             prepare=two_files(
                 ("a.tsv", b"text\tlabel\na\tx\nb\ty\n"), ("p.jsonl", b'{"wrong": "x"}\n{"label": "y"}\n')
             ),
         ),
-        None,
+        file("Give rows as (cloze predict) writes them", "p.jsonl", '{"label": "x"}\n{"label": "y"}\n'),
     ),
     # values, verbs and models
     "a setting": (

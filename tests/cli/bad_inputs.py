@@ -212,13 +212,17 @@ def bad_recipe(content: str, *messages: str) -> Case:
     return case(command, *messages, prepare=write_text(content.encode(), "mine.toml"))
 
 
-def bad_table(name: str, content: bytes, *messages: str) -> Case:
-    return case(FINETUNE + "-m {run} -d {tmp}/" + name, *messages, prepare=write_text(content, name))
+def bad_table(
+    name: str, content: str | bytes, *messages: str, task: str = "classification", flags: str = ""
+) -> Case:
+    """Fine-tune a task on a wrong file."""
+    data = content.encode() if isinstance(content, str) else content
+    command = FINETUNE.replace("classification", task) + "-m {run} -d {tmp}/" + name + flags
+    return case(command, *messages, prepare=write_text(data, name))
 
 
-def bad_tags(name: str, content: bytes, *messages: str) -> Case:
-    command = FINETUNE.replace("classification", "tagging") + "-m {run} -d {tmp}/"
-    return case(command + name, *messages, prepare=write_text(content, name))
+def bad_tags(name: str, content: str | bytes, *messages: str, flags: str = "") -> Case:
+    return bad_table(name, content, *messages, task="tagging", flags=flags)
 
 
 def bad_prediction(flags: str, *messages: str, **options: Any) -> Case:

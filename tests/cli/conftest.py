@@ -3,26 +3,44 @@
 import re
 import shlex
 import shutil
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from samples import NANO, NANO_TASK, Cloze, Printed, Samples
+from samples import NANO, NANO_TASK, Cloze, Printed, Samples, command_runner, fill_in, one_line_of
 
 from cloze.cli import main
 from helpers import make_once, novel_paragraphs, write_novel
 
 
 @pytest.fixture
-def cloze(capsys: pytest.CaptureFixture[str]) -> Cloze:
-    """Return a function that runs a command, given as a line and more arguments, and checks the exit code."""
+def paths(samples: Samples, tmp_path: Path) -> dict[str, Path]:
+    """The paths that commands name in braces: of samples, an empty directory {tmp}, and {out} in it."""
+    return {"tmp": tmp_path, "out": tmp_path / "out", "checkpoint": samples.checkpoint, **asdict(samples)}
 
-    def run(command: str, *arguments: object, code: int = 0) -> Printed:
-        capsys.readouterr()
-        words = [*shlex.split(command), *map(str, arguments)]
-        exit_code = main(words)
-        printed = Printed(*capsys.readouterr())
-        assert exit_code == code, (words, printed)
-        return printed
+
+@pytest.fixture
+def cloze(capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> Cloze:
+    """Return a function that runs a command with the names of `paths` filled in, and checks the exit code."""
+    run = command_runner(capsys)
+
+    def fill_in_and_run(command: str, *arguments: object, code: int = 0) -> Printed:
+        if "{" in command:
+            command = fill_in(command, request.getfixturevalue("paths"))
+        return run(command, *arguments, code=code)
+
+    return fill_in_and_run
+
+
+@pytest.fixture
+def error_line(cloze: Cloze) -> Callable[..., str]:
+    """Return a function that runs a command which is refused, and returns the line that it prints."""
+
+    def run(command: str, *arguments: object, code: int = 2) -> str:
+        printed = cloze(command, *arguments, "--quiet", code=code)
+        assert printed.out == ""
+        return one_line_of(printed.err)
 
     return run
 

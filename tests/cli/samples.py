@@ -1,14 +1,17 @@
 """Small files and models for the tests of the command line, and settings of runs that take a second."""
 
 import json
+import shlex
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import torch
 
 from cloze import artifacts
+from cloze.cli import main
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
 from cloze.tokenization.wordpiece import WordPieceTokenizer
@@ -55,8 +58,45 @@ class Samples:
         return sorted((self.run / "checkpoints").iterdir())[-1]
 
 
-def sample_paths(tmp: Path, samples: Samples) -> dict[str, Path]:
-    return {"tmp": tmp, "out": tmp / "out", "checkpoint": samples.checkpoint, **asdict(samples)}
+USES = {
+    "vocab": "vocab {text} -o {tmp}/vocab --size 500 --workers 1",
+    "vocab extend": "vocab extend {vocab} {text} -o {tmp}/extended --number 5 --workers 1",
+    "vocab inspect": "vocab inspect {vocab} {text} --workers 1",
+    "corpus": "corpus {text} --vocabulary {vocab} -o {tmp}/data --workers 1 --validation-fraction 0.1",
+    "corpus audit": "corpus audit {data} -o {tmp}/audit.html",
+    "pretrain": f"pretrain --data {{data}} -o {{tmp}}/run --steps 1 {shlex.join(NANO)}",
+    "finetune": "finetune classification -m {run} -d {table} -o {tmp}/classifier --epochs 1 "
+    + " ".join(NANO_TASK),
+    "baseline": "baseline classification -d {table}",
+    "tasks": "tasks",
+    "evaluate": "evaluate -m {classifier} -d {table} -o {tmp}/answers.csv",
+    "predict": "predict -m {classifier} {table} -o {tmp}/predictions.jsonl",
+    "score": "score classification {tmp}/predictions.jsonl {table}",
+    "fill": "fill -m {run} 'It was a [MASK].'",
+    "next": "next -m {run} 'It was dark.' 'It was night.'",
+    "embed": "embed {text} -m {run} -o {tmp}/vectors.npy",
+    "neighbors": "neighbors night -m {run}",
+    "attention": "attention night -m {run} -o {tmp}/attention.html",
+    "serve": "serve -m {checkpoint} --port 0",
+    "import": "import {checkpoint} -o {tmp}/imported",
+    "export": "export {classifier} -o {tmp}/graph",
+    "info": "info {run}",
+    "report": "report {run} -o {tmp}/report.html",
+    "completion": "completion bash",
+    "help": "help fill",
+}
+"""A small use of each verb but those in `NOT_USED`; later ones read what earlier ones write."""
+NOT_USED = {"demo", "corpus merge", "glue-submission", "push"}
+"""They run the others (demo), need parts of a job array or nine runs, or are for another machine (push)."""
+
+
+def one_line_of(stderr: str) -> str:
+    """Return the only line on stderr, which is an error that a user can mend."""
+    line = stderr.removesuffix("\n")
+    assert line.startswith("error: "), stderr
+    assert "\n" not in line, stderr
+    assert "bug in cloze" not in line, stderr
+    return line
 
 
 def fill_in(template: str, paths: dict[str, Path]) -> str:
@@ -83,6 +123,20 @@ class Printed(NamedTuple):
 
 Cloze = Callable[..., Printed]
 """The fixture `cloze`."""
+
+
+def command_runner(capsys: pytest.CaptureFixture[str]) -> Cloze:
+    """Return a function that runs a command, given as a line and more arguments, and checks the exit code."""
+
+    def run(command: str, *arguments: object, code: int = 0) -> Printed:
+        words = [*shlex.split(command), *map(str, arguments)]
+        capsys.readouterr()
+        exit_code = main(words)
+        printed = Printed(*capsys.readouterr())
+        assert exit_code == code, (words, printed)
+        return printed
+
+    return run
 
 
 FILM_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "book")

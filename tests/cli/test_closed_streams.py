@@ -1,4 +1,4 @@
-"""Closed stdin, stdout and stderr, terminals of few columns, and little memory end in a result or one line."""
+"""Closed stdin, stdout and stderr, and little memory, end in a result or one line."""
 
 import io
 import shlex
@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from samples import Cloze
 
-from cloze.cli import main
 from cloze.errors import InputError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
@@ -54,18 +53,6 @@ def test_an_output_does_not_take_the_place_of_a_closed_stream(tmp_path: Path) ->
         assert done.returncode == bool(closed), done.stderr  # the summary cannot be printed
     first, second = ((tmp_path / str(number) / "vocab.txt").read_bytes() for number in range(2))
     assert first == second
-
-
-@pytest.mark.parametrize("command", ["--help", "fill --help", "tasks squad_v2", "fill --nothing"])
-@pytest.mark.timeout(120)
-def test_help_ends_in_narrow_terminals(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for columns in (1, 2, 19):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        main(command.split())
-        printed = capsys.readouterr()
-        assert printed.out or printed.err.count("\n") == 1
 
 
 def test_fill_without_lines_on_stdin_is_an_error(cloze: Cloze, monkeypatch: pytest.MonkeyPatch) -> None:

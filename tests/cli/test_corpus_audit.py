@@ -1,5 +1,6 @@
 """`cloze corpus audit`."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,10 +49,9 @@ def test_audit_gives_text_json_and_a_page(dataset: Path, tmp_path: Path, cloze: 
     ],
 )
 def test_audit_refuses_wrong_input(
-    dataset: Path, tmp_path: Path, cloze: Cloze, arguments: str, message: str
+    dataset: Path, tmp_path: Path, error_line: Callable[..., str], arguments: str, message: str
 ) -> None:
     page = tmp_path / "page.html"
     page.write_text("mine")
-    printed = cloze(f"corpus audit {arguments.format(dataset=dataset, page=page)}", code=2)
-    assert message in printed.err
+    assert message in error_line(f"corpus audit {arguments.format(dataset=dataset, page=page)}")
     assert page.read_text() == "mine"

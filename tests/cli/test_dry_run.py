@@ -1,30 +1,24 @@
 """`--dry-run`: memory and time of a run, and nothing on disk."""
 
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import NANO, NANO_TASK, Cloze, Samples
+from samples import NANO, NANO_TASK, Cloze
+
+PRETRAIN = "pretrain --data {data} -o {out} --dry-run --quiet " + shlex.join(NANO)
+FINETUNE = "finetune classification -m {run} -d {table} -o {out} --dry-run --quiet " + shlex.join(NANO_TASK)
 
 
-@pytest.fixture
-def pretrain(samples: Samples, tmp_path: Path) -> tuple[object, ...]:
-    return ("pretrain", "--data", samples.data, "-o", tmp_path / "run", *NANO, "--dry-run", "--quiet")
-
-
-@pytest.fixture
-def finetune(samples: Samples, tmp_path: Path) -> tuple[object, ...]:
-    data = ("-m", samples.run, "-d", samples.table, "-o", tmp_path / "run")
-    return ("finetune", "classification", *data, *NANO_TASK, "--dry-run", "--quiet")
-
-
-def test_a_plan_of_pretraining(pretrain: tuple[object, ...], tmp_path: Path, cloze: Cloze) -> None:
+def test_a_plan_of_pretraining(tmp_path: Path, cloze: Cloze) -> None:
     phases = (
         "--set=phases=[{max_seq_length=16, fraction=0.75, batch_size=8},"
         "{max_seq_length=32, fraction=0.25, batch_size=20}]"
     )
-    plan: dict[str, Any] = cloze(*pretrain, phases, "--steps", "40", "--json").json
-    assert not (tmp_path / "run").exists()
+    plan: dict[str, Any] = cloze(PRETRAIN, phases, "--steps", "40", "--json").json
+    assert not (tmp_path / "out").exists()
     assert plan["peak_memory"] > 50e6
     assert 128 < plan["micro_batch_tokens"] <= 256
     assert [phase["steps"] for phase in plan["phases"]] == [30, 10]
@@ -33,7 +27,7 @@ def test_a_plan_of_pretraining(pretrain: tuple[object, ...], tmp_path: Path, clo
     assert plan["seconds"] == pytest.approx(seconds + plan["evaluation_seconds"])
 
     budget = ("--budget", "10m", "--set", "evaluation.times=500", "--json")
-    plan = cloze(*pretrain, phases, *budget).json
+    plan = cloze(PRETRAIN, phases, *budget).json
     assert plan["evaluation_seconds"] > 0.1
     for phase, fraction in zip(plan["phases"], (0.75, 0.25), strict=True):
         left = 600 - plan["evaluation_seconds"]
@@ -41,21 +35,18 @@ def test_a_plan_of_pretraining(pretrain: tuple[object, ...], tmp_path: Path, clo
     assert plan["seconds"] == pytest.approx(600, rel=0.01)
 
 
-def test_a_plan_that_does_not_fit(
-    pretrain: tuple[object, ...], cloze: Cloze, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_that_does_not_fit(error_line: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr("cloze.pretraining.objective.PretrainingObjective.forward", refuse)
-    assert (
-        "error: out of memory. Say --set micro_batch_tokens=N" in cloze(*pretrain, "--steps", "4", code=1).err
-    )
+    line = error_line(PRETRAIN, "--steps", "4", code=1)
+    assert "error: out of memory. Say --set micro_batch_tokens=N" in line
 
 
-def test_a_plan_of_finetuning(finetune: tuple[object, ...], tmp_path: Path, cloze: Cloze) -> None:
-    plan = cloze(*finetune, "--batch-size", "8", "--epochs", "2", "--seeds", "3", "--json").json
-    assert not (tmp_path / "run").exists()
+def test_a_plan_of_finetuning(tmp_path: Path, cloze: Cloze) -> None:
+    plan = cloze(FINETUNE, "--batch-size", "8", "--epochs", "2", "--seeds", "3", "--json").json
+    assert not (tmp_path / "out").exists()
     assert plan["runs"] == 3
     (phase,) = plan["phases"]
     assert phase["steps"] == 2 * 5  # 36 examples, 8 per step
@@ -63,24 +54,17 @@ def test_a_plan_of_finetuning(finetune: tuple[object, ...], tmp_path: Path, cloz
 
 
 @pytest.mark.parametrize("batch_size", [("--batch-size", "8"), ("--set", "batch_size=8")])
-def test_a_plan_of_a_grid(finetune: tuple[object, ...], cloze: Cloze, batch_size: tuple[str, str]) -> None:
-    plan = cloze(*finetune, "--grid", *batch_size, "--json").json
+def test_a_plan_of_a_grid(cloze: Cloze, batch_size: tuple[str, str]) -> None:
+    plan = cloze(FINETUNE, "--grid", *batch_size, "--json").json
     assert plan["runs"] == 3 * 3  # learning rates and epochs; the batch size is given
     assert plan["phases"][0]["steps"] == 3 * 5  # the mean of 2, 3 and 4 epochs
 
 
-def test_a_frozen_encoder_has_no_plan(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
-    data = ("-m", samples.run, "-d", samples.table, "-o", tmp_path / "run")
-    printed = cloze("finetune feature-tagging --dry-run --quiet", *data, *NANO_TASK, code=2)
-    assert "the encoder is not trained" in printed.err
+def test_a_frozen_encoder_has_no_plan(error_line: Callable[..., str]) -> None:
+    assert "the encoder is not trained" in error_line(FINETUNE.replace("classification", "feature-tagging"))
 
 
-def test_a_plan_is_printed_as_text(pretrain: tuple[object, ...], cloze: Cloze) -> None:
-    text = cloze(*pretrain, "--steps", "4").out
-    for words in (
-        "dry run: nothing was written",
-        "peak",
-        "free before",
-        "4 steps of",
-    ):
+def test_a_plan_is_printed_as_text(cloze: Cloze) -> None:
+    text = cloze(PRETRAIN, "--steps", "4").out
+    for words in ("dry run: nothing was written", "peak", "free before", "4 steps of"):
         assert words in text

@@ -1,15 +1,18 @@
 """`cloze help`, `tasks` and `completion`, suggestions for flags of other programs, and the width of the terminal."""
 
+import re
 import shutil
 import subprocess
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from samples import Cloze
 
-from cloze.cli import VERBS, main
+from cloze.cli import VERBS, main, split_verb
 from cloze.tables import text_table
 from cloze.tasks.registry import tasks
+from helpers import assert_help_is_complete
 
 SUGGESTIONS = {
     "finetune classification --lr 1e-4": "--learning-rate",
@@ -73,13 +76,59 @@ def test_help_alone_lists_the_verbs(cloze: Cloze) -> None:
     assert "no task 'clasification'. Did you mean" in cloze("tasks clasification", code=2).err
 
 
-@pytest.mark.parametrize("columns", [50, 80, 120])
-def test_lists_and_tables_fit_the_terminal(
-    cloze: Cloze, monkeypatch: pytest.MonkeyPatch, columns: int
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_describes_every_flag(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert_help_is_complete(main, verb.split(), f"cloze {verb}", capsys)
+
+
+def test_help_lists_all_verbs(cloze: Cloze) -> None:
+    text = cloze("--help").out
+    for verb, summary in VERBS.items():
+        assert re.search(rf"^  {verb} +{re.escape(summary.split()[0])}", text, re.MULTILINE)
+    cloze("", code=2)
+    assert cloze("--version").out == f"cloze {metadata.version('cloze-bert')}\n"
+
+
+def test_a_verb_of_two_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert split_verb(["vocab", "extend", "a", "b"]) == ("vocab extend", ["a", "b"])
+    assert split_verb(["vocab", "flat"]) == ("vocab", ["flat"])
+    assert split_verb(["extend"]) == (None, ["extend"])
+    assert main(["vocab", "--help"]) == 0
+    assert f"See also cloze vocab extend --help: {VERBS['vocab extend']}." in capsys.readouterr().out
+
+
+LISTS = ("--help", "tasks", "tasks squad_v2")
+
+
+@pytest.mark.parametrize(
+    ("command", "columns"),
+    [
+        *((f"{verb} --help", 60) for verb in VERBS),
+        *((command, columns) for command in (*LISTS, "finetune --help") for columns in (50, 80, 120)),
+    ],
+)
+def test_output_fits_the_terminal(
+    command: str, columns: int, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    for command in ("tasks", "tasks squad_v2", "--help"):
-        assert max(map(len, cloze(command).out.splitlines())) <= columns, command
+    assert max(map(len, cloze(command).out.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("command", [*LISTS, "fill --help", "fill --nothing"])
+@pytest.mark.timeout(120)
+def test_output_ends_in_narrow_terminals(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns in (1, 2, 19):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        main(command.split())
+        printed = capsys.readouterr()
+        assert printed.out or printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_wide_tables_are_cut_into_several(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
     names = [f"model {number}" for number in range(20)]
     table = text_table(["", *names], [["score", *("0.1234" for _ in names)]])
     assert max(map(len, table.splitlines())) <= columns

@@ -1,42 +1,21 @@
 """No verb but `push` opens a connection, unless a name with hf:// or a URL is given."""
 
 import shlex
+from pathlib import Path
 
 import pytest
-from samples import NANO, NANO_TASK, Samples, fill_in, sample_paths
+from samples import NOT_USED, USES, Cloze, Samples
 
-from cloze.cli import VERBS, main, split_verb
+from cloze.cli import VERBS, split_verb
 from cloze.serving.served_model import ServedModel
 
 pytestmark = pytest.mark.protected
 
-COMMANDS = (
-    "vocab {text} -o {tmp}/vocab --size 500 --workers 1",
-    "vocab extend {vocab} {text} -o {tmp}/extended --number 2 --workers 1",
-    "vocab inspect {vocab} {text} --workers 1",
-    "corpus {text} --vocabulary {vocab} -o {tmp}/data --workers 1",
-    "corpus {text} --vocabulary {vocab} -o {tmp}/merged --workers 1 --task 1/1",
-    "corpus merge {tmp}/merged",
-    "corpus audit {data}",
-    f"pretrain --data {{data}} -o {{tmp}}/run --steps 1 {shlex.join(NANO)}",
-    f"finetune classification -m {{run}} -d {{table}} -o {{tmp}}/classifier --epochs 1 {' '.join(NANO_TASK)}",
-    "baseline classification -d {table}",
-    "tasks",
-    "evaluate -m {classifier} -d {table}",
-    "predict -m {classifier} {table} -o {tmp}/predictions.jsonl",
-    "score classification {tmp}/predictions.jsonl {table}",
-    "fill -m cloze-mini 'She closed the [MASK].'",
-    "next -m {run} 'It was dark.' 'It was night.'",
-    "embed {text} -m {run} -o {tmp}/vectors.npy",
-    "neighbors night -m {run}",
-    "attention night -m {run} -o {tmp}/attention.html",
-    "import cloze-mini -o {tmp}/imported",
-    "export {classifier} -o {tmp}/graph",
-    "info {run}",
-    "report {run}",
-    "completion bash",
-    "help classification",
-)
+COMMANDS = {
+    **{verb: command for verb, command in USES.items() if verb != "serve"},
+    "a job array": "corpus {text} --vocabulary {vocab} -o {tmp}/merged --workers 1 --task 1/1",
+    "corpus merge": "corpus merge {tmp}/merged",
+}
 REFUSED = {
     "fill -m org/name 'She closed the [MASK].'": "no such directory, and no such model in the cache of the Hub",
     "embed {text} -m nowhere -o {tmp}/x.npy": "no such file, directory or bundled model",
@@ -46,41 +25,62 @@ REFUSED = {
     "import org/name -o {tmp}/x": "hf://org/name downloads it",
     "info org/name": "hf://org/name downloads it",
 }
-NOT_HERE = {"demo", "serve", "push"}
-"""tests/demo/test_demo.py; below; writes to the Hub."""
 
 
-def test_every_verb_is_here():
-    verbs = {split_verb(shlex.split(command))[0] for command in (*COMMANDS, *REFUSED)}
-    assert verbs == {*VERBS} - NOT_HERE
+KEYS = {
+    "vocab": {"directory"},
+    "corpus": {"directory", "documents", "tokens"},
+    "pretrain": {
+        "run",
+        "masked_lm_loss",
+        "masked_lm_accuracy",
+        "next_sentence_loss",
+        "next_sentence_accuracy",
+    },
+    "finetune": {"run", "accuracy", "macro_f1", "majority_accuracy"},
+    "fill": {"text", "masks"},
+    "next": {"is_next"},
+    "info": {"path", "kind", "files_checked", "settings"},
+    "report": {"report"},
+}
+"""Keys of the results in JSON, by verb."""
+
+
+def test_every_verb_is_used() -> None:
+    assert {*USES} | NOT_USED == {*VERBS}
+    assert all(split_verb(shlex.split(command))[0] == verb for verb, command in USES.items())
 
 
 @pytest.mark.slow
-def test_verbs_open_no_connection(connections, samples: Samples, tmp_path, capsys):
-    paths = sample_paths(tmp_path, samples)
-    for command in COMMANDS:
-        code = main([*shlex.split(fill_in(command, paths)), "--quiet"])
-        assert code == 0, (command, capsys.readouterr().err)
-        assert connections == [], command
+def test_verbs_are_quiet_print_json_and_open_no_connection(connections: list[object], cloze: Cloze) -> None:
+    for verb, command in COMMANDS.items():
+        printed = cloze(command, "--quiet", "--json")
+        assert all(line.startswith("warning: ") for line in printed.err.splitlines()), verb  # of the data
+        if verb in KEYS:
+            assert set(printed.json) >= KEYS[verb], verb
+        assert connections == [], verb
 
 
 @pytest.mark.parametrize(("command", "message"), REFUSED.items())
 def test_mistyped_names_open_no_connection(
-    connections, samples: Samples, tmp_path, capsys, monkeypatch, command, message
-):
-    words = shlex.split(fill_in(command, sample_paths(tmp_path, samples)))
+    connections: list[object],
+    cloze: Cloze,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    message: str,
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(words) == 2
-    assert message in capsys.readouterr().err
+    assert message in cloze(command, code=2).err
     assert connections == []
 
 
-def test_served_models_open_no_connection(connections, samples: Samples):
+def test_served_models_open_no_connection(connections: list[object], samples: Samples) -> None:
     assert ServedModel.load("run", samples.run).abilities
     assert connections == []
 
 
-def test_the_refusal_works(connections, capsys):
-    assert main(["fill", "-m", "hf://org/name", "She closed the [MASK]."]) == 1
-    assert "hf://org/name: no connection to " in capsys.readouterr().err
+def test_the_refusal_works(connections: list[object], cloze: Cloze) -> None:
+    printed = cloze("fill -m hf://org/name 'She closed the [MASK].'", code=1)
+    assert "hf://org/name: no connection to " in printed.err
     assert connections

@@ -13,43 +13,14 @@ from typing import Any
 
 import namespace
 import pytest
-from samples import NANO, NANO_TASK, Samples, fill_in, sample_paths
+from samples import USES, fill_in
 
-from cloze.cli import VERBS, split_verb
 from cloze.optional_dependencies import TELEMETRY_SWITCHES
 
 SCRIPT = Path(namespace.__file__)
 UNSHARE = ["unshare", "--map-root-user", "--net", "--mount"]
 CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "PYTEST_CURRENT_TEST")
 """Packages keep quiet where one of them is set."""
-COMMANDS = {
-    "vocab": "vocab {text} -o {tmp}/v --size 500 --workers 1",
-    "vocab extend": "vocab extend {vocab} --words {tmp}/words.txt -o {tmp}/extended",
-    "vocab inspect": "vocab inspect {run}",
-    "corpus": "corpus {text} --vocabulary {vocab} -o {tmp}/corpus --workers 1",
-    "corpus audit": "corpus audit {data}",
-    "pretrain": f"pretrain --data {{data}} -o {{tmp}}/pretrained --steps 2 {shlex.join(NANO)}",
-    "finetune": "finetune classification -m {run} -d {table} -o {tmp}/tuned " + shlex.join(NANO_TASK),
-    "baseline": "baseline classification -d {table}",
-    "tasks": "tasks",
-    "evaluate": "evaluate -m {classifier} -d {table}",
-    "predict": "predict -m {classifier} {table} -o {tmp}/predictions.jsonl",
-    "score": "score classification {tmp}/predictions.jsonl {table}",
-    "fill": "fill -m {run} 'It was a [MASK].'",
-    "next": "next -m {run} a b",
-    "embed": "embed {text} -m {run} -o {tmp}/vectors.npy",
-    "neighbors": "neighbors -m {run} night",
-    "attention": "attention -m {run} night -o {tmp}/attention.html",
-    "serve": "serve -m {checkpoint} --port 0",
-    "import": "import {checkpoint} -o {tmp}/imported",
-    "export": "export {run} -o {tmp}/onnx",
-    "info": "info {run}",
-    "report": "report {run} -o {tmp}/report.html",
-    "completion": "completion bash",
-    "help": "help fill",
-}
-WITHOUT = {"demo", "corpus merge", "glue-submission", "push"}
-"""They run the others (demo), need parts of a job array or nine runs, or are for another machine (push)."""
 
 
 def look_ups(commands: Sequence[str], tmp_path: Path, home: Path) -> list[str]:
@@ -81,20 +52,16 @@ def look_ups(commands: Sequence[str], tmp_path: Path, home: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_an_export_does_not_report_home(samples: Samples, tmp_path: Path) -> None:
+def test_an_export_does_not_report_home(paths: dict[str, Path], tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    commands = [fill_in(COMMANDS["export"], sample_paths(tmp_path, samples))]
-    assert look_ups(commands, tmp_path, tmp_path / "home") == []
+    assert look_ups([fill_in(USES["export"], paths)], tmp_path, tmp_path / "home") == []
     assert list((tmp_path / "home").rglob("*")) == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
-def test_no_verb_looks_up_another_machine(samples: Samples, tmp_path: Path) -> None:
-    assert set(COMMANDS) | WITHOUT == set(VERBS)
-    assert all(split_verb(shlex.split(command))[0] == verb for verb, command in COMMANDS.items())
-    (tmp_path / "words.txt").write_text("moorland\n")
-    commands = [fill_in(command, sample_paths(tmp_path, samples)) for command in COMMANDS.values()]
+def test_no_verb_looks_up_another_machine(paths: dict[str, Path], tmp_path: Path) -> None:
+    commands = [fill_in(command, paths) for command in USES.values()]
     assert look_ups(commands, tmp_path, tmp_path / "home") == []
     assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
 

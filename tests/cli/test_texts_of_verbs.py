@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import itertools
 import json
 import lzma
 import re
@@ -11,11 +12,10 @@ from pathlib import Path
 
 import pytest
 from bad_inputs import CORPUS, FINETUNE, truncated
-from samples import Samples, fill_in, sample_paths
-from test_bad_input import contents, one_line_of
+from samples import fill_in, one_line_of
 
 from cloze.cli import main
-from helpers import novel_paragraphs
+from helpers import novel_paragraphs, read_tree
 
 LINES = [paragraph[:60].replace('"', "") for paragraph in novel_paragraphs(24)]
 FILES = {
@@ -47,38 +47,46 @@ SAME = {".txt", ".arrow", ".npy"}
 """Files without a path or time in them."""
 
 
-def run(
-    command: str, content: bytes, name: str, samples: Samples, tmp: Path, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, str, dict[Path, bytes]]:
-    tmp.mkdir()
-    (tmp / name).write_bytes(content)
-    words = shlex.split(fill_in(command, {**sample_paths(tmp, samples), "x": tmp / name}))
-    code = main([*words, "--quiet"])
-    printed = capsys.readouterr()
-    (tmp / name).unlink()
-    written = {path.relative_to(tmp): data for path, data in contents(tmp).items() if path.suffix in SAME}
-    text = re.sub("[0-9,]+ bytes|seconds .*", "", printed.out + printed.err).replace(str(tmp), "")
-    return code, text, written
+Run = Callable[..., tuple[int, str, dict[str, bytes]]]
+
+
+@pytest.fixture
+def run(paths: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs a command on a file, and returns the code, the output and the written files."""
+    numbers = itertools.count()
+
+    def run(command: str, content: bytes, name: str) -> tuple[int, str, dict[str, bytes]]:
+        directory = tmp_path / str(next(numbers))
+        directory.mkdir()
+        file = directory / name
+        file.write_bytes(content)
+        words = shlex.split(fill_in(command, {**paths, "out": directory / "out", "x": file}))
+        capsys.readouterr()
+        code = main([*words, "--quiet"])
+        printed = capsys.readouterr()
+        file.unlink()
+        written = {path: data for path, data in read_tree(directory).items() if Path(path).suffix in SAME}
+        text = re.sub("[0-9,]+ bytes|seconds .*", "", printed.out + printed.err).replace(str(directory), "")
+        return code, text, written
+
+    return run
 
 
 @pytest.mark.parametrize(("command", "name"), VERBS.items())
-def test_forms_of_a_file_give_the_same(
-    command: str, name: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_forms_of_a_file_give_the_same(command: str, name: str, run: Run) -> None:
     text = "\n".join(FILES[name]) + "\n"
-    expected = run(command, text.encode(), name, samples, tmp_path / "expected", capsys)
+    expected = run(command, text.encode(), name)
     assert expected[0] == 0, expected
-    for number, (form, write) in enumerate(FORMS.items()):
-        assert run(command, write(text), name, samples, tmp_path / str(number), capsys) == expected, form
+    for form, write in FORMS.items():
+        assert run(command, write(text), name) == expected, form
 
 
 @pytest.mark.protected
 @pytest.mark.parametrize(("command", "name"), VERBS.items())
 def test_another_encoding_is_refused_with_the_command_that_converts_it(
-    command: str, name: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, name: str, run: Run
 ) -> None:
-    text = "\n".join(FILES[name]) + "\n"
-    code, printed, written = run(command, text.encode("utf-16"), name, samples, tmp_path / "wrong", capsys)
+    code, printed, written = run(command, ("\n".join(FILES[name]) + "\n").encode("utf-16"), name)
     line = one_line_of(printed)
     assert code == 2
     assert f"/{name}:" in line
@@ -88,11 +96,8 @@ def test_another_encoding_is_refused_with_the_command_that_converts_it(
 
 @pytest.mark.protected
 @pytest.mark.parametrize(("command", "name"), VERBS.items())
-def test_truncated_compressed_files_are_refused(
-    command: str, name: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cut = truncated(gzip.compress("\n".join(FILES[name]).encode()))
-    code, printed, written = run(command, cut, name, samples, tmp_path / "cut", capsys)
+def test_truncated_compressed_files_are_refused(command: str, name: str, run: Run) -> None:
+    code, printed, written = run(command, truncated(gzip.compress("\n".join(FILES[name]).encode())), name)
     line = one_line_of(printed)
     assert code == 2
     assert f"/{name}: cannot be read: " in line

@@ -1,28 +1,22 @@
-"""All verbs in order, their output on stdout and stderr, their help, and the README's commands."""
+"""The verbs in order, the checkpoint that a run stands for, and the settings of a run."""
 
 import io
-import re
 import shlex
 import shutil
-from importlib import metadata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from samples import NANO, NANO_TASK, REPOSITORY, Cloze, Samples, fill_in, sample_paths
+from samples import NANO, NANO_TASK, REPOSITORY, USES, Cloze, Samples, fill_in
 
-import cloze as package
 from cloze import artifacts
-from cloze.cli import VERBS, load_verb, main, split_verb
-from cloze.cli.parser import Command
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import load_encoder
 from cloze.inference.next_sentence import NextSentence
 from cloze.serving.served_model import ServedModel
-from helpers import assert_help_is_complete
-
-Capture = pytest.CaptureFixture[str]
+from helpers import read_tree
 
 
 def test_from_text_to_answers(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
@@ -58,44 +52,10 @@ def test_from_text_to_answers(samples: Samples, tmp_path: Path, cloze: Cloze) ->
         assert "error" not in printed.err
 
 
-def test_quiet_hides_progress_and_json_prints_a_table(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
-    text, run = samples.text, samples.run
-    metrics = {"masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy"}
-    scores = {"run", "accuracy", "macro_f1", "majority_accuracy"}
-    classifier = f"-o {tmp_path}/classifier"
-    steps = [
-        (f"vocab {text} -o {tmp_path}/vocab --size 500 --workers 1", {"directory"}),
-        (
-            f"corpus {text} --vocabulary {tmp_path}/vocab -o {tmp_path}/data --workers 1",
-            {"directory", "documents", "tokens"},
-        ),
-        (
-            f"pretrain -o {tmp_path}/run --data {samples.data} --steps 1 {shlex.join(NANO)}",
-            {"run", *metrics},
-        ),
-        (f"fill -m {run} 'It was a [MASK].'", {"text", "masks"}),
-        (f"next -m {run} 'It was dark.' 'It was night.'", {"is_next"}),
-        (f"info {run}", {"path", "kind", "files_checked", "settings"}),
-        (f"info {samples.checkpoint}", {"kind", "layers", "parameters"}),
-        (f"report {run} -o {tmp_path}/a.html", {"report"}),
-        (
-            f"finetune classification -m {run} -d {samples.table} {classifier} {shlex.join(NANO_TASK)}",
-            scores,
-        ),
-        (f"finetune classification {classifier} --resume", scores),
-    ]
-    for command, keys in steps:
-        printed = cloze(f"{command} --json --quiet")
-        assert printed.err == "", command
-        assert keys <= set(printed.json), command
-
-
-def test_every_mask_of_every_line_is_filled(
-    samples: Samples, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_mask_of_every_line_is_filled(cloze: Cloze, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["It was a [MASK] and [MASK] night.", "[MASK]"]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
-    answers = cloze(f"fill -m {samples.run} 'One [MASK].' - -k 3 --json").rows
+    answers = cloze("fill -m {run} 'One [MASK].' - -k 3 --json").rows
     assert [answer["text"] for answer in answers] == ["One [MASK].", *lines]
     assert [len(answer["masks"]) for answer in answers] == [1, 2, 1]
     for mask in (mask for answer in answers for mask in answer["masks"]):
@@ -103,12 +63,6 @@ def test_every_mask_of_every_line_is_filled(
         assert len(mask) == 3
         assert probabilities == sorted(probabilities, reverse=True)
         assert 0 < sum(probabilities) <= 1
-
-
-def test_a_run_answers_as_its_checkpoint(samples: Samples, cloze: Cloze) -> None:
-    models = (samples.run, samples.checkpoint)
-    of_run, of_checkpoint = (cloze(f"fill -m {model} 'It was a [MASK].' --json").out for model in models)
-    assert of_run == of_checkpoint
 
 
 USES_OF_A_RUN = {
@@ -130,13 +84,8 @@ def test_a_run_means_its_best_checkpoint(samples: Samples, tmp_path: Path, cloze
     run = Path(shutil.copytree(samples.run, tmp_path / "run"))
     (run / "best").write_text("checkpoints/step-00000002\n")
     shutil.rmtree(run / "checkpoints/step-00000004")
-    paths = sample_paths(tmp_path, samples) | {"run": run}
-    assert (
-        cloze(fill_in(USES_OF_A_RUN[verb], paths)).err.count(
-            f"{run}: best checkpoint, checkpoints/step-00000002\n"
-        )
-        == 1
-    )
+    note = f"{run}: best checkpoint, checkpoints/step-00000002\n"
+    assert cloze(fill_in(USES_OF_A_RUN[verb], {"run": run})).err.count(note) == 1
 
 
 def test_a_run_means_its_best_checkpoint_in_python(samples: Samples, tmp_path: Path) -> None:
@@ -161,14 +110,30 @@ def test_a_run_without_a_best_checkpoint_means_its_latest(
     assert cloze(f"fill -m {run} [MASK] --quiet").err == ""
 
 
-def test_printed_settings_are_a_recipe_of_the_same_settings(tmp_path: Path, cloze: Cloze) -> None:
-    recipe, command = tmp_path / "mine.toml", f"pretrain -o {tmp_path}/out --print-config"
-    printed = cloze(f"{command} --data D --budget 90s --model tiny --seed 7", *NANO)
+@pytest.mark.parametrize(
+    ("verb", "flags", "setting"),
+    [
+        (
+            "pretrain",
+            f"--data D --budget 90s --model tiny --seed 7 {shlex.join(NANO)}",
+            "budget_seconds = 90.0",
+        ),
+        (
+            "finetune classification",
+            "-m M -d D --epochs 7 --set classification.pair_column=then",
+            "epochs = 7",
+        ),
+    ],
+)
+def test_printed_settings_are_a_recipe_of_the_same_settings(
+    verb: str, flags: str, setting: str, tmp_path: Path, cloze: Cloze
+) -> None:
+    recipe, command = tmp_path / "mine.toml", f"{verb} -o {tmp_path}/run --print-config"
+    printed = cloze(f"{command} {flags}")
     recipe.write_text(printed.out)
-    assert printed.err == ""
-    assert "budget_seconds = 90.0" in printed.out
+    assert setting in printed.out
     assert cloze(f"{command} --config {recipe}").out == recipe.read_text()
-    assert not (tmp_path / "out").exists()
+    assert [*tmp_path.iterdir()] == [recipe]
 
 
 @pytest.mark.parametrize(
@@ -198,8 +163,8 @@ def test_the_recipe_for_init_is_adapt(flags: str, rate: str, cloze: Cloze) -> No
     assert ("recipe adapt" in printed.err) == (not flags)
 
 
-def test_only_a_run_needs_an_output(samples: Samples, cloze: Cloze) -> None:
-    command = f"pretrain --data {samples.data} --steps 2 {shlex.join(NANO)} --quiet"
+def test_only_a_run_needs_an_output(cloze: Cloze) -> None:
+    command = f"pretrain --data {{data}} --steps 2 {shlex.join(NANO)} --quiet"
     cloze(f"{command} --print-config")
     cloze(f"{command} --dry-run")
     for incomplete in (command, "pretrain --resume"):
@@ -207,104 +172,32 @@ def test_only_a_run_needs_an_output(samples: Samples, cloze: Cloze) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in (REPOSITORY / "src/cloze/recipes").glob("*.toml")))
-def test_recipes_are_found_by_name(name: str, tmp_path: Path, capsys: Capture) -> None:
-    command = ["pretrain", "-o", str(tmp_path / "out"), "--data", "D", "--config", name, "--print-config"]
-    length = [] if main([*command, "--quiet"]) == 0 else ["--steps", "9"]
-    assert main([*command, *length]) == 0
-    assert "learning_rate" in capsys.readouterr().out
+def test_recipes_are_found_by_name(name: str, cloze: Cloze) -> None:
+    assert "learning_rate" in cloze(f"pretrain --config {name} --print-config").out
 
 
-def test_overwrite_replaces_a_run(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
-    command = f"pretrain --data {samples.data} -o {tmp_path}/run {shlex.join(NANO)} --quiet"
-    cloze(f"{command} --steps 2")
-    cloze(f"{command} --steps 1", code=2)
-    cloze(f"{command} --steps 1 --overwrite")
-    assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["step-00000001"]
-    artifacts.verify(tmp_path / "run/checkpoints/step-00000001", kind="checkpoint")
-
-
-# Help
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_describes_every_flag(verb: str, capsys: Capture) -> None:
-    assert_help_is_complete(main, verb.split(), f"cloze {verb}", capsys)
-
-
-@pytest.mark.parametrize(
-    ("verb", "columns"), [*((verb, 60) for verb in ["", *VERBS]), ("", 80), ("finetune", 100)]
-)
-def test_help_fits_the_terminal(
-    verb: str, columns: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", [verb for verb, command in USES.items() if " -o " in command])
+def test_an_output_is_replaced_only_with_overwrite(
+    verb: str, tmp_path: Path, cloze: Cloze, error_line: Callable[..., str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    main([*verb.split(), "--help"])
-    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > columns] == []
+    command = USES[verb]
+    cloze(command)
+    before, names = read_tree(tmp_path), {*tmp_path.iterdir()}
+    assert "already exists" in error_line(command)
+    assert read_tree(tmp_path) == before
+    cloze(f"{command} --overwrite")
+    assert {*tmp_path.iterdir()} == names
 
 
-def test_help_lists_all_verbs(cloze: Cloze) -> None:
-    text = cloze("--help").out
-    for verb, summary in VERBS.items():
-        assert re.search(rf"^  {verb} +{re.escape(summary.split()[0])}", text, re.MULTILINE)
-    cloze("", code=2)
-    assert cloze("--version").out == f"cloze {metadata.version('cloze-bert')}\n"
-
-
-def test_a_verb_of_two_words(capsys: Capture) -> None:
-    assert split_verb(["vocab", "extend", "a", "b"]) == ("vocab extend", ["a", "b"])
-    assert split_verb(["vocab", "flat"]) == ("vocab", ["flat"])
-    assert split_verb(["extend"]) == (None, ["extend"])
-    assert main(["vocab", "--help"]) == 0
-    assert f"See also cloze vocab extend --help: {VERBS['vocab extend']}." in capsys.readouterr().out
+def test_overwrite_replaces_all_of_a_run(tmp_path: Path, cloze: Cloze) -> None:
+    command = f"pretrain --data {{data}} -o {{out}} {shlex.join(NANO)} --quiet"
+    cloze(f"{command} --steps 2")
+    cloze(f"{command} --steps 1 --overwrite")
+    assert [path.name for path in (tmp_path / "out/checkpoints").iterdir()] == ["step-00000001"]
+    artifacts.verify(tmp_path / "out/checkpoints/step-00000001", kind="checkpoint")
 
 
 def test_rank_is_ignored_without_torchrun(monkeypatch: pytest.MonkeyPatch, cloze: Cloze) -> None:
     monkeypatch.setenv("RANK", "1")  # schedulers set it, too
     assert "sst2" in cloze("tasks").out
-
-
-# The README
-
-
-def fenced(language: str) -> str:
-    readme = (REPOSITORY / "README.md").read_text("utf-8")
-    return "\n".join(re.findall(rf"```{language}\n(.*?)```", readme, re.DOTALL))
-
-
-COMMANDS = [
-    line.partition(" | ")[0]
-    for line in fenced("sh").replace("\\\n", "").splitlines()
-    if line.startswith("cloze ")
-]
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_commands_of_the_readme_are_parsed(line: str) -> None:
-    verb, arguments = split_verb(shlex.split(line, comments=True)[1:])
-    assert verb
-    Command(load_verb(verb), f"cloze {verb}").parse(arguments)
-
-
-def test_the_readme_shows_the_main_verbs() -> None:
-    verbs = {line.split()[1] for line in COMMANDS}
-    assert {
-        "vocab",
-        "corpus",
-        "pretrain",
-        "fill",
-        "report",
-        "finetune",
-        "evaluate",
-        "predict",
-        "serve",
-    } <= verbs
-    targets = {line.split()[1] for line in fenced("sh").splitlines() if line.startswith("make ")}
-    assert targets == {"demo", "test"}
-
-
-def test_the_readme_uses_public_names_in_python() -> None:
-    block = fenced("python")
-    compile(block, "README.md", "exec")
-    names = set(re.findall(r"\bcloze\.([A-Za-z_]+)", block))
-    assert names
-    assert names <= set(package.__all__)

@@ -1,15 +1,13 @@
 """A file or directory of the wrong kind given to a flag: one line that names it, and a remedy."""
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bad_inputs import FINETUNE, INIT, PRETRAIN
-from samples import Samples, fill_in, sample_paths
-from test_bad_input import contents, one_line_of
+from samples import fill_in
 
-from cloze.cli import main
+from helpers import read_tree
 
 pytestmark = pytest.mark.protected
 
@@ -71,36 +69,38 @@ OTHERS = (
 """Commands that read {x} with one of these functions."""
 
 
+@pytest.fixture
 def assert_refused(
-    command: str, thing: str, samples: Samples, tmp: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Check that a thing is named in one line with a remedy, and that nothing is written."""
-    tmp.mkdir()
-    paths = sample_paths(tmp, samples)
-    make = THINGS[thing]
-    x = paths[make] if isinstance(make, str) else tmp / "x"
-    if callable(make):
-        make(x)
-    before = contents(tmp)
-    code = main([*shlex.split(fill_in(command, {**paths, "x": x})), "--quiet"])
-    line = one_line_of(capsys.readouterr().err)
-    assert code == 2, thing
-    assert str(x) in line
-    assert thing in _PLAIN or ". " in line.replace(str(x), ""), f"it has no remedy: {line}"
-    assert contents(tmp) == before
+    paths: dict[str, Path], tmp_path: Path, error_line: Callable[..., str]
+) -> Callable[[str, str], None]:
+    """Return a function that checks that a thing is named in one line with a remedy, and that nothing is written."""
+
+    def check(command: str, thing: str) -> None:
+        make = THINGS[thing]
+        x = paths[make] if isinstance(make, str) else tmp_path / "x" / thing.replace(" ", "-")
+        if callable(make):
+            x.parent.mkdir(exist_ok=True)
+            make(x)
+        before = read_tree(tmp_path)
+        line = error_line(fill_in(command, {"x": x}))
+        assert str(x) in line
+        assert thing in _PLAIN or ". " in line.replace(str(x), ""), f"it has no remedy: {line}"
+        assert read_tree(tmp_path) == before
+
+    return check
 
 
 @pytest.mark.parametrize("command", READERS)
 def test_wrong_kinds_are_named_with_a_remedy(
-    command: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, assert_refused: Callable[[str, str], None]
 ) -> None:
     for thing in THINGS.keys() - READERS[command].split(", "):
-        assert_refused(command, thing, samples, tmp_path / thing.replace(" ", "-"), capsys)
+        assert_refused(command, thing)
 
 
 @pytest.mark.parametrize("command", OTHERS)
 def test_two_wrong_kinds_are_named_by_every_flag(
-    command: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, assert_refused: Callable[[str, str], None]
 ) -> None:
     for thing in ("a program", "an empty directory"):
-        assert_refused(command, thing, samples, tmp_path / thing.replace(" ", "-"), capsys)
+        assert_refused(command, thing)

@@ -6,18 +6,16 @@ Every step is made in the shell, as the messages say, and then in Python, with t
 import csv
 import json
 import random
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import onnxruntime
 import pytest
-from samples import Cloze, Printed
+from samples import Cloze, command_runner
 from server_process import ServerProcess
 
 import cloze
-from cloze.cli import main
 from cloze.errors import DataWarning
 from cloze.tokenization.loading import load_tokenizer
 
@@ -58,16 +56,7 @@ def write_csv(path: Path, cases: list[Case], encoding: str = "utf-8") -> None:
 
 @pytest.fixture
 def shell(capsys: pytest.CaptureFixture[str]) -> Cloze:
-    """Return a function that runs a command and checks the exit code."""
-
-    def run(command: str, *arguments: object, code: int = 0) -> Printed:
-        capsys.readouterr()
-        exit_code = main([*shlex.split(command), *map(str, arguments)])
-        printed = Printed(*capsys.readouterr())
-        assert exit_code == code, (command, printed)
-        return printed
-
-    return run
+    return command_runner(capsys)
 
 
 @pytest.fixture

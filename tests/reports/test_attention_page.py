@@ -1,7 +1,6 @@
 """The attention page has queries and keys, is escaped, loads nothing, and its script computes the weights."""
 
 import base64
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import AttentionMap, LayerAttention
 from cloze.reports.attention_page import attention_page as write_page
+from pages import page_data
 
 TOKENS = ("[CLS]", "</script><b>", "bank", "[SEP]", "&amp;", "[SEP]")
 
@@ -33,8 +33,7 @@ def attention_page(attention: AttentionMap, *, model: str) -> str:
 def test_queries_and_keys_on_the_page_give_the_weights() -> None:
     attention_map = attention()
     html = attention_page(attention_map, model="some/<model>")
-    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)
-    data = json.loads(text)
+    data = page_data(html)
     assert tuple(data["tokens"]) == TOKENS
     shape = (data["layers"], data["heads"], len(TOKENS), data["headSize"])
     query, key = (

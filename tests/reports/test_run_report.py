@@ -1,15 +1,13 @@
 """The report of a run: complete, escaped and reproducible, for any metrics."""
 
 import json
-import re
 
 import pytest
-from pages import read_page
 
-from cloze.cli import main
 from cloze.errors import InputError
-from cloze.reports.curves import collect_metrics, metric_label
+from cloze.reports.curves import collect_metrics
 from cloze.reports.run_report import write_report
+from pages import page_data, read_page
 
 
 def train(step, **values):
@@ -70,13 +68,8 @@ def test_the_same_run_gives_the_same_bytes(write_run):
     assert write_report(run).read_bytes() == first
 
 
-def curves(path):
-    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', path.read_text("utf-8"))
-    return json.loads(text)
-
-
 def test_the_curves_of_a_pretraining_run(write_run):
-    data = curves(write_report(write_run(pretraining_rows())))
+    data = page_data(write_report(write_run(pretraining_rows())).read_text("utf-8"))
     lines = {measure["title"]: measure["lines"] for measure in data["measures"]}
     assert list(lines) == [
         "Loss",
@@ -203,15 +196,3 @@ def test_baselines_belong_to_their_metrics():
     assert metrics["accuracy"].baseline_name == "majority"
     assert metrics["masked_lm_loss"].baseline.last == 4.0
     assert metrics["loss"].baseline.last is None
-
-
-def test_metric_labels():
-    assert metric_label("next_sentence_loss") == "Next sentence loss"
-
-
-def test_the_verb(write_run, capsys):
-    run = write_run([train(1)])
-    assert main(["report", str(run)]) == 0
-    assert capsys.readouterr().out == f"wrote {run / 'report.html'}\n"
-    assert main(["report", str(run.parent)]) == 2
-    assert "not a run" in capsys.readouterr().err

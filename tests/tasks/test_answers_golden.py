@@ -17,7 +17,7 @@ import pytest
 from family_cases import CASES, FAMILIES, Case, gold_output
 
 import cloze
-from cloze.api.labeled import EvaluationResult
+from cloze.api.evaluation import EvaluationResult
 from cloze.tasks.data import count_classes
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task

@@ -1,4 +1,4 @@
-"""Data sets, built of text, and what is in them."""
+"""Build, merge and audit data sets, and preview their input."""
 
 import warnings
 from collections.abc import Sequence
@@ -184,7 +184,7 @@ def audit(
     opened = Dataset.open(check_path(dataset, "dataset"))
     measured = audit_dataset(opened, config, progress=resolve_progress(progress))
     if page is not None:
-        write_audit_page(measured, page, overwrite=overwrite)
+        write_audit_page(measured, page)
     return measured
 
 

@@ -117,7 +117,7 @@ def finetune(
         label_column: column with the label (default: label).
         missing_labels: refuse rows without a label (default), or drop and count them.
         skip_bad_rows: leave out rows that cannot be read, and count them.
-        format: for tagging, how files are written, if name and lines do not say so.
+        format: for tagging, the format of the files (default: detected from name and lines).
         long_texts: truncate texts over max_seq_length (default), or read them in windows.
         max_seq_length: maximum number of tokens of a sequence (default: 128, or that of the task or the model).
         train_examples: number of training examples, drawn at random as in cloze baseline (default: all).

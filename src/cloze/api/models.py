@@ -1,4 +1,4 @@
-"""The verbs that use an encoder, explanations, and other formats in and out."""
+"""Answer with an encoder, explain predictions, and import and export models."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -217,7 +217,8 @@ def export_model(
         model: cloze-mini, a checkpoint, a run, a directory of transformers or sentence-transformers, or hf://org/name.
         output: directory to write.
         to: format: onnx, or int8, which has a quarter of the size and is a model for every verb but training.
-        precision: of a graph: float32; float16 for weights and arithmetic; or int8 for matrices and embeddings.
+        precision: number format of a graph: float32; float16 for weights and arithmetic; or int8 for matrices and
+            embeddings.
         overwrite: replace existing output.
 
     Raises:

@@ -50,7 +50,7 @@ def predict_file(
         output: path or URL of a file to write instead: .jsonl, .csv, .tsv or .parquet.
         text_column: column with the text (default: text, or as in training).
         skip_bad_rows: leave out rows that cannot be read, and count them.
-        format: for tagging, how files are written, if name and lines do not say so.
+        format: for tagging, the format of the files (default: detected from name and lines).
         top_k: maximum number of classes, or of candidate answers, the most probable first (default: all).
         settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
             {"classification.pair_column": "answer"}.

@@ -1,4 +1,4 @@
-"""The text that functions take: files, or texts in memory."""
+"""Open the text of functions that read files or texts in memory."""
 
 import json
 import tempfile

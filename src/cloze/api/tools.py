@@ -1,4 +1,4 @@
-"""Look at, share and serve what cloze has written."""
+"""Describe, report on, upload and serve what cloze wrote."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The verbs on vectors: write those of texts or words into a file, and find the nearest."""
+"""Write the vectors of texts or words to a file, and find the nearest."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Vocabularies, learned, extended and inspected."""
+"""Train, extend and inspect vocabularies."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -160,9 +160,9 @@ class InspectedVocabulary(Result):
     directory: str
     vocabulary: "VocabularyStatistics"
     text: "TextStatistics | None"
-    """Of the inputs, if there are any."""
+    """How it splits the words of the inputs; None without inputs."""
     tokens: tuple[tuple[str, ...], ...]
-    """Of each text that was given to show its tokens."""
+    """The tokens of each text in the argument `text`."""
 
 
 def inspect_vocabulary(
@@ -202,7 +202,7 @@ def inspect_vocabulary(
         progress: True shows progress.
 
     Returns:
-        One for the vocabulary, then those beside it.
+        The vocabulary, then those beside it.
 
     Raises:
         InputError: a vocabulary is damaged, or the text is wrong or empty.

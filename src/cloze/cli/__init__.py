@@ -1,4 +1,4 @@
-"""The command line. A module whose docstring begins with "`cloze VERB`: what it does" has a verb.
+"""The command line. Each module whose docstring begins with "`cloze VERB`: what it does" is a verb.
 
 It is imported only when the verb is called.
 """
@@ -31,7 +31,7 @@ _ORDER = (
     "glue-submission", "fill", "next", "embed", "neighbors", "attention", "serve", "import", "export", "push", "info",
     "report", "completion", "help",
 )  # fmt: skip
-"""Of verbs in the help, as one uses them; others follow."""
+"""Order of the verbs in the help; others follow."""
 
 
 def _find_verbs() -> dict[str, tuple[str, str]]:
@@ -219,7 +219,7 @@ def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
 
 @contextmanager
 def _print_data_warnings(in_flags: Callable[[str], str]) -> Iterator[None]:
-    """Print warnings about files of data as one line each, also with --quiet: rows are not left out unsaid."""
+    """Print warnings about files of data as one line each, also with --quiet: they say which rows are left out."""
     from cloze.errors import handle_data_warnings
     from cloze.progress import Progress
 

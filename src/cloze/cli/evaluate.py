@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cloze.api.labeled import EvaluationResult, evaluate
+from cloze.api.evaluation import EvaluationResult, evaluate
 from cloze.cli.output import show_evaluation
 from cloze.cli.parser import verb
 

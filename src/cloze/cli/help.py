@@ -1,14 +1,13 @@
 """`cloze help`: show the help of a verb or describe a task."""
 
 import difflib
-from typing import Annotated
 
 from cloze.cli import VERBS, main, options, split_verb
 from cloze.errors import InputError
 
 
 def run(
-    topic: Annotated[tuple[str, ...], options.Flag(metavar="[TOPIC]")] = (),
+    topic: tuple[str, ...] = (),
     /,
     *,
     flags: options.Flags,

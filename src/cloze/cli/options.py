@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -17,17 +16,11 @@ class Flag:
     """How a parameter is shown, in the `Annotated` types of those that need more than its name and docstring."""
 
     metavar: str | None = None
-    aliases: Sequence[str] = ()
     name: str | None = None
-    help: str | None = None
     is_positional: bool = False
     """A field of a dataclass that is no flag."""
 
 
-TextInputs: TypeAlias = Annotated[tuple[str, ...], Flag(is_positional=True)]
-TaskName: TypeAlias = Annotated[
-    str, Flag(help="Name of the task; cloze tasks lists them.", is_positional=True)
-]
 Settings: TypeAlias = Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", name="set")]
 
 

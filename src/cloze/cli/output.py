@@ -8,7 +8,7 @@ from cloze.progress import format_duration
 from cloze.tables import format_count, format_score
 
 if TYPE_CHECKING:
-    from cloze.api.labeled import EvaluationResult
+    from cloze.api.evaluation import EvaluationResult
     from cloze.training.plan import RunPlan
 
 

@@ -38,7 +38,7 @@ IN_PYTHON = ("callbacks", "progress")
 COMMON = "flags"
 """The parameter with the flags of all commands."""
 IN_MEMORY = "texts"
-"""Likewise, where they are of any type."""
+"""The keyword of texts in memory, which has no flag if its type is Any."""
 _MAX_DIGITS = 18
 """Libraries count in 64 bits."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
@@ -71,7 +71,7 @@ class Parameter:
         """The flags, the long one first."""
         long = "set" if self.shape == "table" else self.flag.name or self.name
         short = [SHORT_FLAGS[self.name]] if self.name in SHORT_FLAGS else []
-        return list(dict.fromkeys(["--" + long.replace("_", "-"), *short, *self.flag.aliases]))
+        return ["--" + long.replace("_", "-"), *short]
 
     @property
     def metavar(self) -> str | None:
@@ -199,14 +199,13 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
         ):
             continue
         kind, shape = _words_of(hint, is_positional=is_positional)
-        text = flag.help or texts.get(name, "")
         parameters.append(
             Parameter(
                 name=name,
                 kind=kind,
                 shape=shape,
                 default=parameter.default,
-                help=text,
+                help=texts.get(name, ""),
                 flag=flag,
                 is_positional=is_positional,
             )
@@ -226,14 +225,10 @@ class _Names(dict[str, Any]):
 
 def _split_annotation(hint: Any) -> tuple[Any, Flag]:
     """Return a type and how it is shown."""
-    flag = Flag()
-    if get_origin(hint) is Annotated:
-        hint, *notes = get_args(hint)
-        for note in notes:
-            if isinstance(note, Flag):
-                changes = {name: value for name, value in vars(note).items() if value}
-                flag = dataclasses.replace(flag, **changes)
-    return hint, flag
+    if get_origin(hint) is not Annotated:
+        return hint, Flag()
+    kind, *notes = get_args(hint)
+    return kind, next((note for note in notes if isinstance(note, Flag)), Flag())
 
 
 def _words_of(hint: Any, *, is_positional: bool) -> tuple[Any, Literal["one", "many", "table"]]:

@@ -53,9 +53,9 @@ class Verb:
     function: Callable[..., Any]
     show: Show
     work: Literal["batches", "requests"] = "batches"
-    """What the memory of the process is configured for, if the function takes a device."""
+    """The use for which the memory of the process is configured, if the function takes a device."""
     modes: Mapping[str, "Verb"] = dataclasses.field(default_factory=dict)
-    """By their flags, functions that are called instead, with those of its arguments that they take."""
+    """Functions that a flag calls instead, by its name, as in dry_run."""
 
 
 def verb(

@@ -1,6 +1,6 @@
 """`cloze score TASK PREDICTIONS GOLD`: score a file of predictions."""
 
-from cloze.api.labeled import score
+from cloze.api.evaluation import score
 from cloze.cli.output import show_evaluation
 from cloze.cli.parser import verb
 

@@ -14,17 +14,15 @@ from itertools import groupby
 from pathlib import Path
 
 from cloze import artifacts, file_io
+from cloze.api.datasets import build_dataset
 from cloze.api.finetuning import finetune
 from cloze.api.pretraining import pretrain
-from cloze.data.build.corpus import build_dataset
-from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.parts import BuildConfig
-from cloze.data.build.vocabulary import train_vocabulary
+from cloze.api.vocabularies import train_vocabulary
 from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.text_predictors import TextClassifier
-from cloze.parallel_map import Workers
+from cloze.parallel_map import AnyWorkers
 from cloze.progress import SILENT, Progress, format_duration
 from cloze.reports.run_report import write_report
 from cloze.tasks.texts import LabeledText
@@ -94,7 +92,7 @@ def run_demo(
     output: Path,
     *,
     size: DemoSize = DemoSize(),
-    workers: Workers = 1,
+    workers: AnyWorkers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> DemoResult:
@@ -111,7 +109,6 @@ def run_demo(
         InputError: `output` exists.
         Interrupted: SIGINT or SIGTERM was received.
     """
-    output = Path(output)
     if not overwrite:  # each stage replaces its own directory
         artifacts.check_output_path(output, overwrite=False)
     stages = _Stages(output, size, workers, progress, progress.clock())
@@ -166,7 +163,7 @@ def format_result(result: DemoResult) -> str:
 class _Stages:
     output: Path
     size: DemoSize
-    workers: Workers
+    workers: AnyWorkers
     progress: Progress
     started_at: float
 
@@ -197,7 +194,7 @@ class _Stages:
             ["vocab", text, "-o", vocabulary, "--size", size],
         )
         train_vocabulary(
-            [text], vocabulary, size=size, workers=self.workers, overwrite=True, progress=self.progress
+            text, output=vocabulary, size=size, workers=self.workers, overwrite=True, progress=self.progress
         )
 
     def build_corpus(self) -> None:
@@ -208,10 +205,10 @@ class _Stages:
             ["corpus", text, "--vocabulary", vocabulary, "-o", corpus, "--format", "sentences"],
         )
         build_dataset(
-            [text],
-            vocabulary,
-            corpus,
-            BuildConfig(reading=ReadingConfig(text_format="sentences")),
+            text,
+            vocabulary=vocabulary,
+            output=corpus,
+            format="sentences",
             workers=self.workers,
             overwrite=True,
             progress=self.progress,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from cloze.arguments import check_path
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
-from cloze.ray_cluster import resolve_workers
 
 if TYPE_CHECKING:
     from cloze.demo.pipeline import DemoResult
@@ -41,4 +40,4 @@ def run_demo(
 
     configure_process_memory()
     directory, shown = check_path(output, "output"), resolve_progress(progress)
-    return pipeline.run_demo(directory, workers=resolve_workers(workers), overwrite=overwrite, progress=shown)
+    return pipeline.run_demo(directory, workers=workers, overwrite=overwrite, progress=shown)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
-from cloze import artifacts, file_io
+from cloze import file_io
 from cloze.data.audit import Audit
 from cloze.data.audit_instances import InstanceExample, InstanceStats, Measure, Token
 from cloze.data.audit_text import LONG_SENTENCE, Distribution
@@ -25,14 +25,8 @@ _TEXT_WIDTH = 110
 AnyText = TypeVar("AnyText", str, Markup)
 
 
-def write_audit_page(audit: Audit, output: Path, *, overwrite: bool = False) -> None:
-    """Write an audit as one HTML file without external resources; the same audit gives the same bytes.
-
-    Raises:
-        InputError: `output` exists.
-        RunError: the file cannot be written.
-    """
-    artifacts.check_output_path(output, overwrite=overwrite, directory=False)
+def write_audit_page(audit: Audit, output: Path) -> None:
+    """Write an audit as one HTML file without external resources; the same audit gives the same bytes."""
     text = replace_lone_surrogates(_render(audit))  # names of input files may not be UTF-8
     file_io.write_text(output, text)
 

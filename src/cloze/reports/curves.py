@@ -1,4 +1,4 @@
-"""Metrics of a run over its steps, and what the figures of its report show."""
+"""The metrics of a run as curves, which its report draws."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -7,7 +7,6 @@ from statistics import median
 from typing import Any
 
 from cloze import artifacts, file_io
-from cloze.arguments import check_path
 from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
 from cloze.errors import InputError
@@ -43,12 +42,10 @@ def write_report(run: Path, *, output: Path | None = None, overwrite: bool = Fal
         InputError: `run` is not a run, its metrics are damaged, or `output` exists.
         RunError: the file cannot be written.
     """
-    run = check_path(run, "run")
     rows = read_run_metrics(run)
     if output is not None:
-        output = check_path(output, "output")
         artifacts.check_output_path(output, overwrite=overwrite, directory=False)
-    path = run / REPORT if output is None else output
+    path = output or run / REPORT
     file_io.write_text(path, _render(run, rows))
     return path
 

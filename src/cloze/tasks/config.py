@@ -24,7 +24,7 @@ from cloze.errors import InputError
 from cloze.models.checkpoint import TASK_FILE, save_model
 from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import AnyTask, Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.config import MAX_BATCH_SIZE, RunSettings
 from cloze.training.optimizer import OptimizerConfig
@@ -214,7 +214,7 @@ def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
 
 
 def with_settings(
-    task: AnyTask,
+    task: AnyTask | str,
     settings: Mapping[str, Any],
     *,
     is_trained: bool = False,
@@ -223,7 +223,7 @@ def with_settings(
     """Return a task with other settings.
 
     Args:
-        task: the task.
+        task: the task, or its name.
         settings: settings by dotted key, as in {"classification.pair_column": "answer"}.
         is_trained: whether it is the task of a model, whose weights depend on some settings.
         by_name: settings over these that many tasks have, such as text_column; None and False are not given.
@@ -231,6 +231,7 @@ def with_settings(
     Raises:
         InputError: an unknown setting, a wrong type, a value out of range, or a setting that the weights depend on.
     """
+    task = task if isinstance(task, Task) else find_task(task)()
     check_type(settings, Mapping, "settings", remedy=f'Give a dict, as in {{"{task.name}.NAME": VALUE}}')
     table = configuration.nest(settings)
     changes = table.pop(task.name, {})

@@ -22,6 +22,7 @@ from cloze.tasks.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
 from cloze.tasks.features import count_losses, featurize
 from cloze.tasks.labels import describe_classes
+from cloze.tasks.memory import read_memory
 from cloze.tasks.task import AnyTask, Split
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.model_card import LEARNED_FROM, SCORED_ON
@@ -74,6 +75,23 @@ def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
         what = f"no {' nor '.join(_names(task, split))} in this directory"
         raise InputError(what, where=path, remedy="Name the file itself")
     return file
+
+
+def open_data(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTask, Source]:
+    """Return the source of data, a file or rows in memory, and the task as `read_memory` does.
+
+    Args:
+        task: the task.
+        data: a file, the directory of a benchmark, or rows.
+        name: the argument that has the data, for messages.
+        split: the split that is read from a directory.
+
+    Raises:
+        InputError: there is no such file, or a row is of another kind.
+    """
+    if isinstance(data, (str, Path)):
+        return task, find_split_file(task, data, split)
+    return read_memory(task, data, name)
 
 
 def _names(task: AnyTask, split: Split) -> tuple[str, ...]:

@@ -1,7 +1,10 @@
 """Read an HTML page as a browser would, and check that it is well-formed and has no external resources."""
 
+import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 VOID = {"meta", "br"}
 
@@ -44,3 +47,9 @@ def read_page(path: Path) -> tuple[str, str]:
     assert len(parser.ids) == len(set(parser.ids)), "an id occurs twice"
     assert set(parser.labels) <= set(parser.ids)
     return html, " ".join(" ".join(parser.text).split())
+
+
+def page_data(html: str) -> Any:
+    """Return the data that the script of a page reads."""
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)
+    return json.loads(text)

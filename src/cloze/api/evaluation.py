@@ -1,0 +1,300 @@
+"""Score models and predictions on labeled data, and pre-trained models on text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloze.arguments import check_text
+from cloze.choices import InferencePrecision, MissingLabels, TaggingFormat
+from cloze.errors import InputError
+from cloze.progress import Progress, resolve_progress
+from cloze.results import NamedScores
+
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.data.reading.memory import Source
+    from cloze.inference.predictor import Predictor
+    from cloze.metrics.breakdown import Breakdown
+    from cloze.tasks.task import AnyTask
+
+
+class EvaluationResult(NamedScores):
+    """The scores of a model or of predictions, and what they were computed from."""
+
+    def __init__(
+        self,
+        scores: Mapping[str, float],
+        *,
+        data: object,
+        counts: Mapping[str, int],
+        parts: Mapping[str, Mapping[str, float]] = {},
+        task: "AnyTask | None" = None,
+        answers: Sequence[tuple[Any, Any]] = (),
+    ) -> None:
+        super().__init__(scores)
+        self.data = data
+        """The file of the examples."""
+        self.counts = counts
+        """Numbers of examples, by their kind."""
+        self.parts = parts
+        """Scores of parts of the data, such as the paradigms of BLiMP."""
+        self.task = task
+        """The task with its settings; None for a pre-trained model."""
+        self.answers = answers
+        """Every example of the task with its prediction."""
+
+    def __repr__(self) -> str:
+        """Return the scores and the numbers of examples."""
+        scores = [f"{name}={value:.4g}" for name, value in self.items()]
+        counts = [f"{name}={count}" for name, count in self.counts.items()]
+        return f"EvaluationResult({', '.join(scores + counts)})"
+
+    @cached_property
+    def breakdown(self) -> "Breakdown | None":
+        """The scores of each class, tag or kind of question, and the confusion matrix; None for other tasks."""
+        return None if self.task is None else self.task.breakdown(*map(list, zip(*self.answers, strict=True)))
+
+    @property
+    def predictions(self) -> Iterator[dict[str, Any]]:
+        """The rows that `cloze predict` writes: id or row, texts, and the answer."""
+        from cloze.tasks.answer_rows import prediction_row
+
+        for number, answer in enumerate(self.answers, 1):
+            assert self.task is not None
+            yield prediction_row(self.task, number, *answer)
+
+    @cached_property
+    def wrong_answers(self) -> list[dict[str, Any]]:
+        """The wrong answers as rows, the most confident first.
+
+        Raises:
+            InputError: the answers are numbers, rankings or vectors, which are not right or wrong.
+        """
+        from cloze.tasks.answer_rows import check_has_wrong_answers, wrong_answer_rows
+
+        if self.task is None:
+            return []
+        check_has_wrong_answers(self.task, where="wrong_answers", remedy="See predictions")
+        return wrong_answer_rows(self.task, self.answers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores, counts and scores of parts as `--json` prints them."""
+        breakdown = {} if self.breakdown is None else self.breakdown.to_dict()
+        return {"data": str(self.data), **self.counts, **self, **self.parts, **breakdown}
+
+
+def evaluate(
+    task: str | None = None,
+    *,
+    model: "Sequence[str | Path] | str | Path | Predictor",
+    data: Any,
+    output: str | Path | None = None,
+    errors: str | Path | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    missing_labels: MissingLabels | None = None,
+    skip_bad_rows: bool = False,
+    format: TaggingFormat | None = None,
+    settings: Mapping[str, Any] = {},
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+    overwrite: bool = False,
+    progress: bool | Progress = False,
+) -> EvaluationResult:
+    """Score a model on labeled data with the official metrics of its task, or a pre-trained model on text.
+
+    Args:
+        task: name of the task (default: that of the model), or of scores of a pre-trained model: mlm (masked words),
+            nsp (next sentence), fill, likelihood or blimp.
+        model: checkpoint, run or hf://org/name; may be repeated to average logits. In Python also a list of them, or a
+            loaded model.
+        data: path or URL of a file in the task's format, or of a benchmark's directory (its dev file). For mlm and nsp:
+            text, or a data set (its held-out documents). For fill: table with the columns text, with one [MASK], and
+            answer. For likelihood: text with a sentence per line, or a table. For blimp: BLiMP's JSON lines. In Python
+            also rows, as for `finetune`.
+        output: path or URL of a file for the predictions, or the scores of sentences: .jsonl, .csv, .tsv or .parquet.
+        errors: path or URL of a file for the wrong answers, the most confident first, likewise.
+        text_column: column with the text (default: text, or as in training).
+        label_column: column with the label (default: label, or as in training).
+        missing_labels: refuse rows without a label (default), or drop and count them.
+        skip_bad_rows: leave out rows that cannot be read, and count them.
+        format: for tagging, the format of the files (default: detected from name and lines).
+        settings: setting of the task, as in classification.pair_column=answer, or of mlm and nsp, as in
+            max_seq_length=512; may be repeated. In Python a dict, as in {"classification.pair_column": "answer"}.
+        device: cpu, cuda, mps or auto.
+        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
+        overwrite: replace existing output.
+        progress: True shows progress.
+
+    Raises:
+        InputError: a row of the data, the model or a setting is wrong, or a file exists.
+    """
+    from cloze.inference.ensemble import as_predictor, check_models
+    from cloze.inference.pretrained_scores import USED_ARGUMENTS, score_pretrained
+    from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
+    from cloze.tasks.config import with_settings
+    from cloze.tasks.data import open_data, warn_of_training_data
+    from cloze.tasks.registry import find_task
+
+    of_task = {
+        "text_column": text_column,
+        "label_column": label_column,
+        "missing_labels": missing_labels,
+        "skip_bad_rows": skip_bad_rows,
+        "format": format,
+    }
+    shown = resolve_progress(progress)
+    task = _find_task_name(task, model)
+    if task in USED_ARGUMENTS:
+        optional = {"output": output, "errors": errors, "settings": settings, **of_task}
+        for name, value in optional.items():
+            if value and name not in USED_ARGUMENTS[task]:
+                raise InputError(f"not used by evaluate {task}", where=name, remedy="Leave it out")
+        first, *others = check_models(model)
+        if others:
+            what = "only the logits of fine-tuned models can be averaged"
+            raise InputError(what, where="model", remedy="Give one model")
+        check_answer_files(output, None, overwrite=overwrite, source=data)
+        measured = score_pretrained(
+            task,
+            first,
+            data,
+            text_column=text_column,
+            output=output,
+            settings=settings,
+            device=device,
+            precision=precision,
+            progress=shown,
+        )
+        return EvaluationResult(measured.scores, data=data, counts=measured.counts, parts=measured.parts)
+    kind = find_task(task, others=USED_ARGUMENTS)
+    check_answer_files(output, errors, overwrite=overwrite, source=data)
+    if errors is not None:
+        check_has_wrong_answers(kind)
+    predictor = as_predictor(model, task, device=device, precision=precision)
+    configured = with_settings(predictor.task, settings, is_trained=True, **of_task)
+    configured, source = open_data(configured, data, "data", "dev")
+    if predictor.directory is not None:
+        warn_of_training_data(predictor.directory, source)
+    evaluation = replace(predictor, task=configured).evaluate(configured.examples(source), progress=shown)
+    result = _to_result(configured, source, evaluation.scores, evaluation.answers)
+    _write_answers(result, output, errors, shown)
+    return result
+
+
+def score(
+    task: "str | AnyTask",
+    predictions: Any,
+    gold: Any,
+    *,
+    na_prob: str | Path | None = None,
+    errors: str | Path | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    missing_labels: MissingLabels | None = None,
+    skip_bad_rows: bool = False,
+    format: TaggingFormat | None = None,
+    settings: Mapping[str, Any] = {},
+    overwrite: bool = False,
+    progress: bool | Progress = False,
+) -> EvaluationResult:
+    """Score predictions of cloze predict or another program with the official metrics of a task.
+
+    >>> import cloze
+    >>> gold = [("fine", "good"), ("dull", "bad")]
+    >>> cloze.score("classification", [{"label": "good"}, {"label": "good"}], gold)["accuracy"]
+    0.5
+
+    Args:
+        task: name of the task; cloze tasks lists them. In Python also a task with its settings.
+        predictions: path or URL of the output of cloze predict: a row per example, matched by id and texts, else in
+            the order of gold. In Python also its rows.
+        gold: path or URL of labeled data in the task's format; texts may be missing. In Python also rows, as for
+            `finetune`.
+        na_prob: for squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
+            at the best threshold for "no answer".
+        errors: path or URL of a file for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet.
+        text_column: column with the text (default: text).
+        label_column: column with the label (default: label).
+        missing_labels: refuse rows without a label (default), or drop and count them.
+        skip_bad_rows: leave out rows that cannot be read, and count them.
+        format: for tagging, the format of the files (default: detected from name and lines).
+        settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
+            {"classification.pair_column": "answer"}.
+        overwrite: replace existing output.
+        progress: True notes the file that is written.
+
+    Raises:
+        InputError: a row is wrong, or there are not as many predictions as examples, or the file exists.
+    """
+    from cloze.data.reading.memory import rows_from_memory
+    from cloze.remote_files import to_path_or_url
+    from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
+    from cloze.tasks.config import with_settings
+    from cloze.tasks.data import open_data
+    from cloze.tasks.squad import SquadV2
+
+    configured = with_settings(
+        task,
+        settings,
+        text_column=text_column,
+        label_column=label_column,
+        missing_labels=missing_labels,
+        skip_bad_rows=skip_bad_rows,
+        format=format,
+    )
+    check_answer_files(None, errors, overwrite=overwrite, source=gold)
+    if errors is not None:
+        check_has_wrong_answers(configured)
+    if na_prob is not None and not isinstance(configured, SquadV2):
+        raise InputError("is for the task squad_v2 only", where="na_prob", remedy="Leave it out")
+    configured, source = open_data(configured, gold, "gold", "dev")
+    examples = list(configured.gold_examples(source))
+    configured.check_scorable(examples)
+    is_file = isinstance(predictions, (str, Path))
+    answers = configured.read_predictions(
+        to_path_or_url(predictions) if is_file else rows_from_memory(predictions, "predictions"), examples
+    )
+    if isinstance(configured, SquadV2) and na_prob is not None:
+        scores = configured.score_with_na_probs(examples, answers, na_prob)
+    else:
+        scores = configured.score(examples, answers)
+    result = _to_result(configured, source, scores, list(zip(examples, answers, strict=True)))
+    _write_answers(result, None, errors, resolve_progress(progress))
+    return result
+
+
+def _find_task_name(task: str | None, model: Any) -> str:
+    """Return the task, by default that of a model."""
+    from cloze.inference.ensemble import check_models
+    from cloze.inference.predictor import Predictor, find_task_name
+    from cloze.inference.pretrained_scores import USED_ARGUMENTS
+
+    if task is not None:
+        return check_text(task, "task")
+    if isinstance(model, Predictor):
+        return model.task.name
+    first = check_models(model)[0]
+    name = find_task_name(first)
+    if name is None:
+        remedy = f"Name what to evaluate: {', '.join(USED_ARGUMENTS)}"
+        raise InputError("is not fine-tuned, and so has no task", where=first, remedy=remedy)
+    return name
+
+
+def _to_result(
+    task: "AnyTask", data: "Source", scores: Mapping[str, float], answers: list[tuple[Any, Any]]
+) -> EvaluationResult:
+    return EvaluationResult(scores, data=data, counts={"examples": len(answers)}, task=task, answers=answers)
+
+
+def _write_answers(
+    result: EvaluationResult, output: str | Path | None, errors: str | Path | None, progress: Progress
+) -> None:
+    from cloze.data.row_files import write_rows
+
+    if output is not None:
+        write_rows(result.predictions, str(output), progress=progress)
+    if errors is not None:
+        write_rows(result.wrong_answers, str(errors), progress=progress)
