@@ -1,5 +1,6 @@
 """The examples of CONTRIBUTING.md work as written, and the functions that the architecture names exist."""
 
+import importlib
 import os
 import pkgutil
 import re
@@ -14,14 +15,17 @@ import pytest
 import torch
 from running import REPOSITORY
 
+import cloze
 from cloze import artifacts
 from cloze.data.batch import PackedBatch
 from cloze.data.reading import annotations
+from cloze.errors import InputError
 from cloze.models import checkpoint, heads, pooling
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.external_weights import load_external_model
+from cloze.tasks import registry
 from cloze.tasks.custom import CustomTagging
 from cloze.tasks.tagging_formats import formats
 from cloze.tokenization.loading import load_tokenizer
@@ -132,6 +136,29 @@ def test_a_route_is_one_file(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> 
             "number of tokens"
             in client.get("/openapi.json").json()["paths"]["/length"]["post"]["description"]
         )
+
+
+def test_a_family_is_one_file(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "counts.py").write_text(read_example("Adding a family"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "TASKS", dict(registry.tasks()))
+    importlib.import_module("counts")
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    for path, numbers in ((train, range(60)), (dev, range(60, 80))):
+        path.write_text("text\tlabel\n" + "".join(f"{'the ' * (n % 7)}{n}\t{n % 7}\n" for n in numbers))
+    run = tmp_path / "run"
+    finetuned = cloze.finetune(
+        "counts", model=encoder, train=train, output=run, epochs=2, max_seq_length=16, device="cpu"
+    )
+    assert {"spearman", "rmse"} <= {*finetuned}
+    assert {*cloze.evaluate(model=run, data=dev, device="cpu")} == {"spearman", "rmse"}
+    assert all(row["count"] > 0 for row in cloze.predict_file(dev, model=run, device="cpu"))
+    assert [scores.baseline for scores in cloze.baseline("counts", train=train, dev=dev)] == ["mean"]
+    (description,) = cloze.describe_tasks("counts")
+    assert description.settings["counts.text_column"].default == "text"
+    dev.write_text("text\tlabel\nthe\t-1\n")
+    with pytest.raises(InputError, match=r"dev\.tsv:2: '-1' is no count. Write 0, 1, 2, …"):
+        cloze.evaluate(model=run, data=dev, device="cpu")
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Four examples of each task, and the outputs of a perfect model for each family."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,12 @@ from cloze.tasks.families.multiple_choice import MultipleChoice
 from cloze.tasks.families.passage_ranking import PassageRanking
 from cloze.tasks.families.sentence_vectors import SentenceVectors
 from cloze.tasks.families.sequence_classification import SequenceClassification
-from cloze.tasks.families.span import SpanFeature, SpanTask
+from cloze.tasks.families.span import SpanTask
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.families.text_pairs import TextPairs
 from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.features import TextFeature
-from cloze.tasks.tagging_features import TaggingFeature
+from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer
@@ -142,8 +142,8 @@ CASES = {
     "rte": Case("a.tsv", table("sentence1|sentence2|label", *ENTAILS)),
     "wnli": Case("a.tsv", table("sentence1|sentence2|label", 1, 0, 1, 0)),
     "stsb": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
-    "stsb-vectors": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
     "scored-pairs": Case("a.tsv", table("text|pair|score", 9, -2, 7.5, 0)),
+    "stsb-vectors": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
     "text-pairs": Case("a.tsv", "text\tpair\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS)),
     "ranking": Case("a.jsonl", rankings()),
     "swag": Case("a.csv", swag()),
@@ -158,60 +158,42 @@ CASES = {
 }
 """By the name of the task."""
 
-FAMILIES = (
-    *("classification", "regression", "multi-label", "multiple-choice", "ranking"),
-    *("scored-pairs", "text-pairs", "squad_v1", "squad_v2", "tagging", "feature-tagging"),
-)
-"""A task of each family: the others of a family differ in data and scores only. SQuAD 2.0 may have no answer."""
+
+def one_hot(count: int, targets: Any) -> Array:
+    """Return logits of 9 for the targets, -9 for others."""
+    return 18 * np.eye(count, dtype=np.float32)[targets] - 9
 
 
-@singledispatch
-def gold_output(task: AnyTask, feature: Any) -> Array:
-    """Return the output of a perfect model for a feature; a new family registers its own."""
-    raise NotImplementedError(f"the family of {task.name} has no gold output")
-
-
-@gold_output.register
-def _(task: SequenceClassification, feature: TextFeature) -> Array:
-    return 9 * np.eye(len(task.labels), dtype=np.float32)[feature.target]
-
-
-@gold_output.register(TextRegression)
-@gold_output.register(SentenceVectors)
-def _(task: Any, feature: TextFeature) -> Array:
-    return np.array([feature.target], np.float32)
-
-
-@gold_output.register
-def _(task: TextPairs, feature: TextFeature) -> Array:
+def same_vectors(task: TextPairs, feature: TextFeature) -> Array:
+    """Return two equal vectors, other ones for another second text."""
     vector = np.random.default_rng(feature.sequences[1].input_ids).standard_normal(8).astype(np.float32)
     return np.tile(vector / np.linalg.norm(vector), (2, 1))
 
 
-@gold_output.register
-def _(task: MultiLabel, feature: TextFeature) -> Array:
-    logits = np.full(len(task.labels), -9, np.float32)
-    logits[feature.target] = 9
-    return logits
+GOLD_OUTPUTS: dict[type, Callable[[Any, Any], Array]] = {
+    SequenceClassification: lambda task, feature: one_hot(len(task.labels), feature.target),
+    TextRegression: lambda task, feature: np.array([feature.target], np.float32),
+    MultiLabel: lambda task, feature: one_hot(len(task.labels), feature.target).max(0),
+    MultipleChoice: lambda task, feature: one_hot(len(feature.sequences), feature.target),
+    PassageRanking: lambda task, feature: np.array([9 * (2 * feature.target - 1)], np.float32),
+    SentenceVectors: lambda task, feature: np.array([feature.target], np.float32),
+    TextPairs: same_vectors,
+    SpanTask: lambda task, feature: one_hot(feature.num_tokens, list(feature.target)).T,
+    Tagging: lambda task, feature: one_hot(len(task.labels), feature.targets),
+}
+"""The output of a perfect model for a feature, by family."""
 
 
-@gold_output.register
-def _(task: MultipleChoice, feature: TextFeature) -> Array:
-    return 9 * np.eye(len(feature.sequences), dtype=np.float32)[int(feature.target)]
+def family_of_case(task: type[AnyTask]) -> type:
+    """Return the class in `GOLD_OUTPUTS` that a task belongs to."""
+    return next(parent for parent in task.__mro__ if parent in GOLD_OUTPUTS)
 
 
-@gold_output.register
-def _(task: PassageRanking, feature: TextFeature) -> Array:
-    return np.array([9 * (2 * feature.target - 1)], np.float32)
+def gold_output(task: AnyTask, feature: Any) -> Array:
+    """Return the output of a perfect model for a feature."""
+    return GOLD_OUTPUTS[family_of_case(type(task))](task, feature)
 
 
-@gold_output.register
-def _(task: SpanTask, feature: SpanFeature) -> Array:
-    logits = np.zeros((feature.num_tokens, 2), np.float32)
-    logits[feature.target, (0, 1)] = 9
-    return logits
-
-
-@gold_output.register
-def _(task: Tagging, feature: TaggingFeature) -> Array:
-    return 9 * np.eye(len(task.labels), dtype=np.float32)[feature.targets]
+FIRST_TASKS = {family_of_case(find_task(name)): name for name in reversed(CASES)}
+FAMILIES = sorted({*FIRST_TASKS.values(), "squad_v2", "feature-tagging"})
+"""The first task of each family: the others differ in data and scores only. SQuAD 2.0 may have no answer."""
