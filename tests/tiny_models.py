@@ -14,6 +14,20 @@ from cloze.tasks.task import AnyTask
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SIZES: dict[str, int] = {
+    "vocab_size": 40,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 28,
+    "max_position_embeddings": 32,
+}
+"""Sizes of a model that transformers writes, all of them different."""
+
+
+def numbered_tokens(size: int) -> list[str]:
+    """Return a vocabulary: the special tokens, w0, w1 and so on."""
+    return [*SPECIAL, *(f"w{number}" for number in range(size - len(SPECIAL)))]
 
 
 def tiny_config(tokens: Sequence[str], **settings: float) -> BertConfig:

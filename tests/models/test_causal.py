@@ -8,14 +8,13 @@ import torch
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.models.attention import grouped_attention, select_backend
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import load_model
 from cloze.models.pooling import check_pooling
-from tiny_models import SPECIAL, write_checkpoint
+from tiny_models import numbered_tokens, write_checkpoint
 
-TOKENS = [*SPECIAL, *(f"w{i}" for i in range(98))]
+TOKENS = numbered_tokens(103)
 IDS = [2, 17, 31, 5, 88, 40, 3]
 
 
@@ -56,21 +55,6 @@ def test_cls_pooling_of_a_causal_encoder_is_refused(encoder) -> None:
     with pytest.raises(InputError, match=r"pooling: cls: .* sees nothing of the text. Take the mean"):
         check_pooling("cls", encoder("left"))
     check_pooling("cls", encoder("right"))
-
-
-def test_causal_attention_equals_torch() -> None:
-    generator = torch.Generator().manual_seed(0)
-    query, key, value = torch.randn((3, 12, 2, 5), generator=generator)
-    packed = to_device(collate([[1] * 5, [1] * 5, [1] * 2]))
-    for attends_to, flip in (("left", False), ("right", True)):
-        found = grouped_attention(query, key, value, packed, 0.0, attends_to)
-        for start, end in ((0, 5), (5, 10), (10, 12)):
-            parts = [each[start:end].transpose(0, 1) for each in (query, key, value)]
-            parts = [part.flip(1) for part in parts] if flip else parts
-            expected = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
-            expected = expected.flip(1) if flip else expected
-            torch.testing.assert_close(found[start:end], expected.transpose(0, 1))
-    assert select_backend(query, "left") is grouped_attention
 
 
 def test_attends_to_is_saved_and_other_programs_refuse_the_model(encoder, tmp_path) -> None:

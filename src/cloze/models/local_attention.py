@@ -10,7 +10,8 @@ Shapes: T tokens in the packed batch, N heads, H head size; C sequences of lengt
 import torch
 from torch import Tensor, nn
 
-from cloze.data.batch import LengthGroup, PackedBatch
+from cloze.data.batch import PackedBatch
+from cloze.models.attention import join_by_length, split_by_length
 from cloze.models.dropout import dropout
 
 _BLOCKS_OF_FULL_ATTENTION = 3
@@ -36,69 +37,51 @@ def local_attention(
         Beltagy et al. 2020, "Longformer", 3.1; Warner et al. 2024, "ModernBERT", 2.1.2.
     """
     scaled_TNH = query_TNH * query_TNH.shape[-1] ** -0.5
-    # split, not sliced: the gradient of a slice is as large as the whole batch
-    sizes = [group.end - group.start for group in batch.length_groups]
-    parts = zip(*(torch.split(values, sizes) for values in (scaled_TNH, key_TNH, value_TNH)), strict=True)
     contexts = []
-    for group, (query, key, value) in zip(batch.length_groups, parts, strict=True):
-        is_short = group.length <= _BLOCKS_OF_FULL_ATTENTION * half_window
+    for query, key, value in split_by_length(batch, scaled_TNH, key_TNH, value_TNH):
+        is_short = query.shape[2] <= _BLOCKS_OF_FULL_ATTENTION * half_window
         attend = _attend_to_all if is_short else _attend_in_blocks
-        shape = (group.count, group.length, *query.shape[1:])
-        context = attend(
-            query.view(shape), key.view(shape), value.view(shape), group, dropout_prob, half_window
-        )
-        contexts.append(context.flatten(0, 1))
-    return contexts[0] if len(contexts) == 1 else torch.cat(contexts)
+        contexts.append(attend(query, key, value, dropout_prob, half_window))
+    return join_by_length(contexts)
 
 
 def _attend_to_all(
-    query_CLNH: Tensor,
-    key_CLNH: Tensor,
-    value_CLNH: Tensor,
-    group: LengthGroup,
-    dropout_prob: float,
-    half_window: int,
+    query_CNLH: Tensor, key_CNLH: Tensor, value_CNLH: Tensor, dropout_prob: float, half_window: int
 ) -> Tensor:
     """Compute the scores of all pairs of a short sequence, and mask those out of the window."""
-    query_CNLH, key_CNLH, value_CNLH = (x.transpose(1, 2) for x in (query_CLNH, key_CLNH, value_CLNH))
     scores_CNLL = query_CNLH @ key_CNLH.mT
-    if group.length > half_window + 1:
-        places_L = torch.arange(group.length, device=scores_CNLL.device)
+    length = scores_CNLL.shape[-1]
+    if length > half_window + 1:
+        places_L = torch.arange(length, device=scores_CNLL.device)
         is_far_LL = (places_L[:, None] - places_L).abs() > half_window
         scores_CNLL = scores_CNLL.masked_fill(is_far_LL, -torch.inf)
-    return (dropout(scores_CNLL.softmax(-1), dropout_prob) @ value_CNLH).transpose(1, 2)
+    return dropout(scores_CNLL.softmax(-1), dropout_prob) @ value_CNLH
 
 
 def _attend_in_blocks(
-    query_CLNH: Tensor,
-    key_CLNH: Tensor,
-    value_CLNH: Tensor,
-    group: LengthGroup,
-    dropout_prob: float,
-    half_window: int,
+    query_CNLH: Tensor, key_CNLH: Tensor, value_CNLH: Tensor, dropout_prob: float, half_window: int
 ) -> Tensor:
     """Compute the scores of each block of queries with the keys of three blocks."""
-    num_blocks = -(-group.length // half_window)
-    padding = num_blocks * half_window - group.length
+    length = query_CNLH.shape[2]
+    num_blocks = -(-length // half_window)
+    padding = num_blocks * half_window - length
 
-    def in_blocks(values_CLNH: Tensor, before: int) -> Tensor:
-        padded = nn.functional.pad(values_CLNH, (0, 0, 0, 0, before, padding + before))
-        return padded.view(group.count, -1, half_window, *padded.shape[2:])
+    def in_blocks(values_CNLH: Tensor, around: int) -> Tensor:
+        padded = nn.functional.pad(values_CNLH, (0, 0, around, padding + around))
+        return padded.view(*padded.shape[:2], -1, half_window, padded.shape[-1])
 
-    def with_neighbors(values_CLNH: Tensor) -> Tensor:
-        blocks = in_blocks(values_CLNH, half_window)
-        first, middle, last = blocks[:, :-2], blocks[:, 1:-1], blocks[:, 2:]
-        return torch.cat([first, middle, last], 2).transpose(2, 3)
+    def with_neighbors(values_CNLH: Tensor) -> Tensor:
+        blocks = in_blocks(values_CNLH, half_window)
+        return torch.cat([blocks[:, :, :-2], blocks[:, :, 1:-1], blocks[:, :, 2:]], 3)
 
-    query_CMNWH = in_blocks(query_CLNH, 0).transpose(2, 3)
-    key_CMNKH, value_CMNKH = with_neighbors(key_CLNH), with_neighbors(value_CLNH)
-    scores_CMNWK = query_CMNWH @ key_CMNKH.mT
-    hidden_M1WK = _is_hidden(num_blocks, half_window, group.length, scores_CMNWK.device)
+    query_CNMWH = in_blocks(query_CNLH, 0)
+    key_CNMKH, value_CNMKH = with_neighbors(key_CNLH), with_neighbors(value_CNLH)
+    scores_CNMWK = query_CNMWH @ key_CNMKH.mT
+    hidden_MWK = _is_hidden(num_blocks, half_window, length, scores_CNMWK.device)
     # not -inf: a query of the padding may have no key
-    lowest = torch.finfo(scores_CMNWK.dtype).min
-    weights_CMNWK = dropout(scores_CMNWK.masked_fill(hidden_M1WK, lowest).softmax(-1), dropout_prob)
-    context_CLNH = (weights_CMNWK @ value_CMNKH).transpose(2, 3).flatten(1, 2)
-    return context_CLNH[:, : group.length]
+    lowest = torch.finfo(scores_CNMWK.dtype).min
+    weights_CNMWK = dropout(scores_CNMWK.masked_fill(hidden_MWK, lowest).softmax(-1), dropout_prob)
+    return (weights_CNMWK @ value_CNMKH).flatten(2, 3)[:, :, :length]
 
 
 def _is_hidden(num_blocks: int, half_window: int, length: int, device: torch.device) -> Tensor:
@@ -108,4 +91,4 @@ def _is_hidden(num_blocks: int, half_window: int, length: int, device: torch.dev
     is_far_WK = (key_K - query_W[:, None]).abs() > half_window
     place_MK = torch.arange(num_blocks, device=device)[:, None] * half_window + key_K
     is_outside_MK = (place_MK < 0) | (place_MK >= length)
-    return (is_far_WK | is_outside_MK[:, None])[:, None]
+    return is_far_WK | is_outside_MK[:, None]
