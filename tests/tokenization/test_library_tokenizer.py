@@ -19,13 +19,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 
 TEXTS = ("Hello wörld, it's 学 a test.", "the tests  were hello\nworlds", "x", "a</s>b <mask> c", "")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-ROLES = {
-    "cls_token": "<s>",
-    "sep_token": "</s>",
-    "pad_token": "<pad>",
-    "unk_token": "<unk>",
-    "mask_token": "<mask>",
-}
+ROLES = dict(zip(("cls_token", "pad_token", "sep_token", "unk_token", "mask_token"), SPECIAL, strict=True))
 
 
 def byte_level(special: Sequence[str] = SPECIAL) -> tokenizers.Tokenizer:
@@ -199,15 +193,8 @@ def test_template_without_special_tokens_is_refused(tmp_path: Path) -> None:
 def test_data_sets_are_wordpiece(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert isinstance(load_tokenizer(directory), LibraryTokenizer)
     (tmp_path / "text.txt").write_text("hello\n\nworld\n")
-    command = [
-        "corpus",
-        str(tmp_path / "text.txt"),
-        "--vocabulary",
-        str(directory),
-        "-o",
-        str(tmp_path / "data"),
-    ]
-    assert main(command) == 2
+    command = f"corpus {tmp_path}/text.txt --vocabulary {directory} -o {tmp_path}/data"
+    assert main(command.split()) == 2
     error = capsys.readouterr().err
     assert "vocabularies and data sets are BERT's WordPiece" in error
     assert not (tmp_path / "data").exists()

@@ -13,9 +13,9 @@ from transformers import AutoTokenizer
 from cloze.errors import InputError
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from tiny_models import SPECIAL
 
-SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-TOKENS = [*SPECIALS, "cafe", "Café", "au", "##x", "la", "##it", "!", "中"]
+TOKENS = [*SPECIAL, "cafe", "Café", "au", "##x", "la", "##it", "!", "中"]
 TEXTS = st.text(max_size=30) | st.lists(
     st.sampled_from([*" \n\x00\x85\u0301\u3000\ufffd中ﬃİΣ가!", "Café", "[MASK]", "the ", "\ud800"]),
     max_size=20,
@@ -94,7 +94,7 @@ def test_lone_surrogates_are_skipped():
 
 
 def test_long_words_are_unknown():
-    tokenizer = WordPieceTokenizer.from_tokens([*SPECIALS, "x", "##x"])
+    tokenizer = WordPieceTokenizer.from_tokens([*SPECIAL, "x", "##x"])
     assert len(tokenizer.encode("x" * 100)) == 102
     assert tokenizer.encode("x" * 101).tokens == ["[CLS]", "[UNK]", "[SEP]"]
 
@@ -169,9 +169,9 @@ def test_saving_is_deterministic(tmp_path):
 
 def test_case_is_inferred_from_the_vocabulary(tmp_path):
     file = tmp_path / "vocab.txt"
-    file.write_text("\n".join([*SPECIALS, "[unused0]", "a"]) + "\n")
+    file.write_text("\n".join([*SPECIAL, "[unused0]", "a"]) + "\n")
     assert load_tokenizer(tmp_path).lowercase
-    file.write_text("\n".join([*SPECIALS, "A", "a"]) + "\n")
+    file.write_text("\n".join([*SPECIAL, "A", "a"]) + "\n")
     assert not load_tokenizer(tmp_path).lowercase
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 1e30}')
     assert load_tokenizer(tmp_path).lowercase

@@ -71,26 +71,20 @@ def test_commands_say_how_many_texts_of_a_file_have_unknown_words(
     assert COUNT.format(name) + REMEDY in capsys.readouterr().err
 
 
-def test_classes_warn_of_unknown_words(classifier: Path) -> None:
-    for load in (cloze.Embedder.load, cloze.TextClassifier.load):
-        with pytest.warns(DataWarning) as warned:
-            load(classifier)(TEXTS)
-        assert str(warned[0].message) == COUNT.format("texts") + REMEDY
-        load(classifier)(["fine day", "day"])
-
-
 @pytest.mark.parametrize(
-    ("load", "inputs", "name"),
+    ("load", "model", "inputs", "name"),
     [
-        (cloze.FillMask.load, [f"[MASK] {text}" for text in TEXTS], "texts"),
-        (cloze.NextSentence.load, [("day", text) for text in TEXTS], "pairs"),
-        (cloze.SentenceScorer.load, TEXTS, "texts"),
+        (cloze.Embedder.load, "classifier", TEXTS, "texts"),
+        (cloze.TextClassifier.load, "classifier", TEXTS, "texts"),
+        (cloze.FillMask.load, "pretrained", [f"[MASK] {text}" for text in TEXTS], "texts"),
+        (cloze.NextSentence.load, "pretrained", [("day", text) for text in TEXTS], "pairs"),
+        (cloze.SentenceScorer.load, "pretrained", TEXTS, "texts"),
     ],
 )
-def test_classes_of_a_pretrained_model_warn_once_of_unknown_words(
-    load: Any, inputs: list[Any], name: str, pretrained: Path
+def test_classes_warn_once_of_unknown_words(
+    load: Any, model: str, inputs: list[Any], name: str, request: pytest.FixtureRequest
 ) -> None:
-    answer = load(pretrained)
+    answer = load(request.getfixturevalue(model))
     with pytest.warns(DataWarning) as warned:
         answer(inputs)
     assert [str(warning.message) for warning in warned] == [COUNT.format(name) + REMEDY]

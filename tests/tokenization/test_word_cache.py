@@ -43,12 +43,11 @@ def both(request, uncased_vocabulary, tmp_path_factory):
     return ours, library
 
 
-def _assert_same_ids(both, texts):
-    ours, library = both
-    expected = [library.encode(text, add_special_tokens=False).ids for text in texts]
+def _assert_same_ids(ours: Tokenizer, library: tokenizers.Tokenizer, texts: list[str]) -> None:
+    expected = library.encode_batch(texts, add_special_tokens=False)
     tokens, lengths = ours.ids(texts)
-    assert lengths.tolist() == [len(ids) for ids in expected]
-    assert tokens.tolist() == [token for ids in expected for token in ids]
+    assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
+    assert tokens.tolist() == [token for encoding in expected for token in encoding.ids]
     assert (tokens.dtype, lengths.dtype) == (np.uint32, np.int64)
 
 
@@ -56,7 +55,7 @@ def _assert_same_ids(both, texts):
 @settings(max_examples=50)
 @given(texts=TEXTS)
 def test_ids_equal_those_of_the_library(both, texts):
-    _assert_same_ids(both, texts)
+    _assert_same_ids(*both, texts)
 
 
 @pytest.mark.protected
@@ -64,18 +63,13 @@ def test_ids_equal_those_of_the_library(both, texts):
 @settings(max_examples=1000)
 @given(texts=TEXTS)
 def test_ids_of_many_texts_equal_those_of_the_library(both, texts):
-    _assert_same_ids(both, texts)
+    _assert_same_ids(*both, texts)
 
 
 @pytest.mark.protected
 def test_real_text(both, shared):
-    ours, library = both
-    with (shared / "data" / "google_bert" / "sample_text.txt").open(encoding="utf-8") as stream:
-        lines = stream.read().split("\n")
-    tokens, _ = ours.ids(lines)
-    assert tokens.tolist() == [
-        i for line in lines for i in library.encode(line, add_special_tokens=False).ids
-    ]
+    text = (shared / "data" / "google_bert" / "sample_text.txt").read_text("utf-8")
+    _assert_same_ids(*both, text.split("\n"))
 
 
 def test_no_texts_and_empty_texts(uncased_vocabulary):
@@ -130,10 +124,7 @@ def _published(shared, name: str) -> Tokenizer:
 
 
 def _assert_equal_to_library(ours: Tokenizer, texts: list[str]) -> None:
-    expected = ours.build_backend().encode_batch(texts, add_special_tokens=False)
-    tokens, lengths = ours.ids(texts)
-    assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
-    assert tokens.tolist() == [token for encoding in expected for token in encoding.ids]
+    _assert_same_ids(ours, ours.build_backend(), texts)
 
 
 @pytest.mark.slow

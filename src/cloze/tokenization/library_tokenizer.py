@@ -16,7 +16,6 @@ from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CONTINUATION
-from cloze.tokenization.template import Template
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
 from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.tokenization.vocabulary import count_embeddings
@@ -96,11 +95,6 @@ class LibraryTokenizer(Tokenizer):
         tokenizer._check_template(file)
         return tokenizer
 
-    @property
-    def kind(self) -> str:
-        """The model of the library: BPE, Unigram, WordPiece or WordLevel."""
-        return str(json.loads(self.library_json)["model"].get("type", "of another kind"))
-
     def special_token(self, role: SpecialRole) -> str:
         """Return a special token.
 
@@ -117,13 +111,6 @@ class LibraryTokenizer(Tokenizer):
         """The id of the token for unknown words; None without one, as where bytes are tokens."""
         return self.unk_id if "unk" in self.roles else None
 
-    @property
-    def special_ids(self) -> frozenset[int]:
-        """The ids of the special tokens."""
-        return frozenset(
-            number for number, token in self._backend.get_added_tokens_decoder().items() if token.special
-        )
-
     def may_have_special_tokens(self, text: str) -> bool:
         """Whether `encode` may find special tokens in a text, which `ids` takes as plain text."""
         return any(self.tokens[number] in text for number in self.special_ids)
@@ -137,7 +124,7 @@ class LibraryTokenizer(Tokenizer):
         """Whether each token continues a word: it does not begin with the mark of a space, where there is one."""
         marker = self._space_marker
         if marker is None:
-            prefix = json.loads(self.library_json)["model"].get("continuing_subword_prefix") or CONTINUATION
+            prefix = getattr(self._backend.model, "continuing_subword_prefix", None) or CONTINUATION
             return np.array([token.startswith(prefix) for token in self.tokens])
         special = self.special_ids
         return np.array(
@@ -195,31 +182,11 @@ class LibraryTokenizer(Tokenizer):
         types = set(_types(json.loads(self.library_json).get("pre_tokenizer")))
         return next((marker for kind, marker in _SPACE_MARKERS.items() if kind in types), None)
 
-    @cached_property
-    def _templates(self) -> tuple[Template, Template]:
-        """The templates of one text and of two, read off encodings."""
-        return _read_template(self._backend.encode("a"), 1), _read_template(self._backend.encode("a", "a"), 2)
-
     def _check_template(self, file: Path) -> None:
         for template in self._templates:
-            if len(template.special_ids[0]) != 1 or len(template.special_ids[-1]) != 1:
+            if not len(template.special_ids[0]) == len(template.special_ids[-1]) == 1:
                 what = "does not put one special token before a text and one after it"
                 raise InputError(what, where=file, remedy="Use the tokenizer of an encoder")
-
-
-def _read_template(encoding: tokenizers.Encoding, num_texts: int) -> Template:
-    """Return the special tokens that the library put around texts."""
-    ids: list[list[int]] = [[] for _ in range(num_texts + 1)]
-    types: list[list[int]] = [[] for _ in range(num_texts + 1)]
-    text_types = [0] * num_texts
-    place = 0
-    for token_id, type_id, text in zip(encoding.ids, encoding.type_ids, encoding.sequence_ids, strict=True):
-        if text is None:
-            ids[place].append(token_id)
-            types[place].append(type_id)
-        else:
-            place, text_types[text] = text + 1, type_id
-    return Template(tuple(map(tuple, ids)), tuple(map(tuple, types)), tuple(text_types))
 
 
 def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) -> dict[SpecialRole, str]:

@@ -127,22 +127,7 @@ def sentence_spans(text: str, *, language: str = "en", splitter: str | None = No
         InputError: the language is not in `LANGUAGES`, or the function does not exist.
         RunError: the function fails, or does not return the sentences of the text.
     """
-    return _spans(replace_lone_surrogates(text), language, splitter)
-
-
-def split_sentences(text: str, *, language: str = "en", splitter: str | None = None) -> list[str]:
-    """Return the sentences of a text; arguments and errors are those of `sentence_spans`.
-
-    >>> split_sentences("“Why?” he asked. “It was late. I slept.”")
-    ['“Why?” he asked.', '“It was late.', 'I slept.”']
-
-    Differs: lone surrogates become U+FFFD.
-    """
     text = replace_lone_surrogates(text)
-    return [text[start:end] for start, end in _spans(text, language, splitter)]
-
-
-def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
     if splitter is not None:
         return split_with_function(text, splitter)
     check_language(language)
@@ -174,6 +159,18 @@ def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
             spans.append((stop - len(sentence), stop))
         start = stop
     return spans
+
+
+def split_sentences(text: str, *, language: str = "en", splitter: str | None = None) -> list[str]:
+    """Return the sentences of a text; arguments and errors are those of `sentence_spans`.
+
+    >>> split_sentences("“Why?” he asked. “It was late. I slept.”")
+    ['“Why?” he asked.', '“It was late.', 'I slept.”']
+
+    Differs: lone surrogates become U+FFFD.
+    """
+    text = replace_lone_surrogates(text)
+    return [text[start:end] for start, end in sentence_spans(text, language=language, splitter=splitter)]
 
 
 def _segments(masked: str, language: str) -> Iterator[str]:

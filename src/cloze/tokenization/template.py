@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
+
+import tokenizers
 
 Value = TypeVar("Value")
 
@@ -22,6 +24,23 @@ class Template:
     special_types: tuple[tuple[int, ...], ...]
     text_types: tuple[int, ...]
     """The segment of each text."""
+
+    @classmethod
+    def read(cls, encoding: tokenizers.Encoding, *, num_texts: int) -> Self:
+        """Return the special tokens that the library `tokenizers` put around texts."""
+        ids: list[list[int]] = [[] for _ in range(num_texts + 1)]
+        types: list[list[int]] = [[] for _ in range(num_texts + 1)]
+        text_types = [0] * num_texts
+        place = 0
+        for token_id, type_id, text in zip(
+            encoding.ids, encoding.type_ids, encoding.sequence_ids, strict=True
+        ):
+            if text is None:
+                ids[place].append(token_id)
+                types[place].append(type_id)
+            else:
+                place, text_types[text] = text + 1, type_id
+        return cls(tuple(map(tuple, ids)), tuple(map(tuple, types)), tuple(text_types))
 
     @property
     def num_special(self) -> int:

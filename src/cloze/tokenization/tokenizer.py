@@ -70,11 +70,6 @@ class Tokenizer(ABC):
     pad_id, unk_id, cls_id, sep_id, mask_id = map(_id_of, get_args(SpecialRole))
     """Ids of the special tokens; InputError without such a token."""
 
-    @property
-    @abstractmethod
-    def kind(self) -> str:
-        """The model of the library `tokenizers`: WordPiece, BPE, Unigram or WordLevel."""
-
     @abstractmethod
     def special_token(self, role: SpecialRole) -> str:
         """Return a special token, such as [MASK].
@@ -87,11 +82,6 @@ class Tokenizer(ABC):
     @abstractmethod
     def unknown_id(self) -> int | None:
         """The id of the token for unknown words; None without one, as where bytes are tokens."""
-
-    @property
-    @abstractmethod
-    def special_ids(self) -> frozenset[int]:
-        """The ids of the special tokens."""
 
     @property
     @abstractmethod
@@ -129,14 +119,26 @@ class Tokenizer(ABC):
         """The tokenizer that `tokenizer.json` describes."""
 
     @property
-    @abstractmethod
-    def _templates(self) -> tuple[Template, Template]:
-        """The templates of one text and of two."""
+    def kind(self) -> str:
+        """The model of the library `tokenizers`: WordPiece, BPE, Unigram or WordLevel."""
+        return type(self._backend.model).__name__
 
     @property
     def vocab_size(self) -> int:
         """Number of tokens."""
         return len(self.tokens)
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """The ids of the special tokens."""
+        added = self._backend.get_added_tokens_decoder()
+        return frozenset(token_id for token_id, token in added.items() if token.special)
+
+    @cached_property
+    def _templates(self) -> tuple[Template, Template]:
+        """The templates of one text and of two, read off encodings."""
+        encodings = self._backend.encode("a"), self._backend.encode("a", "a")
+        return Template.read(encodings[0], num_texts=1), Template.read(encodings[1], num_texts=2)
 
     def template(self, *, is_pair: bool) -> Template:
         """Return the special tokens around a text or around a pair."""

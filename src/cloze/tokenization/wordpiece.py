@@ -24,7 +24,6 @@ from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
-from cloze.tokenization.template import Template
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
 from cloze.tokenization.tokenizer_files import (
     ADDED_TOKENS_FILE,
@@ -92,11 +91,6 @@ class WordPieceTokenizer(Tokenizer):
         check_vocabulary(tokens, where="vocabulary")
         return cls(tuple(tokens), **settings)
 
-    @property
-    def kind(self) -> str:
-        """WordPiece."""
-        return "WordPiece"
-
     def special_token(self, role: SpecialRole) -> str:
         """Return a special token, such as [MASK]."""
         return _SPECIAL[role]
@@ -105,11 +99,6 @@ class WordPieceTokenizer(Tokenizer):
     def unknown_id(self) -> int | None:
         """The id of the token for unknown words; None without one, as where bytes are tokens."""
         return self.unk_id
-
-    @property
-    def special_ids(self) -> frozenset[int]:
-        """The ids of [PAD], [UNK], [CLS], [SEP] and [MASK]."""
-        return frozenset((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id))
 
     def may_have_special_tokens(self, text: str) -> bool:
         """Whether `encode` may find special or added tokens in a text, which `ids` takes as plain text."""
@@ -210,13 +199,6 @@ class WordPieceTokenizer(Tokenizer):
         )
         backend.decoder = decoders.WordPiece(prefix=CONTINUATION)
         return backend
-
-    @cached_property
-    def _templates(self) -> tuple[Template, Template]:
-        """The templates of one text and of two."""
-        cls, sep = (self.cls_id,), (self.sep_id,)
-        pair = Template((cls, sep, sep), ((0,), (0,), (1,)), (0, 1))
-        return Template((cls, sep), ((0,), (0,)), (0,)), pair
 
     @cached_property
     def _word_cache(self) -> WordCache:
