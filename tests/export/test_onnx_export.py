@@ -29,7 +29,7 @@ from cloze.models.pooling import Pooling, pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
 from cloze.tokenization.loading import load_tokenizer
 from model_heads import HEADS
-from tiny_models import SPECIAL, write_checkpoint
+from tiny_models import numbered_tokens, write_checkpoint
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -53,8 +53,8 @@ def written(
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(9))
-    tokens = [*SPECIAL, *(f"w{number}" for number in range(98))]
-    write_checkpoint(directory, model.eval(), tokens, labels=[f"class {number}" for number in range(labels)])
+    names = [f"class {number}" for number in range(labels)]
+    write_checkpoint(directory, model.eval(), numbered_tokens(103), labels=names)
     if vectors is not None:
         save_sentence_encoder_config(directory, vectors, hidden_size=CONFIG.hidden_size)
     return directory

@@ -1,4 +1,7 @@
-"""Build the ONNX graph of a model over padded batches."""
+"""Build the ONNX graph of a model over padded batches.
+
+Shapes: B sequences, L columns.
+"""
 
 from typing import Any
 
@@ -6,10 +9,11 @@ import numpy as np
 import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor
 
 from cloze.choices import GraphPrecision
-from cloze.export.padded_outputs import padded_outputs
-from cloze.models.encoder import Encoder
+from cloze.models.batch import pack_padded
+from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.graph import INPUTS, Graph, Node
 from cloze.models.heads import ModelWithHead
 
@@ -48,6 +52,25 @@ def build_graph(model: Encoder | ModelWithHead, *, precision: GraphPrecision = "
         ir_version=_IR_VERSION,
         opset_imports=[helper.make_opsetid("", OPSET)],
     )
+
+
+@torch.inference_mode()
+def padded_outputs(
+    model: Encoder | ModelWithHead, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
+) -> dict[str, Tensor]:
+    """Return the outputs of a model by their names in transformers, which its graph must reproduce, 0 at the padding.
+
+    Shapes:
+        input_ids, attention_mask, token_type_ids [B, L]; outputs [B, …] or [B, L, …].
+    """
+    counts_padding = get_encoder(model).config.counts_padding
+    batch, padding = pack_padded(input_ids, attention_mask, token_type_ids, counts_padding=counts_padding)
+    return {
+        name: padding.unpack_tokens(values)
+        if name in model.token_outputs
+        else padding.unpack_sequences(values)
+        for name, values in model.named_outputs(batch).items()
+    }
 
 
 def _to_proto(node: Node) -> onnx.NodeProto:

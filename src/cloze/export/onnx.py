@@ -14,8 +14,7 @@ from cloze import artifacts
 from cloze.choices import GraphPrecision
 from cloze.errors import InputError, RunError
 from cloze.export.card import export_card
-from cloze.export.graph import OPSET, build_graph
-from cloze.export.padded_outputs import padded_outputs
+from cloze.export.graph import OPSET, build_graph, padded_outputs
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
