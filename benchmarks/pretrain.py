@@ -34,7 +34,6 @@ from cloze.data.shards import Shard, write_shard
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
-from cloze.models.weight_mapping import HUGGING_FACE
 from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig
 from cloze.pretraining.data import PretrainingBatches, build_dynamic_instances
 from cloze.pretraining.objective import PretrainingObjective
@@ -302,7 +301,9 @@ def _build_transformers(
     device = next(model.parameters()).device
     config = transformers.BertConfig(**asdict(model.config))
     theirs = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa")
-    missing, unexpected = theirs.load_state_dict(HUGGING_FACE.to_external(model.state_dict()), strict=False)
+    missing, unexpected = theirs.load_state_dict(
+        BertModel.names.mapping.to_external(model.state_dict()), strict=False
+    )
     assert not unexpected, unexpected
     assert all(name.startswith("cls.predictions.decoder.") for name in missing), missing  # tied weights
     theirs.tie_weights()

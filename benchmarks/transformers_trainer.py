@@ -18,9 +18,8 @@ from benchmarks.padding import IGNORED, pad, pad_rows, token_labels
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.batch import to_device
-from cloze.models.bert import BertConfig
+from cloze.models.bert import BertConfig, BertModel
 from cloze.models.engine import TorchEngine
-from cloze.models.weight_mapping import HUGGING_FACE
 from cloze.tasks.batches import shuffled_indices
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.predict import predict
@@ -73,7 +72,7 @@ def build_padded_model(ours: nn.Module, task: AnyTask) -> PaddedModel:
         transformers.BertConfig(**settings, num_labels=num_labels, problem_type=task.problem_type)
     )
     names = theirs.state_dict().keys()
-    weights = HUGGING_FACE.to_external(ours.state_dict())
+    weights = BertModel.names.mapping.to_external(ours.state_dict())
     theirs.load_state_dict({name: weight for name, weight in weights.items() if name in names})
     return PaddedModel(theirs)
 

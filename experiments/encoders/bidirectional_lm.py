@@ -11,10 +11,10 @@ import torch
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.attention import AttendsTo
-from cloze.models.bert import BertConfig, BertModel
+from cloze.models.bert import BERT, BertConfig, BertModel
 from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.weight_mapping import BERT, HuggingFaceNames, renamed
+from cloze.models.weight_mapping import HuggingFaceNames, renamed
 
 _WIDTHS = ("hidden_size", "num_attention_heads", "intermediate_size")
 

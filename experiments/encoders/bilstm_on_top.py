@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import PackedBatch
-from cloze.models.bert import BertConfig, BertModel
+from cloze.models.bert import BERT, BertConfig, BertModel
 from cloze.models.encoder import Encoder, EncoderOutput, register_encoder
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.graph import Graph
-from cloze.models.weight_mapping import BERT, LSTM_NAMES, HuggingFaceNames, same_names
+from cloze.models.weight_mapping import LSTM_NAMES, HuggingFaceNames, same_names
 
 _MODEL_TYPE = "bilstm-on-bert"
 

@@ -25,8 +25,9 @@ from experiments.encoders.sinusoidal_positions import (
     SinusoidalBertConfig,
     sinusoidal_positions,
 )
+from tiny_models import numbered_tokens
 
-TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(98)))
+TOKENS = tuple(numbered_tokens(103))
 IDS = [2, 17, 31, 5, 88, 40, 3]
 
 

@@ -4,15 +4,14 @@ import pytest
 import torch
 
 from cloze.data.batch import collate
-from cloze.export.graph import build_graph
+from cloze.export.graph import build_graph, padded_outputs
 from cloze.export.onnx import compare_with_torch
-from cloze.export.padded_outputs import padded_outputs
 from cloze.models.batch import pack_padded, to_device
 from cloze.models.encoder import encoders, get_encoder, register_encoder
 from cloze.models.external_weights import load_external_model
 from encoder_families import make_encoder
 from model_heads import HEADS
-from tiny_models import SPECIAL, write_checkpoint
+from tiny_models import numbered_tokens, write_checkpoint
 
 pytestmark = pytest.mark.protected
 
@@ -92,8 +91,7 @@ def model(request, encoder, randomize):
 
 def test_weights_of_every_head_survive_saving_and_loading(model, ragged, tmp_path):
     labels = [f"class {number}" for number in range(getattr(model, "num_labels", 0))]
-    tokens = [*SPECIAL, *(f"w{number}" for number in range(98))]
-    write_checkpoint(tmp_path / "model", model, tokens, labels=labels)
+    write_checkpoint(tmp_path / "model", model, numbered_tokens(103), labels=labels)
     again = load_external_model(tmp_path / "model").model
     found = padded_outputs(again, *ragged)
     for output, values in padded_outputs(model, *ragged).items():

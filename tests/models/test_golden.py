@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from cloze.models.batch import pack_padded
-from cloze.models.bert import BertModel
+from cloze.models.bert import GOOGLE, BertModel
 from cloze.models.heads import BertForPreTraining
-from cloze.models.weight_mapping import GOOGLE
 
 pytestmark = pytest.mark.protected
 

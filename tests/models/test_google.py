@@ -10,7 +10,6 @@ import torch
 
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.models.batch import pack_padded
 from cloze.models.checkpoint import load_model
 from cloze.models.external_weights import load_external_model
 from cloze.models.heads import BertForPreTraining
@@ -44,10 +43,7 @@ def test_import_and_then_fill(nano, tmp_path, capsys, google_nano):
     torch.testing.assert_close(
         output.sequence_output[mask], expected["sequence_output"][mask], atol=1e-5, rtol=0
     )
-    packed, padding = pack_padded(expected["input_ids"].long(), mask, expected["segment_ids"].long())
-    logits = model(packed, torch.tensor([0])).next_sentence_logits
-    ours = padding.unpack_sequences(logits).log_softmax(-1)
-    torch.testing.assert_close(ours, expected["nsp_log_probs"], atol=1e-5, rtol=0)
+    assert load_tokenizer(tmp_path / "ours").model_max_length == 61
     assert main(["fill", "-m", str(tmp_path / "ours"), "the [MASK]"]) == 0
     assert "[MASK] 1" in capsys.readouterr().out
 
@@ -122,9 +118,3 @@ def test_bad_checkpoint_is_named_and_nothing_written(nano, tmp_path, capsys, cha
     assert error.count("\n") == 1
     assert re.search(what, error)
     assert not (tmp_path / "ours").exists()
-
-
-def test_the_tokenizer_is_saved(nano, tmp_path):
-    assert main(["import", str(nano), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
-    tokenizer = load_tokenizer(tmp_path / "ours")
-    assert tokenizer.model_max_length == 61

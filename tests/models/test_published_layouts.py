@@ -16,18 +16,9 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
-from tiny_models import SPECIAL
+from tiny_models import SIZES, numbered_tokens
 
 pytestmark = pytest.mark.protected
-
-TOKENS = [*SPECIAL, *(f"word{number}" for number in range(35))]
-SIZES = {
-    "vocab_size": 40,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "intermediate_size": 28,
-}
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ LAYOUTS = {
 def publish(layout: Layout, directory: Path) -> torch.nn.Module:
     """Write a random model of transformers in a layout, and return it."""
     torch.manual_seed(0)
-    config = transformers.BertConfig(**SIZES, max_position_embeddings=32, initializer_range=0.3)
+    config = transformers.BertConfig(**SIZES, initializer_range=0.3)
     model = getattr(transformers, layout.head)(config).eval().to(layout.dtype).float()
     directory.mkdir()
     weights = {name: weight.clone() for name, weight in model.state_dict().items() if "decoder" not in name}
@@ -108,7 +99,7 @@ def publish(layout: Layout, directory: Path) -> torch.nn.Module:
         save_file({name: weights[name] for name in own}, directory / file, metadata={"format": "pt"})
     table = config.to_dict() | {"architectures": [layout.head]} | layout.config
     (directory / "config.json").write_text(json.dumps(table))
-    (directory / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
+    (directory / "vocab.txt").write_text("\n".join(numbered_tokens(40)) + "\n")
     (directory / "tokenizer_config.json").write_text(json.dumps(layout.tokenizer))
     return model
 
@@ -131,8 +122,8 @@ def test_published_layout_loads_as_it_is(name: str, tmp_path: Path, recwarn: pyt
     torch.testing.assert_close(ours.sequence_output, expected.last_hidden_state[0], atol=1e-5, rtol=0)
     if layout.pooler and expected.pooler_output is not None:
         torch.testing.assert_close(ours.pooled_output, expected.pooler_output, atol=1e-5, rtol=0)
-    assert Embedder.load(tmp_path / "model", device="cpu")(["word2 word4"]).shape == (1, 24)
+    assert Embedder.load(tmp_path / "model", device="cpu")(["w2 w4"]).shape == (1, 24)
     if layout.head in ("BertForMaskedLM", "BertForPreTraining"):
         logits = output.prediction_logits if "prediction_logits" in output else output.logits
-        probabilities = FillMask.load(tmp_path / "model", device="cpu").probabilities("word2 word4 [MASK]")
+        probabilities = FillMask.load(tmp_path / "model", device="cpu").probabilities("w2 w4 [MASK]")
         np.testing.assert_allclose(probabilities[0], logits[0, 3].softmax(-1), atol=1e-5, rtol=0)

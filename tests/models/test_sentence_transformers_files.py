@@ -1,6 +1,7 @@
 """Every key that the installed sentence-transformers and transformers write is applied, kept, or refused by name."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     return folder / "saved", model
 
 
+@pytest.fixture
+def copy(saved: tuple[Path, Any], tmp_path: Path) -> Path:
+    """The directory, which may be changed."""
+    return Path(shutil.copytree(saved[0], tmp_path / "copy"))
+
+
 @pytest.mark.protected
 def test_every_key_is_accounted_for(saved: tuple[Path, Any]) -> None:
     directory, _ = saved
@@ -118,26 +125,20 @@ def test_settings_are_applied_and_survive_import(saved: tuple[Path, Any], tmp_pa
 )
 @pytest.mark.protected
 def test_unsupported_values_are_refused_by_name(
-    saved: tuple[Path, Any], tmp_path: Path, file: str, entries: dict[str, object], message: str
+    copy: Path, file: str, entries: dict[str, object], message: str
 ) -> None:
-    import shutil
-
-    shutil.copytree(saved[0], tmp_path / "copy")
-    content = json.loads((tmp_path / "copy" / file).read_text())
-    (tmp_path / "copy" / file).write_text(json.dumps(content | entries))
+    content = json.loads((copy / file).read_text())
+    (copy / file).write_text(json.dumps(content | entries))
     with pytest.raises(InputError, match=message):
-        load_sentence_encoder_config(tmp_path / "copy")
+        load_sentence_encoder_config(copy)
 
 
-def test_other_orders_of_modules_are_refused(saved: tuple[Path, Any], tmp_path: Path) -> None:
-    import shutil
-
-    shutil.copytree(saved[0], tmp_path / "copy")
-    modules = json.loads((tmp_path / "copy/modules.json").read_text())
-    (tmp_path / "copy/modules.json").write_text(json.dumps([modules[0], modules[2], modules[1]]))
+def test_other_orders_of_modules_are_refused(copy: Path) -> None:
+    modules = json.loads((copy / "modules.json").read_text())
+    (copy / "modules.json").write_text(json.dumps([modules[0], modules[2], modules[1]]))
     with pytest.raises(InputError, match="Transformer, Normalize, Pooling: cloze reads them once"):
-        load_sentence_encoder_config(tmp_path / "copy")
+        load_sentence_encoder_config(copy)
     modules[1]["kwargs"] = ["task"]
-    (tmp_path / "copy/modules.json").write_text(json.dumps(modules))
+    (copy / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(InputError, match="kwargs of the module"):
-        load_sentence_encoder_config(tmp_path / "copy")
+        load_sentence_encoder_config(copy)

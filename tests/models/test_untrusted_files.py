@@ -36,17 +36,11 @@ from cloze.models.sentence_transformers import (
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.metrics_log import read_metrics
+from tiny_models import SIZES, numbered_tokens
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("attack")]
 
-CONFIG = BertConfig(
-    vocab_size=40,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=28,
-    max_position_embeddings=32,
-)
+CONFIG = BertConfig(**SIZES)
 GIGABYTE = 1 << 30
 Spoil = Callable[[Path], object]
 """Damages a directory."""
@@ -57,7 +51,7 @@ EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 def sealed(tmp_path: Path) -> Path:
     """A whole model with a manifest, and a file beside it."""
     torch.manual_seed(0)
-    tokenizer = WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *(f"word{number}" for number in range(35))])
+    tokenizer = WordPieceTokenizer.from_tokens(numbered_tokens(40))
     with artifacts.write_directory(tmp_path / "model", kind="checkpoint") as directory:
         save_model(directory, BertForPreTraining(BertModel(CONFIG)), tokenizer)
         vectors = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=None)
@@ -288,8 +282,8 @@ HOSTILE = {
         "tokenizer.json: the regular expression '(a+)+$' repeats a group",
     ),
     "a model of another kind": Case(of_tokenizer("model", "type", to="Unigram"), "tokenizer.json: damaged"),
-    "ids with gaps": Case(of_tokenizer("model", "vocab", "word3", to=1 << 60), "have gaps or repeat"),
-    "ids that are texts": Case(of_tokenizer("model", "vocab", "word3", to="7"), "tokenizer.json"),
+    "ids with gaps": Case(of_tokenizer("model", "vocab", "w3", to=1 << 60), "have gaps or repeat"),
+    "ids that are texts": Case(of_tokenizer("model", "vocab", "w3", to="7"), "tokenizer.json"),
     "words without end": Case(
         of_tokenizer("model", "max_input_chars_per_word", to=float("inf")), "tokenizer.json: damaged"
     ),
@@ -347,7 +341,7 @@ HOSTILE = {
         TORCH,
     ),
 }
-COMMANDS = {"fill": ["fill", "-m", "{model}", "word1 [MASK]"]} | {
+COMMANDS = {"fill": ["fill", "-m", "{model}", "w1 [MASK]"]} | {
     verb: [verb, "{model}", "-o", "out"] for verb in ("import", "export")
 }
 
@@ -477,7 +471,7 @@ def test_code_in_a_model_directory_is_not_run(model: Path, tmp_path: Path) -> No
     (model / "modules.json").write_text(json.dumps(modules))
     for folder in (model, model / "1_Pooling"):
         (folder / "trap.py").write_text("import os; os.mkdir('ran')")
-    assert main(["fill", "-m", str(model), "word1 [MASK]"]) == 0
+    assert main(["fill", "-m", str(model), "w1 [MASK]"]) == 0
     assert load_sentence_encoder_config(model) is not None
     assert main(["import", str(model), "-o", str(tmp_path / "out")]) == 0
     assert not list(tmp_path.rglob("ran"))

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from cloze.data.batch import DataPosition, PretrainingBatch
 from cloze.models.batch import pack_padded
-from cloze.models.bert import BertModel
+from cloze.models.bert import GOOGLE, BertModel
 from cloze.models.heads import BertForPreTraining
-from cloze.models.weight_mapping import GOOGLE
 from cloze.progress import SILENT
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig, RunSettings

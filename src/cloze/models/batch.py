@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cloze.data.batch import PackedBatch, group_lengths
 from cloze.errors import InputError
+from cloze.models.encoder_config import EncoderConfig
 
 BatchT = TypeVar("BatchT", bound=PackedBatch)
 
@@ -99,3 +100,26 @@ def pack_padded(
         group_lengths(lengths),
     )
     return batch, Padding(num_rows, num_columns, row_of_sequence, cell_of_token)
+
+
+def check_ids(batch: PackedBatch, config: EncoderConfig) -> None:
+    """Refuse a batch that has no embedding; on a GPU only its lengths are checked.
+
+    Raises:
+        InputError: an id, a segment or a position is too large, or a text too long.
+    """
+    if batch.max_seqlen > config.max_position_embeddings:
+        what = f"{batch.max_seqlen} tokens, the model takes {config.max_position_embeddings}"
+        raise InputError(what, where="input_ids", remedy="Truncate or split the text")
+    if batch.input_ids.device.type != "cpu":
+        return
+    tables = (
+        ("input_ids", batch.input_ids, config.vocab_size),
+        ("token_type_ids", batch.token_type_ids, max(config.type_vocab_size, 2)),
+        ("position_ids", batch.position_ids, config.max_position_embeddings),
+    )
+    for name, ids_T, num_rows in tables:
+        lowest, highest = (int(bound) for bound in ids_T.aminmax())
+        if lowest < 0 or highest >= num_rows:
+            wrong = lowest if lowest < 0 else highest
+            raise InputError(f"{wrong} is not in 0..{num_rows - 1}", where=name)

@@ -18,6 +18,7 @@ from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.graph import Graph
+from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, WeightMapping, dense, same_names
 
 _CAUSAL_MODEL_TYPE = "one-way-bert"
 """The model type of a BERT whose tokens attend to one side. Other programs refuse it, instead of attending to both.
@@ -204,12 +205,63 @@ class Pooler(nn.Linear):
         return graph.activate(graph.dense("pooler", hidden, self), self.activation)
 
 
+_LAYER = "bert.encoder.layer.{i}"
+
+BERT: Entries = {
+    **same_names(
+        *(f"bert.embeddings.{kind}_embeddings.weight" for kind in ("word", "token_type", "position"))
+    ),
+    **dense("bert.embeddings.layer_norm", "bert.embeddings.LayerNorm"),
+    **{
+        f"bert.layers.{{i}}.query_key_value.{part}": tuple(
+            f"{_LAYER}.attention.self.{name}.{part}" for name in ("query", "key", "value")
+        )
+        for part in ("weight", "bias")
+    },
+    **dense("bert.layers.{i}.attention_output", f"{_LAYER}.attention.output.dense"),
+    **dense("bert.layers.{i}.attention_layer_norm", f"{_LAYER}.attention.output.LayerNorm"),
+    **dense("bert.layers.{i}.intermediate", f"{_LAYER}.intermediate.dense"),
+    **dense("bert.layers.{i}.output", f"{_LAYER}.output.dense"),
+    **dense("bert.layers.{i}.output_layer_norm", f"{_LAYER}.output.LayerNorm"),
+    **dense("bert.pooler", "bert.pooler.dense"),
+}
+"""The weights of `BertModel`."""
+
+
+def _google_name(name: str) -> str:
+    """Return Google's spelling of a name of transformers."""
+    special = {
+        "cls.predictions.bias": "cls/predictions/output_bias",
+        "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
+        "cls.seq_relationship.bias": "cls/seq_relationship/output_bias",
+        "classifier.weight": "output_weights",
+        "classifier.bias": "output_bias",
+        "qa_outputs.weight": "cls/squad/output_weights",
+        "qa_outputs.bias": "cls/squad/output_bias",
+    }
+    if name in special:
+        return special[name]
+    path = name.replace(".layer.{i}.", ".layer_{i}.").replace(".", "/")
+    if "LayerNorm/" in path:
+        return path.replace("LayerNorm/weight", "LayerNorm/gamma").replace("LayerNorm/bias", "LayerNorm/beta")
+    return path.replace("_embeddings/weight", "_embeddings").replace("/weight", "/kernel")
+
+
+GOOGLE = WeightMapping(
+    "Google",
+    {name: tuple(map(_google_name, external)) for name, external in {**BERT, **HEADS}.items()},
+    transposed_suffix="/kernel",
+)
+"""The TensorFlow checkpoints of google-research/bert, without optimizer slots and `global_step`."""
+
+
 @register_encoder("bert", _CAUSAL_MODEL_TYPE)
 class BertModel(Encoder):
     """BERT with its pooler: the result of pre-training and the start of every task."""
 
     config_class: ClassVar[type[EncoderConfig]] = BertConfig
     size_prefix = ""
+    names = HuggingFaceNames(encoder=BERT)
     embeddings_class: ClassVar[type[BertEmbeddings]] = BertEmbeddings
     pooler_class: ClassVar[type[Pooler]] = Pooler
 

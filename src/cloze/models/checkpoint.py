@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from cloze import artifacts, file_io
 from cloze.errors import InputError, RunError
 from cloze.models.bert import initialize_weights
-from cloze.models.config_file import CONFIG_FILE, config_to_json, load_config
+from cloze.models.config_file import CONFIG_FILE, load_config
 from cloze.models.cross_encoder import Activation, activation_to_json
 from cloze.models.encoder import Encoder, build_encoder, get_encoder
 from cloze.models.encoder_config import EncoderConfig
@@ -79,12 +79,13 @@ def save_model(
     architecture = getattr(model, "architecture", class_name)
     if architecture == "BertForPreTraining" and not encoder.trains_on_pairs:
         architecture = "BertForMaskedLM"
-    table = config_to_json(config)
-    table |= {
+    table = {
+        "model_type": encoder.model_type,
+        **config.to_json(),
         "architectures": [encoder.names.architecture(architecture)],
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-        "pad_token_id": table.get("pad_token_id", tokenizer.pad_id),
     }
+    table.setdefault("pad_token_id", tokenizer.pad_id)
     table |= {key: getattr(tokenizer, f"{role}_id") for key, role in encoder.names.special_ids.items()}
     if labels:
         table["id2label"] = {str(number): label for number, label in enumerate(labels)}
@@ -230,7 +231,7 @@ def _is_finite(weight: Tensor) -> bool:
 
 
 def _explain(error: InputError, model: nn.Module, expected: set[str], names: set[str]) -> tuple[str, str]:
-    """Return what to say of weights that do not fit: which names the file has instead, or that it has another head."""
+    """Return the message and the remedy for weights that do not fit; for missing ones, the names in the file."""
     remedy = "Configuration and weights belong to different models"
     if not isinstance(error, MissingWeightsError):
         return error.what, error.remedy or remedy
@@ -297,7 +298,7 @@ def _pooler_weights(model: nn.Module, mapping: WeightMapping) -> list[str]:
 
 
 def _is_saved(name: str, model: nn.Module) -> bool:
-    """Whether a weight is written; a pooler that belongs to heads is written with those that read it."""
+    """Whether a weight is written; a pooler that is part of heads is written only with a head that reads it."""
     is_pooler = name.startswith("bert.pooler.")
     reads_pooler = getattr(model, "reads_pooler", False)
     return not is_pooler or reads_pooler or get_encoder(model).names.has_pooler

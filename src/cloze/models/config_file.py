@@ -1,12 +1,11 @@
 """The file config.json, which other programs read: the architecture of a model, and the names of its classes."""
 
 from pathlib import Path
-from typing import Any
 
 from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.models.encoder import encoders, get_config_class, get_encoder_class
+from cloze.models.encoder import encoders, get_config_class
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.quantization import INT8_PREFIX
 
@@ -23,10 +22,10 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> EncoderConfig:
     Raises:
         InputError: the file is missing or not JSON, does not describe a BERT, or has impossible values.
     """
-    is_google = file_name == CONFIG_FILE and (Path(directory) / GOOGLE_CONFIG_FILE).is_file()
+    where = Path(directory) / file_name
+    is_google = file_name == CONFIG_FILE and where.with_name(GOOGLE_CONFIG_FILE).is_file()
     remedy = f"Convert it: cloze import {directory} -o NEW" if is_google else _NO_CHECKPOINT
-    table = read_json(Path(directory) / file_name, remedy=remedy)
-    where = str(Path(directory) / file_name)
+    table = read_json(where, remedy=remedy)
     model_type = str(table.get("model_type", "bert")).removeprefix(INT8_PREFIX)
     config_class = get_config_class(model_type)
     if config_class is None:
@@ -43,7 +42,7 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> EncoderConfig:
         values = config_class.from_json(table)
     except ValueError as error:
         raise InputError(f"another encoder than cloze has: {error}", where=where) from error
-    config: EncoderConfig = from_dict(config_class, values, where=where)
+    config: EncoderConfig = from_dict(config_class, values, where=str(where))
     try:
         config.check_size()
     except ValueError as error:
@@ -65,8 +64,3 @@ def load_labels(directory: Path) -> tuple[str, ...]:
         what = "id2label does not map the numbers from 0 to labels"
         raise InputError(what, where=Path(directory) / CONFIG_FILE)
     return tuple(str(labels[number]) for number in numbers)
-
-
-def config_to_json(config: EncoderConfig) -> dict[str, Any]:
-    """Return the table of config.json, by the names of transformers."""
-    return {"model_type": get_encoder_class(config).model_type, **config.to_json()}

@@ -39,9 +39,9 @@ def is_cross_encoder(directory: Path) -> bool:
 
 
 def load_activation(directory: Path, config: dict[str, Any]) -> Activation | None:
-    """Load the activation of a classifier's logit for sentence-transformers.
+    """Load the activation of a classifier's logit for sentence-transformers, or None if the files name none.
 
-    None: the files name none, and programs choose a sigmoid if there is one label.
+    Programs then apply a sigmoid to the logit of a single label.
 
     Args:
         directory: of the checkpoint.
@@ -75,7 +75,11 @@ def load_activation(directory: Path, config: dict[str, Any]) -> Activation | Non
 
 
 def _check_modules(directory: Path) -> None:
-    """Raise InputError if there are other modules than the classifier, such as a score from one token's logit."""
+    """Refuse other modules than the classifier, such as a score from one token's logit.
+
+    Raises:
+        InputError: there is another module.
+    """
     file = directory / MODULES_FILE
     modules = read_json(file, list) if file.is_file() else []
     for module in modules:

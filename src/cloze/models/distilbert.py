@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Self
 
-from cloze.models.bert import BertModel, Pooler
+from cloze.models.bert import BERT, BertModel, Pooler
 from cloze.models.encoder import register_encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.weight_mapping import BERT, HEADS, HuggingFaceNames, dense, renamed
+from cloze.models.weight_mapping import HEADS, HuggingFaceNames, dense, renamed
 
 
 @dataclass(frozen=True, kw_only=True)

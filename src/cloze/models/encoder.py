@@ -18,10 +18,10 @@ import cloze.models
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.activations import ActivationName
-from cloze.models.batch import pack_padded
+from cloze.models.batch import check_ids, pack_padded
 from cloze.models.encoder_config import SIZES, EncoderConfig
 from cloze.models.graph import Graph
-from cloze.models.weight_mapping import BERT_NAMES, HuggingFaceNames
+from cloze.models.weight_mapping import HuggingFaceNames
 
 EncoderClass = TypeVar("EncoderClass", bound="type[Encoder]")
 
@@ -58,7 +58,7 @@ class Encoder(nn.Module):
     """Its name in config.json, set by `register_encoder`."""
     size_prefix: ClassVar[str]
     """Begins the names of its sizes; by default its model type and a hyphen."""
-    names: ClassVar[HuggingFaceNames] = BERT_NAMES
+    names: ClassVar[HuggingFaceNames]
     """The names of its classes and weights in transformers."""
     stacked_matrices: ClassVar[Mapping[str, int]] = MappingProxyType({"query_key_value": 3})
     """Parts of the dense layers whose weights are several matrices."""
@@ -133,7 +133,7 @@ class Encoder(nn.Module):
         return projected
 
     def attention_bias(self, length: int) -> Tensor | None:
-        """Return what is added to the attention scores of a sequence, [N, L, L], or None."""
+        """Return the bias of the attention scores of a sequence, [N, L, L], or None."""
         return None
 
     def hidden_matrices(self) -> list[HiddenMatrix]:
@@ -274,7 +274,7 @@ def register_encoder(model_type: str, *aliases: str) -> Callable[[EncoderClass],
 
 
 def encoders() -> Mapping[str, type[Encoder]]:
-    """Return every encoder by its `model_type`; imports the modules of this package to find them."""
+    """Return every encoder by its `model_type`; imports all modules of this package."""
     for module in pkgutil.iter_modules(cloze.models.__path__):
         importlib.import_module(f"{cloze.models.__name__}.{module.name}")
     return MappingProxyType(ENCODERS)
@@ -294,14 +294,7 @@ def get_encoder_class(config: EncoderConfig) -> type[Encoder]:
 
 def get_size(name: str) -> EncoderConfig | None:
     """Return the config of a size, or None if no encoder has it."""
-    for find in (
-        lambda: ENCODERS,
-        encoders,
-    ):  # all modules are imported only for a size of another encoder than BERT
-        for encoder_class in find().values():
-            if config := encoder_class.sizes().get(name):
-                return config
-    return None
+    return _sizes().get(name)
 
 
 def find_size(name: str) -> EncoderConfig:
@@ -312,32 +305,36 @@ def find_size(name: str) -> EncoderConfig:
     """
     if config := get_size(name):
         return config
-    known = [size for encoder_class in ENCODERS.values() for size in encoder_class.sizes()]
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, _sizes(), n=1)
     remedy = f"Choose from {', '.join(SIZES)}, alone or with an encoder before it, as in modern-base"
     remedy = f"Did you mean {near[0]}" if near else remedy
     raise ValueError(f"size = {name!r} is not a choice. {remedy}")
 
 
+def _sizes() -> dict[str, EncoderConfig]:
+    return {
+        name: size for encoder_class in encoders().values() for name, size in encoder_class.sizes().items()
+    }
+
+
 def check_layers(layers: Sequence[int], count: int, *, where: object) -> None:
-    """Refuse layers for a student that an encoder of `count` layers does not have, as `keep_layers` does."""
+    """Refuse layers for a student that an encoder of `count` layers does not have.
+
+    Raises:
+        InputError: there is no such layer.
+    """
     if missing := [layer for layer in layers if not 0 <= layer < count]:
         what = f"has no layer {missing[0]} for the student"
         raise InputError(what, where=where, remedy=f"Take some of 0 to {count - 1}")
 
 
-def keep_layers(encoder: Encoder, layers: Sequence[int], *, where: object) -> Encoder:
+def keep_layers(encoder: Encoder, layers: Sequence[int]) -> Encoder:
     """Remove all layers of an encoder but some, and return it.
 
     Args:
         encoder: the encoder.
-        layers: those to keep, counted from 0.
-        where: the source of the encoder, for errors.
-
-    Raises:
-        InputError: the encoder has no such layer.
+        layers: those to keep, counted from 0, which `check_layers` accepts.
     """
-    check_layers(layers, len(encoder.layers), where=where)
     encoder.layers = nn.ModuleList(encoder.layers[layer] for layer in layers)
     encoder.config = dataclasses.replace(encoder.config, num_hidden_layers=len(layers))
     return encoder
@@ -393,26 +390,3 @@ def get_encoder(model: nn.Module) -> Encoder:
     if encoder is None:
         raise TypeError(f"{type(model).__name__} has no encoder")
     return encoder
-
-
-def check_ids(batch: PackedBatch, config: EncoderConfig) -> None:
-    """Refuse a batch that has no embedding; on a GPU only its lengths are checked.
-
-    Raises:
-        InputError: an id, a segment or a position is too large, or a text too long.
-    """
-    if batch.max_seqlen > config.max_position_embeddings:
-        what = f"{batch.max_seqlen} tokens, the model takes {config.max_position_embeddings}"
-        raise InputError(what, where="input_ids", remedy="Truncate or split the text")
-    if batch.input_ids.device.type != "cpu":
-        return
-    tables = (
-        ("input_ids", batch.input_ids, config.vocab_size),
-        ("token_type_ids", batch.token_type_ids, max(config.type_vocab_size, 2)),
-        ("position_ids", batch.position_ids, config.max_position_embeddings),
-    )
-    for name, ids_T, num_rows in tables:
-        lowest, highest = (int(bound) for bound in ids_T.aminmax())
-        if lowest < 0 or highest >= num_rows:
-            wrong = lowest if lowest < 0 else highest
-            raise InputError(f"{wrong} is not in 0..{num_rows - 1}", where=name)

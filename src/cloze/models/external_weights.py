@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cloze.choices import GeluForm
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
+from cloze.models.bert import GOOGLE
 from cloze.models.checkpoint import Head, assign_weights, save_model, verify_checkpoint
 from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE, load_config, load_labels
 from cloze.models.cross_encoder import Activation, load_activation
@@ -34,7 +35,7 @@ from cloze.models.weight_files import (
     load_weights_or_pickle,
     read_weight_headers,
 )
-from cloze.models.weight_mapping import GOOGLE, WeightMapping
+from cloze.models.weight_mapping import WeightMapping
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import VOCAB_FILE
@@ -104,32 +105,25 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         name = WEIGHTS_FILE if source.suffix == ".safetensors" else TORCH_WEIGHTS_FILE
         remedy = f"Give a directory with this file as {name}, {CONFIG_FILE} and {VOCAB_FILE}"
         raise InputError("is a file, not the directory of a model", where=source, remedy=remedy)
-    has_own_config = (source / CONFIG_FILE).is_file()
-    is_google = not source.is_dir() or (source / GOOGLE_CONFIG_FILE).is_file()
-    is_renamed = (
-        is_google and not has_own_config and has_weights(source)
-    )  # PyTorch weights beside Google's config
-    weights: Mapping[str, Tensor]
-    if is_google and not has_own_config and not is_renamed:
+    if is_google := is_google_checkpoint(source):
         source = _find_prefix(source)
-        directory, table = source.parent, {}
-        config = load_config(directory, GOOGLE_CONFIG_FILE)
-        config = replace(config, hidden_act=gelu if config.hidden_act == "gelu" else config.hidden_act)
     else:
-        is_google, directory = False, source
-        refuse_int8(directory, "converted")
-        verify_checkpoint(directory)
-        name = GOOGLE_CONFIG_FILE if is_renamed else CONFIG_FILE
-        config = load_config(directory, name)
-        table = read_json(directory / name)
+        refuse_int8(source, "converted")
+        verify_checkpoint(source)
+    directory = source.parent if is_google else source
+    file = directory / CONFIG_FILE
+    if is_google or (not file.is_file() and (directory / GOOGLE_CONFIG_FILE).is_file()):
+        file = directory / GOOGLE_CONFIG_FILE
+    config, table = load_config(directory, file.name), read_json(file)
+    if is_google and config.hidden_act == "gelu":
+        config = replace(config, hidden_act=gelu)
     tokenizer = load_tokenizer(directory)
     if tokenizer.vocab_size > config.vocab_size:
         what = f"{tokenizer.vocab_size:,} tokens, the configuration says vocab_size = {config.vocab_size:,}"
         raise InputError(what, where=directory, remedy="The files belong to different models")
+    weights: Mapping[str, Tensor]
     weights = (
-        read_bundle(source)
-        if is_google
-        else load_weights_or_pickle(directory, get_encoder_class(config).names)
+        read_bundle(source) if is_google else load_weights_or_pickle(source, get_encoder_class(config).names)
     )
     with torch.device("meta"):  # shapes only: the file has the values
         encoder = build_encoder(config)
@@ -137,7 +131,7 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         head, num_labels = _find_head(weights, mapping, source, table.get("architectures"))
         model = head(encoder)
     missing, unexpected = assign_weights(model, weights, mapping, where=source, new_pooler=not is_google)
-    labels = () if is_google or is_renamed or not num_labels else load_labels(directory)
+    labels = load_labels(directory) if num_labels and file.name == CONFIG_FILE else ()
     if len(labels) != num_labels:
         labels = tuple(f"{'' if is_google else 'LABEL_'}{number}" for number in range(num_labels))
     positions = config.max_position_embeddings
@@ -150,6 +144,12 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         unexpected_keys=tuple(unexpected),
         missing_keys=tuple(missing),
     )
+
+
+def is_google_checkpoint(source: Path) -> bool:
+    """Whether a model is a TensorFlow checkpoint: its prefix, or a directory without weights for PyTorch."""
+    has_google_config = not source.is_dir() or (source / GOOGLE_CONFIG_FILE).is_file()
+    return has_google_config and not ((source / CONFIG_FILE).is_file() or has_weights(source))
 
 
 def find_model_class(directory: Path) -> type[nn.Module]:

@@ -14,7 +14,6 @@ from cloze.errors import InputError
 from cloze.models.bert import initialize_weights
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
-from cloze.models.encoder_config import EncoderConfig
 from cloze.models.heads import ModelWithHead
 
 FrozenLayers: TypeAlias = Literal[
@@ -49,37 +48,6 @@ _CHOICES: Mapping[FrozenLayers, _LayerChoice] = MappingProxyType(
 )
 
 
-class FrozenEncoderModel(ModelWithHead):
-    """A head on an encoder that is not trained and always in evaluation mode."""
-
-    def __init__(self, bert: Encoder) -> None:
-        super().__init__(bert.requires_grad_(requires_grad=False))
-
-    @property
-    def reads_pooler(self) -> bool:
-        """Return False: the features are those of the layers."""
-        return False
-
-    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002 (torch's)
-        """Set the mode of all modules but the encoder."""
-        super().train(mode)
-        self.bert.eval()
-        return self
-
-
-def count_states(config: EncoderConfig, layers: FrozenLayers) -> int:
-    """Return L, the number of vectors of each word.
-
-    Raises:
-        InputError: the encoder has too few layers.
-    """
-    num_layers = config.num_hidden_layers
-    if num_layers < _CHOICES[layers].min_layers:
-        what = f"{layers} takes {_CHOICES[layers].min_layers} layers, the encoder has {num_layers}"
-        raise InputError(what, where="layers", remedy="Take another choice, as last, or a deeper encoder")
-    return len(range(num_layers + 1)[_CHOICES[layers].layers])
-
-
 @torch.no_grad()
 def frozen_states(bert: Encoder, words: Any, layers: FrozenLayers) -> Tensor:
     """Return hidden states of words, [W, L, D], in float32.
@@ -95,8 +63,13 @@ def frozen_states(bert: Encoder, words: Any, layers: FrozenLayers) -> Tensor:
     return torch.stack([hidden_TD.index_select(0, words.positions) for hidden_TD in chosen], dim=1)
 
 
-class BertBiLSTMForTokenClassification(FrozenEncoderModel):
+class BertBiLSTMForTokenClassification(ModelWithHead):
     """A class for each word: a two-layer BiLSTM on the features of a frozen encoder, and a dense layer.
+
+    The encoder is not trained, and always in evaluation mode.
+
+    Raises:
+        InputError: the encoder has too few layers for the features.
 
     Source:
         Devlin et al. 2019, 5.3 and table 7.
@@ -108,6 +81,7 @@ class BertBiLSTMForTokenClassification(FrozenEncoderModel):
 
     dropout_prob = 0.1
     num_layers = 2
+    reads_pooler = False
 
     def __init__(
         self,
@@ -118,20 +92,29 @@ class BertBiLSTMForTokenClassification(FrozenEncoderModel):
         lstm_size: int,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(bert)
+        super().__init__(bert.requires_grad_(requires_grad=False))
         self.num_labels = num_labels
         self._layers = layers
-        num_states = count_states(bert.config, layers)
-        weighted = _CHOICES[layers].weighted
-        if weighted:
+        num_layers, choice = bert.config.num_hidden_layers, _CHOICES[layers]
+        if num_layers < choice.min_layers:
+            what = f"{layers} takes {choice.min_layers} layers, the encoder has {num_layers}"
+            raise InputError(what, where="layers", remedy="Choose `last`, or a deeper encoder")
+        num_states = len(range(num_layers + 1)[choice.layers])
+        if choice.weighted:
             self.layer_weights = nn.Parameter(torch.zeros(num_states))
             self.layer_scale = nn.Parameter(torch.ones(1))
-        width = bert.config.hidden_size * (1 if weighted else num_states)
+        width = bert.config.hidden_size * (1 if choice.weighted else num_states)
         self.lstm = nn.LSTM(width, lstm_size, self.num_layers, batch_first=True, bidirectional=True)
         for parameter in self.lstm.parameters():
             nn.init.uniform_(parameter, -(lstm_size**-0.5), lstm_size**-0.5, generator=generator)
         self.classifier = nn.Linear(2 * lstm_size, num_labels)
         initialize_weights(self.classifier, bert.config.initializer_range, generator)
+
+    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002 (torch's)
+        """Set the mode of all modules but the encoder."""
+        super().train(mode)
+        self.bert.eval()
+        return self
 
     def forward(self, words: Any) -> Tensor:
         """Return logits [W, C].

@@ -118,6 +118,7 @@ class BertForPreTraining(ModelWithHead):
     """
 
     token_outputs = ("prediction_logits",)
+    reads_pooler = True
 
     def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
         super().__init__(bert)
@@ -150,11 +151,6 @@ class BertForPreTraining(ModelWithHead):
             "prediction_logits": logits.masked_lm_logits,
             "seq_relationship_logits": logits.next_sentence_logits,
         }
-
-    @property
-    def reads_pooler(self) -> bool:
-        """Return True: the next-sentence head does."""
-        return True
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
         """Write `named_outputs` in ONNX."""
@@ -263,8 +259,8 @@ class ModelWithOutputLayer(ModelWithHead):
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return logits [B, C] or [T, C]."""
         output = self.bert(batch)
-        features = self.bert.token_features(output.sequence_output) if self.token_outputs else None
-        hidden = output.pooled_output if features is None else features
+        is_of_tokens = bool(self.token_outputs)
+        hidden = self.bert.token_features(output.sequence_output) if is_of_tokens else output.pooled_output
         logits: Tensor = self.output_layer(dropout(hidden, self.dropout_prob if self.training else 0.0))
         return logits
 
@@ -375,11 +371,7 @@ class BertForFeatureExtraction(ModelWithHead):
 
     architecture = "BertModel"
     token_outputs: ClassVar[tuple[str, ...]] = ("last_hidden_state",)
-
-    @property
-    def reads_pooler(self) -> bool:
-        """Return False: the vectors are those of the layers."""
-        return False
+    reads_pooler = False
 
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return vectors [T, D]."""

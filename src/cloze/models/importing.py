@@ -13,13 +13,12 @@ from cloze.models.checkpoint import KIND, TASK_FILE
 from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
 from cloze.models.encoder import get_encoder
-from cloze.models.external_weights import ExternalModel, load_external_model
+from cloze.models.external_weights import ExternalModel, is_google_checkpoint, load_external_model
 from cloze.models.sentence_transformers import (
     LENGTH_FILE,
     load_sentence_encoder_config,
     save_sentence_encoder_config,
 )
-from cloze.models.weight_files import has_weights
 from cloze.other_programs import refuse_other_program
 
 
@@ -48,13 +47,12 @@ def import_model(
     source = Path(source)
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[source])
     refuse_other_program(source)
-    is_google = not ((source / CONFIG_FILE).is_file() or has_weights(source))
-    if hidden_act is not None and not is_google:
-        what = "the weights are not TensorFlow's, and the configuration defines the form of gelu"
-        raise InputError(what, where=source, remedy="Leave out `hidden_act`")
-    if is_google and source.is_dir() and not (source / GOOGLE_CONFIG_FILE).is_file():
+    if source.is_dir() and not any((source / name).exists() for name in (CONFIG_FILE, GOOGLE_CONFIG_FILE)):
         what = f"no model here: neither {CONFIG_FILE} nor {GOOGLE_CONFIG_FILE}"
         raise InputError(what, where=source, remedy="Give the directory of a model")
+    if hidden_act is not None and not is_google_checkpoint(source):
+        what = "the weights are not TensorFlow's, and the configuration defines the form of gelu"
+        raise InputError(what, where=source, remedy="Leave out `hidden_act`")
     external = load_external_model(source, gelu=hidden_act or "gelu_tanh")
     sentence_encoder = load_sentence_encoder_config(source)
     with artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory:

@@ -24,7 +24,14 @@ from cloze.models.encoder_config import EncoderConfig
 from cloze.models.graph import Graph
 from cloze.models.local_attention import local_attention
 from cloze.models.pooling import pool, write_pooling
-from cloze.models.rotary import Rotation, angles, rotate, rotation_rates
+from cloze.models.rotary import (
+    GraphRotation,
+    Rotation,
+    angles,
+    rotate,
+    write_rotated,
+    write_rotation,
+)
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
@@ -207,7 +214,6 @@ _CLASSIFIERS = (
 
 Rotations: TypeAlias = Mapping[bool, Rotation]
 """Of global layers (True) and local ones (False)."""
-_GraphRotation: TypeAlias = tuple[str, str]
 
 
 class ModernBertEmbeddings(nn.Module):
@@ -290,7 +296,7 @@ class ModernBertLayer(nn.Module):
         return query_TNH, key_TNH, value_TNH
 
     def write(
-        self, graph: Graph, name: str, hidden_BLD: str, prepared: Mapping[bool, tuple[_GraphRotation, str]]
+        self, graph: Graph, name: str, hidden_BLD: str, prepared: Mapping[bool, tuple[GraphRotation, str]]
     ) -> str:
         """Write the layer in ONNX, and return the next [B, L, D]."""
         rotation, is_seen = prepared[self.is_global]
@@ -301,7 +307,7 @@ class ModernBertLayer(nn.Module):
             )
         qkv_BLD = graph.dense(f"{name}.query_key_value", normalized_BLD, self.query_key_value)
         query_BLNH, key_BLNH, value_BLNH = graph.split_heads(qkv_BLD, self.config)
-        query_BLNH, key_BLNH = (_write_rotated(graph, part, rotation) for part in (query_BLNH, key_BLNH))
+        query_BLNH, key_BLNH = (write_rotated(graph, part, rotation) for part in (query_BLNH, key_BLNH))
         context_BLD = graph.attend(query_BLNH, key_BLNH, value_BLNH, self.config, is_seen=is_seen)
         attended_BLD = graph.dense(f"{name}.attention_output", context_BLD, self.attention_output)
         hidden_BLD = graph.add("Add", hidden_BLD, attended_BLD)
@@ -377,7 +383,7 @@ class ModernBertModel(Encoder):
         self.layer_norm = _layer_norm(config)
         self.pooler = ModernBertHead(config)
         initialize_weights(self, config.initializer_range, generator)
-        with torch.no_grad():  # what is added to the residual stream is smaller, as in Megatron-LM
+        with torch.no_grad():  # smaller additions to the residual stream, as in Megatron-LM
             for name, parameter in self.layers.named_parameters():
                 if name.endswith("output.weight"):
                     parameter.div_((2 * config.num_hidden_layers) ** 0.5)
@@ -422,7 +428,7 @@ class ModernBertModel(Encoder):
         is_local = config.global_attn_every_n_layers > 1 and config.num_hidden_layers > 1
         return config.local_attention // 2 if is_local else None
 
-    def write_prepared(self, graph: Graph) -> dict[bool, tuple[_GraphRotation, str]]:
+    def write_prepared(self, graph: Graph) -> dict[bool, tuple[GraphRotation, str]]:
         """Write the rotation and the keys that are seen, for both kinds of layers."""
         config, columns_L = self.config, graph.columns()
         row_L1 = graph.add("Unsqueeze", columns_L, graph.constant([1]))
@@ -430,7 +436,7 @@ class ModernBertModel(Encoder):
         is_near_LL = graph.add("LessOrEqual", distance_LL, graph.constant(config.local_attention // 2))
         is_real_B11L = graph.is_real_key()
         global_rotation, local_rotation = (
-            _write_rotation(graph, row_L1, theta, config.head_size)
+            write_rotation(graph, row_L1, theta, config.head_size)
             for theta in (config.global_rope_theta, config.local_rope_theta)
         )
         return {
@@ -452,22 +458,3 @@ class ModernBertModel(Encoder):
 
 def _layer_norm(config: ModernBertConfig) -> nn.LayerNorm:
     return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=False)
-
-
-def _write_rotation(graph: Graph, row_L1: str, theta: float, head_size: int) -> _GraphRotation:
-    """Return cosine and sine of each position times each rate, [L, 1, H / 2]."""
-    rates_H = rotation_rates(theta, head_size).numpy()
-    angles_LH = graph.add("Mul", graph.cast(row_L1, "float32"), graph.constant(rates_H, rates_H.dtype))
-    angles_L1H = graph.add("Unsqueeze", angles_LH, graph.constant([1]))
-    one = graph.constant(1, graph.dtype)
-    cosine, sine = (graph.add("CastLike", graph.add(name, angles_L1H), one) for name in ("Cos", "Sin"))
-    return cosine, sine
-
-
-def _write_rotated(graph: Graph, values_BLNH: str, rotation: _GraphRotation) -> str:
-    cosine, sine = rotation
-    first = graph.add("Split", values_BLNH, outputs=2, axis=-1, num_outputs=2)
-    second = f"{first}/1"
-    turned_first = graph.add("Sub", graph.add("Mul", first, cosine), graph.add("Mul", second, sine))
-    turned_second = graph.add("Add", graph.add("Mul", second, cosine), graph.add("Mul", first, sine))
-    return graph.add("Concat", turned_first, turned_second, axis=-1)

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from cloze.data.batch import PackedBatch
-from cloze.models.bert import BertEmbeddings, embedding_table, initialize_weights
+from cloze.models.bert import BERT, BertEmbeddings, embedding_table, initialize_weights
 from cloze.models.encoder import register_encoder
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.graph import Graph
-from cloze.models.roberta import RobertaConfig, RobertaModel
-from cloze.models.weight_mapping import BERT, renamed
+from cloze.models.roberta import RobertaConfig, RobertaModel, pooler_in_classifier
+from cloze.models.weight_mapping import renamed
 
 _PADDING = 1  # in transformers, whatever config.json says
-_NUM_BUCKETS = 32  # also
+_NUM_BUCKETS = 32  # likewise
 _MAX_DISTANCE = 128
 
 
@@ -107,14 +107,7 @@ class MPNetModel(RobertaModel):
             ),
             "bert.relative_attention_bias.weight": ("mpnet.encoder.relative_attention_bias.weight",),
         },
-        renamed=MappingProxyType(
-            {
-                "BertForSequenceClassification": {
-                    "mpnet.pooler.dense.": "classifier.dense.",
-                    "classifier.": "classifier.out_proj.",
-                }
-            }
-        ),
+        renamed=pooler_in_classifier("mpnet"),
     )
 
     def __init__(self, config: EncoderConfig, *, generator: torch.Generator | None = None) -> None:
@@ -127,7 +120,7 @@ class MPNetModel(RobertaModel):
         return [self.attention_bias(group.length) for group in batch.length_groups]
 
     def attention_bias(self, length: int) -> Tensor:
-        """Return what is added to the attention scores of a sequence, [N, L, L]."""
+        """Return the bias of the attention scores of a sequence, [N, L, L]."""
         place_L = torch.arange(length, device=self.relative_attention_bias.weight.device)
         buckets_LL = distance_buckets(place_L - place_L[:, None])
         bias_NLL: Tensor = self.relative_attention_bias(buckets_LL).permute(2, 0, 1)

@@ -71,14 +71,13 @@ class QuantizedLinear(nn.Module):
             full_range: whether activations have 8 bits instead of 7; by default where the processor has VNNI.
         """
         super().__init__()
-        self.out_features, self.in_features = linear.weight.shape
         self.full_range = cpu_instructions().vnni if full_range is None else full_range
         values_OI, scales_O = quantize_rows(linear.weight.detach())
         self._packed = pack_int8_weight(values_OI)
         self.register_buffer("_scales", scales_O)
-        self.register_buffer("_zeros", torch.zeros(self.out_features, dtype=torch.int32))
+        self.register_buffer("_zeros", torch.zeros(len(values_OI), dtype=torch.int32))
         self.register_buffer("_row_sums", values_OI.sum(1) * scales_O)
-        bias = torch.zeros(self.out_features) if linear.bias is None else linear.bias.detach()
+        bias = torch.zeros(len(values_OI)) if linear.bias is None else linear.bias.detach()
         self.bias = nn.Parameter(bias, requires_grad=False)
 
     def forward(self, input_TI: Tensor) -> Tensor:
@@ -97,12 +96,6 @@ class QuantizedLinear(nn.Module):
         rounded_TI = signed_TI.view(torch.uint8)
         product_TO = int8_linear(rounded_TI, self._packed, self._scales, self._zeros)
         return torch.addcmul(self.bias, offsets_T1, self._row_sums).addcmul_(product_TO, scales_T1)
-
-    def extra_repr(self) -> str:
-        """Return the sizes."""
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-        )
 
 
 def quantized_weights(encoder: Encoder) -> Iterator[str]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from cloze.models.bert import BertModel
+from cloze.models.bert import BERT, BertModel
 from cloze.models.encoder import register_encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.weight_mapping import BERT, HEADS, HuggingFaceNames, dense, renamed
+from cloze.models.weight_mapping import HEADS, HuggingFaceNames, dense, renamed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,12 @@ class RobertaConfig(EncoderConfig):
         return {**super().to_json(), "max_position_embeddings": rows}
 
 
+def pooler_in_classifier(prefix: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the names of a classifier whose pooler is the first layer of its head."""
+    names = {f"{prefix}.pooler.dense.": "classifier.dense.", "classifier.": "classifier.out_proj."}
+    return MappingProxyType({"BertForSequenceClassification": names})
+
+
 @register_encoder("roberta")
 class RobertaModel(BertModel):
     """RoBERTa with a pooler: in files of classifiers it is the first layer of their head.
@@ -70,12 +76,5 @@ class RobertaModel(BertModel):
         },
         decoder="lm_head.decoder",
         special_ids=MappingProxyType({"bos_token_id": "cls", "eos_token_id": "sep"}),
-        renamed=MappingProxyType(
-            {
-                "BertForSequenceClassification": {
-                    "roberta.pooler.dense.": "classifier.dense.",
-                    "classifier.": "classifier.out_proj.",
-                }
-            }
-        ),
+        renamed=pooler_in_classifier("roberta"),
     )

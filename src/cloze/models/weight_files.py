@@ -15,7 +15,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.model_paths import is_bundled
 from cloze.models.quantization import SCALES_SUFFIX, dequantize_weights
-from cloze.models.weight_mapping import BERT_NAMES, HuggingFaceNames, normalize_hugging_face_names
+from cloze.models.weight_mapping import HuggingFaceNames, normalize_hugging_face_names
 
 WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
@@ -27,7 +27,7 @@ _DAMAGED = "The file is damaged: copy it again or write a new one"
 _WHOLE_COPY = "If this is a copy of a bundled model, write a whole one: cloze import NAME -o DIR"
 
 
-def load_weights(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[str, Tensor]:
+def load_weights(directory: Path, names: HuggingFaceNames) -> dict[str, Tensor]:
     """Read all weights from safetensors, by today's names of transformers; those in int8 become float32.
 
     Raises:
@@ -46,7 +46,7 @@ def load_weights(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[
     return normalize_hugging_face_names(weights, names, where=directory)
 
 
-def load_weights_or_pickle(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[str, Tensor]:
+def load_weights_or_pickle(directory: Path, names: HuggingFaceNames) -> dict[str, Tensor]:
     """Read all weights from safetensors or, if there are none, from pytorch_model.bin.
 
     Raises:
@@ -66,9 +66,7 @@ def has_weights(directory: Path) -> bool:
     return any((directory / name).exists() for name in names)
 
 
-def read_weight_headers(
-    directory: Path, names: HuggingFaceNames = BERT_NAMES
-) -> tuple[dict[str, Tensor], set[str]]:
+def read_weight_headers(directory: Path, names: HuggingFaceNames) -> tuple[dict[str, Tensor], set[str]]:
     """Read the headers alone: weights on the device meta, by today's names of transformers, and the dtypes.
 
     Raises:

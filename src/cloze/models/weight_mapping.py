@@ -1,7 +1,7 @@
-"""The names and layouts of weights in the files of transformers and of google-research/bert, as reversible tables.
+"""The names and layouts of weights in the files of other programs, as reversible tables.
 
-A table has the weights of cloze, each with those that it consists of in the other program; several (query, key, value)
-are concatenated along the first axis. `{i}` is the number of a layer.
+A table has the weights of cloze, each with its parts in the other program; several parts (query, key, value) are
+concatenated along the first axis. `{i}` is the number of a layer.
 """
 
 import re
@@ -124,28 +124,6 @@ def renamed(entries: Entries, parts: Mapping[str, str]) -> Entries:
     }
 
 
-_LAYER = "bert.encoder.layer.{i}"
-
-BERT: Entries = {
-    **same_names(
-        *(f"bert.embeddings.{kind}_embeddings.weight" for kind in ("word", "token_type", "position"))
-    ),
-    **dense("bert.embeddings.layer_norm", "bert.embeddings.LayerNorm"),
-    **{
-        f"bert.layers.{{i}}.query_key_value.{part}": tuple(
-            f"{_LAYER}.attention.self.{name}.{part}" for name in ("query", "key", "value")
-        )
-        for part in ("weight", "bias")
-    },
-    **dense("bert.layers.{i}.attention_output", f"{_LAYER}.attention.output.dense"),
-    **dense("bert.layers.{i}.attention_layer_norm", f"{_LAYER}.attention.output.LayerNorm"),
-    **dense("bert.layers.{i}.intermediate", f"{_LAYER}.intermediate.dense"),
-    **dense("bert.layers.{i}.output", f"{_LAYER}.output.dense"),
-    **dense("bert.layers.{i}.output_layer_norm", f"{_LAYER}.output.LayerNorm"),
-    **dense("bert.pooler", "bert.pooler.dense"),
-}
-"""The weights of `BertModel`."""
-
 LSTM_NAMES = tuple(
     f"lstm.{kind}_{half}_l{layer}{direction}"
     for kind in ("weight", "bias")
@@ -173,19 +151,18 @@ class HuggingFaceNames:
 
     family: str = "Bert"
     """The first part of the names of its classes, as in BertForMaskedLM."""
-    encoder: Entries = field(default_factory=lambda: BERT)
+    encoder: Entries
     """The weights of the encoder, prefixed with `bert.` here, in files of models with a head; the first entry is that
     of the word embeddings."""
     heads: Entries = field(default_factory=lambda: HEADS)
     decoder: str = "cls.predictions.decoder"
     """The output layer of masked words, whose weight and bias are tied to those in the tables."""
     renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """For heads, by their class here, the beginnings of names that differ from those in the tables, and the others."""
+    """For heads, by their class here: prefixes of names in the tables, and those that files have instead."""
     special_ids: Mapping[str, str] = field(default_factory=dict)
     """Keys of config.json with the ids of special tokens, and the roles of these tokens."""
     shared_pooler: tuple[str, str] | None = None
-    """The beginnings of names of layers that the masked-LM head and the pooler have in common, in that order: the
-    pooler has the weights of that head in files without its own."""
+    """The prefixes of the masked-LM head and of the pooler, where a pooler that files lack has that head's weights."""
 
     @cached_property
     def mapping(self) -> WeightMapping:
@@ -262,39 +239,6 @@ def _replace_prefix(name: str, prefixes: Mapping[str, str]) -> str:
     return f"{prefixes.get(old, '')}{name.removeprefix(old)}"
 
 
-BERT_NAMES = HuggingFaceNames()
-
-HUGGING_FACE = BERT_NAMES.mapping
-"""model.safetensors as transformers, sentence-transformers and TEI read it."""
-
-
-def _google_name(name: str) -> str:
-    """Return Google's spelling of a name of transformers."""
-    special = {
-        "cls.predictions.bias": "cls/predictions/output_bias",
-        "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
-        "cls.seq_relationship.bias": "cls/seq_relationship/output_bias",
-        "classifier.weight": "output_weights",
-        "classifier.bias": "output_bias",
-        "qa_outputs.weight": "cls/squad/output_weights",
-        "qa_outputs.bias": "cls/squad/output_bias",
-    }
-    if name in special:
-        return special[name]
-    path = name.replace(".layer.{i}.", ".layer_{i}.").replace(".", "/")
-    if "LayerNorm/" in path:
-        return path.replace("LayerNorm/weight", "LayerNorm/gamma").replace("LayerNorm/bias", "LayerNorm/beta")
-    return path.replace("_embeddings/weight", "_embeddings").replace("/weight", "/kernel")
-
-
-GOOGLE = WeightMapping(
-    "Google",
-    {name: tuple(map(_google_name, external)) for name, external in HUGGING_FACE.entries.items()},
-    transposed_suffix="/kernel",
-)
-"""The TensorFlow checkpoints of google-research/bert, without optimizer slots and `global_step`."""
-
-
 _MODELS = frozenset(
     {"albert", "bert", "distilbert", "electra", "ernie", "mpnet", "nezha", "roberta", "xlm_roberta"}
 )
@@ -302,7 +246,7 @@ _MODELS = frozenset(
 
 
 def _wrapper_prefix(external_names: Collection[str], names: HuggingFaceNames) -> str:
-    """Return what stands before the names of the weights, as in "module." and "_orig_mod."; empty in doubt."""
+    """Return the prefix that a wrapper gave to the names, as in "module." and "_orig_mod."; empty in doubt."""
     words = names.word_embeddings.removeprefix(names.prefix)
     pattern = re.compile(rf"((?:[^.]+\.)*?)(?:{re.escape(names.prefix)})?{re.escape(words)}")
     prefixes = [match[1] for match in map(pattern.fullmatch, external_names) if match]
@@ -313,7 +257,7 @@ def _wrapper_prefix(external_names: Collection[str], names: HuggingFaceNames) ->
 
 
 def normalize_hugging_face_names(
-    external: Mapping[str, Tensor], names: HuggingFaceNames = BERT_NAMES, *, where: Path | None = None
+    external: Mapping[str, Tensor], names: HuggingFaceNames, *, where: Path
 ) -> dict[str, Tensor]:
     """Return weights by today's names of transformers.
 

@@ -211,7 +211,7 @@ def build_model(prepared: PreparedData, config: FinetuneConfig, generator: torch
     """Return the initial model: the layers that the student keeps, the head, and frozen parts as the settings say.
 
     Raises:
-        InputError: it cannot be read, or has no such layer.
+        InputError: it cannot be read.
     """
     model = prepared.task.head(load_initial_encoder(prepared), generator=generator)
     model.load_state_dict(prepared.head, strict=False)
@@ -222,12 +222,12 @@ def load_initial_encoder(prepared: PreparedData) -> Encoder:
     """Return the encoder to start from, with the layers that the student keeps and the dropout of the settings.
 
     Raises:
-        InputError: it cannot be read, or has no such layer.
+        InputError: it cannot be read.
     """
     layers, dropout = prepared.config.distillation.student_layers, prepared.config.dropout
     encoder = load_model(prepared.start)
     if layers:
-        encoder = keep_layers(encoder, layers, where=prepared.start)
+        encoder = keep_layers(encoder, layers)
     if dropout is not None:
         set_dropout(encoder, hidden=dropout, attention=dropout)
     return encoder
