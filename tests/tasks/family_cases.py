@@ -160,8 +160,8 @@ CASES = {
 
 
 def one_hot(count: int, targets: Any) -> Array:
-    """Return logits of 9 for the targets, -9 for others."""
-    return 18 * np.eye(count, dtype=np.float32)[targets] - 9
+    """Return logits of 9 for the targets, 0 for others."""
+    return 9 * np.eye(count, dtype=np.float32)[targets]
 
 
 def same_vectors(task: TextPairs, feature: TextFeature) -> Array:
@@ -173,7 +173,7 @@ def same_vectors(task: TextPairs, feature: TextFeature) -> Array:
 GOLD_OUTPUTS: dict[type, Callable[[Any, Any], Array]] = {
     SequenceClassification: lambda task, feature: one_hot(len(task.labels), feature.target),
     TextRegression: lambda task, feature: np.array([feature.target], np.float32),
-    MultiLabel: lambda task, feature: one_hot(len(task.labels), feature.target).max(0),
+    MultiLabel: lambda task, feature: 2 * one_hot(len(task.labels), feature.target).max(0) - 9,
     MultipleChoice: lambda task, feature: one_hot(len(feature.sequences), feature.target),
     PassageRanking: lambda task, feature: np.array([9 * (2 * feature.target - 1)], np.float32),
     SentenceVectors: lambda task, feature: np.array([feature.target], np.float32),

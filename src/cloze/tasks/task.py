@@ -14,23 +14,15 @@ from torch import Tensor, nn
 from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import TableConfig
 from cloze.errors import InputError
-from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
-from cloze.models.config_file import CONFIG_FILE, load_labels
-from cloze.models.cross_encoder import load_activation
+from cloze.models.config_file import load_labels
 from cloze.models.encoder import Encoder
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, input_values, match_rows
 from cloze.tasks.task_batch import Array, Baseline, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
-
-_TASK_OF_PROBLEM_TYPE = {
-    "single_label_classification": "classification",
-    "multi_label_classification": "multi-label",
-    "regression": "regression",
-}
 
 ExampleT = TypeVar("ExampleT")
 PredictionT = TypeVar("PredictionT")
@@ -161,18 +153,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         Raises:
             InputError: the checkpoint does not fit the task.
         """
-        labels, config = load_labels(directory), read_json(directory / CONFIG_FILE)
-        problem_type = str(config.get("problem_type"))
-        other = _TASK_OF_PROBLEM_TYPE.get(problem_type)
-        activation = load_activation(directory, config)
-        if len(labels) > 1 and activation == "sigmoid" and self.problem_type == "single_label_classification":
-            what = "activation_fn is a sigmoid for each class: see the task multi-label"
-            raise InputError(f"no model for {self.name}: {what}")
-        # a single logit is one number to all of them
-        if len(labels) > 1 and other is not None and self.problem_type not in (None, problem_type):
-            what = f"config.json says problem_type {problem_type!r}: see the task {other}"
-            raise InputError(f"no model for {self.name}: {what}")
-        return self.with_class_names(labels)
+        return self.with_class_names(load_labels(directory))
 
     @abstractmethod
     def features(self, example: ExampleT, tokenizer: Tokenizer, *, max_seq_length: int) -> list[FeatureT]:

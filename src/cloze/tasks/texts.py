@@ -6,7 +6,8 @@ Shapes: B sequences.
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,10 @@ from cloze.data.reading.columns import Column
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import Row
+from cloze.errors import InputError
+from cloze.file_io import read_json
+from cloze.models.config_file import CONFIG_FILE, load_labels
+from cloze.models.cross_encoder import load_activation
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
 from cloze.tasks.features import Target, TextFeature, encode_text, pack
@@ -25,6 +30,12 @@ from cloze.tasks.table_task import ID, LabeledTask
 from cloze.tasks.task import PredictionT
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
+
+_TASK_OF_PROBLEM_TYPE = {
+    "single_label_classification": "classification",
+    "multi_label_classification": "multi-label",
+    "regression": "regression",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +146,21 @@ class TextTask(LabeledTexts[PredictionT], Generic[PredictionT]):
     def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
         """Return the encoder with a dense layer on the pooled [CLS], one logit per class name."""
         return BertForSequenceClassification(bert, num_labels=len(self.class_names), generator=generator)
+
+    def for_external_checkpoint(self, directory: Path) -> Self:
+        """Return the task for a checkpoint of another program, whose config.json may name another problem."""
+        num_classes, config = len(load_labels(directory)), read_json(directory / CONFIG_FILE)
+        problem_type = str(config.get("problem_type"))
+        other = _TASK_OF_PROBLEM_TYPE.get(problem_type)
+        activation = load_activation(directory, config)
+        if num_classes > 1 and activation == "sigmoid" and self.problem_type == "single_label_classification":
+            what = "activation_fn is a sigmoid for each class: see the task multi-label"
+            raise InputError(f"no model for {self.name}: {what}")
+        # a single logit is one number to all of them
+        if num_classes > 1 and other is not None and self.problem_type != problem_type:
+            what = f"config.json says problem_type {problem_type!r}: see the task {other}"
+            raise InputError(f"no model for {self.name}: {what}")
+        return super().for_external_checkpoint(directory)
 
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the row of logits of each sequence."""

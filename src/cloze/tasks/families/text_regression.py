@@ -114,27 +114,19 @@ class ScoreScale(NumberAnswers):
         Raises:
             InputError: some scores have points, or all commas may part thousands.
         """
-        examples = iter(examples)
-        before = []
-        for example in examples:
-            before.append(example)
-            if "," in (example.label or ""):
-                break
-        else:
-            return iter(before)
-        all_examples = [*before, *examples]
-        with_comma = [example for example in all_examples if "," in (example.label or "")]
-        if self.decimal is None:
+        read = list(examples)
+        with_comma = [example for example in read if "," in (example.label or "")]
+        if not with_comma:
+            return iter(read)
+        where, label = with_comma[0].where, with_comma[0].label
+        pointed = next((example.label for example in read if "." in (example.label or "")), None)
+        if self.decimal is None and pointed is not None:
+            what = f"score {label!r} has a comma, and others have a point, such as {pointed!r}"
+            raise InputError(what, where=where, remedy="Write all scores with a decimal point")
+        if self.decimal is None and all(len((e.label or "").partition(",")[2]) == 3 for e in with_comma):
             remedy = f"Write them with a point, or say which the comma is: `{self.name}.decimal=,`"
-            where, label = with_comma[0].where, with_comma[0].label
-            pointed = next((example.label for example in all_examples if "." in (example.label or "")), None)
-            if pointed is not None:
-                what = f"score {label!r} has a comma, and others have a point, such as {pointed!r}"
-                raise InputError(what, where=where, remedy="Write all scores with a decimal point")
-            if all(len((example.label or "").partition(",")[2]) == 3 for example in with_comma):
-                what = f"score {label!r} may be a decimal or thousands"
-                raise InputError(what, where=where, remedy=remedy)
-        return (replace(example, label=(example.label or "").replace(",", ".")) for example in all_examples)
+            raise InputError(f"score {label!r} may be a decimal or thousands", where=where, remedy=remedy)
+        return (replace(example, label=(example.label or "").replace(",", ".")) for example in read)
 
     def check_scorable(self, examples: Sequence[LabeledText]) -> None:
         """Refuse examples whose score is missing or no number, and a test set of the Hub, whose scores are all -1."""
