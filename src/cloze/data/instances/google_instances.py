@@ -12,7 +12,7 @@ Differs: tokens are IDs, and only one shard of instances is in memory.
 
 import random
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -33,11 +33,6 @@ from cloze.tokenization.tokenizer import Tokenizer
 KIND = "instances"
 _ORDER = "order.arrow"
 _COLUMNS = ("input_ids", "segment_b_start", "is_random_next", "masked_lm_positions", "masked_lm_ids")
-
-Document = Sequence[Sequence[int]]
-"""Sentences of token IDs."""
-ReadDocument = Callable[[int], Document]
-"""Returns a document by its number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,16 +61,6 @@ class TrainingInstance:
     masked_lm_ids: list[int]
 
 
-def create_instances(
-    documents: Sequence[Document], tokenizer: Tokenizer, settings: GoogleSettings
-) -> list[TrainingInstance]:
-    """Return all instances in Google's order, from documents in memory."""
-    rng = random.Random(settings.seed)
-    instances = list(_draw(len(documents), documents.__getitem__, tokenizer, settings, rng))
-    rng.shuffle(instances)
-    return instances
-
-
 def materialize(
     documents: Documents,
     tokenizer: Tokenizer,
@@ -95,13 +80,7 @@ def materialize(
         artifacts.write_directory(directory, kind=KIND) as temporary,
         progress.bar("making Google's instances", total=None, unit="instances") as bar,
     ):
-        instances = _draw(
-            len(documents),
-            lambda number: _SentencesOnDisk(documents, documents.sentences(number)),
-            tokenizer,
-            settings,
-            rng,
-        )
+        instances = _draw(documents, tokenizer, settings, rng)
         while shard := list(islice(instances, shard_instances)):
             path = temporary / f"instances-{count // shard_instances:05}.arrow"
             write_record_batch(path, _columns(shard, tokenizer.vocab_size))
@@ -113,75 +92,68 @@ def materialize(
 
 
 def _draw(
-    num_documents: int,
-    read: ReadDocument,
-    tokenizer: Tokenizer,
-    settings: GoogleSettings,
-    rng: random.Random,
+    documents: Documents, tokenizer: Tokenizer, settings: GoogleSettings, rng: random.Random
 ) -> Iterator[TrainingInstance]:
     """Yield the instances before the final shuffle."""
-    if not num_documents:
+    if not len(documents):
         raise InputError("no document to make instances of", where="corpus", remedy="Give more text")
-    order = array("q", range(num_documents))
+    order = array("q", range(len(documents)))
     rng.shuffle(order)
     for _ in range(settings.dupe_factor):
         for place in range(len(order)):
-            for segment_a, segment_b, is_random_next in _pairs(read, order, place, settings, rng):
+            for segment_a, segment_b, is_random_next in _pairs(documents, order, place, settings, rng):
                 _truncate(segment_a, segment_b, settings.max_seq_length - 3, rng)
                 yield _masked_instance(segment_a, segment_b, is_random_next, tokenizer, settings, rng)
 
 
 def _pairs(
-    read: ReadDocument,
-    order: Sequence[int],
-    place: int,
-    settings: GoogleSettings,
-    rng: random.Random,
+    documents: Documents, order: Sequence[int], place: int, settings: GoogleSettings, rng: random.Random
 ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Split runs of sentences of the target length in two, and replace B in half of them."""
-    document = read(order[place])
-    target = room = settings.max_seq_length - 3
+    sentences, offsets = documents.sentences(order[place]), documents.sentence_offsets
+    target = max_tokens = settings.max_seq_length - 3
     if rng.random() < settings.short_seq_prob:
-        target = rng.randint(2, room)
-    start = sentence = length = 0
-    while sentence < len(document):
-        length += len(document[sentence])
-        sentence += 1
-        if length < target and sentence < len(document):
+        target = rng.randint(2, max_tokens)
+    start = end = sentences.start
+    while end < sentences.stop:
+        end += 1
+        if offsets[end] - offsets[start] < target and end < sentences.stop:
             continue
         middle = start + 1
-        if sentence - start > 1:
-            middle = start + rng.randint(1, sentence - start - 1)
-        segment_a = _join(document[start:middle])
-        is_random_next = sentence - start == 1 or rng.random() < 0.5
+        if end - start > 1:
+            middle = start + rng.randint(1, end - start - 1)
+        segment_a = _read(documents, start, middle)
+        is_random_next = end - start == 1 or rng.random() < 0.5
         if is_random_next:
-            segment_b = _random_segment(read, order, place, target - len(segment_a), rng)
-            sentence = middle  # the displaced sentences are used again
+            segment_b = _random_segment(documents, order, place, target - len(segment_a), rng)
+            end = middle  # the displaced sentences are used again
         else:
-            segment_b = _join(document[middle:sentence])
+            segment_b = _read(documents, middle, end)
         yield segment_a, segment_b, is_random_next
-        start, length = sentence, 0
+        start = end
 
 
 def _random_segment(
-    read: ReadDocument, order: Sequence[int], place: int, target: int, rng: random.Random
+    documents: Documents, order: Sequence[int], place: int, target: int, rng: random.Random
 ) -> list[int]:
     """Take sentences from a random place in a random document, which after ten tries may be the same one."""
     for _ in range(10):
         other = rng.randint(0, len(order) - 1)
         if other != place:
             break
-    document = read(order[other])
-    segment: list[int] = []
-    for number in range(rng.randint(0, len(document) - 1), len(document)):
-        segment.extend(document[number])
-        if len(segment) >= target:
-            break
-    return segment
+    sentences = documents.sentences(order[other])
+    start = end = rng.randint(sentences.start, sentences.stop - 1)
+    offsets = documents.sentence_offsets
+    while end < sentences.stop and (end == start or offsets[end] - offsets[start] < target):
+        end += 1
+    return _read(documents, start, end)
 
 
-def _join(sentences: Iterable[Sequence[int]]) -> list[int]:
-    return [token for sentence in sentences for token in sentence]
+def _read(documents: Documents, start: int, end: int) -> list[int]:
+    """Return the tokens of the sentences from `start` to `end`, which are in one document."""
+    offsets = documents.sentence_offsets
+    tokens: list[int] = documents.read(int(offsets[start]), int(offsets[end])).tolist()
+    return tokens
 
 
 def _truncate(segment_a: list[int], segment_b: list[int], max_tokens: int, rng: random.Random) -> None:
@@ -239,22 +211,6 @@ def _words(
         else:
             words.append([position])
     return words
-
-
-@dataclass(frozen=True, slots=True)
-class _SentencesOnDisk(Sequence[Sequence[int]]):
-    """The sentences of a document, read on access, because a random segment of a book needs few of them."""
-
-    documents: Documents
-    numbers: range
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self.documents.sentence(number).tolist() for number in self.numbers[place]]
-        return self.documents.sentence(self.numbers[place]).tolist()
 
 
 def _columns(instances: Sequence[TrainingInstance], vocab_size: int) -> dict[str, Any]:
