@@ -15,6 +15,7 @@ BM25 alone, on the 45 queries of that dev.trec.txt: nDCG@10 0.331, MRR@10 0.488,
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -25,7 +26,7 @@ from cloze.data.reading.files import read_lines
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import InputError
 from cloze.metrics.ranking import RankedQuery, ranking_scores
-from cloze.remote_files import PathOrUrl, join_path, parent_of
+from cloze.remote_files import PathOrUrl, is_url, join_path
 from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.families.passage_ranking import PassageRanking
 from cloze.tasks.registry import register_task
@@ -68,7 +69,7 @@ class Cranfield(PassageRanking):
                 "are read from files only", where=source, remedy="Give the file of the judgments"
             )
         judgments = _read_judgments(source)
-        directory = parent_of(source)
+        directory = str(source).rpartition("/")[0] if is_url(source) else Path(source).parent
         queries = _read_texts(join_path(directory, _QUERIES), "top", "title")
         passages = _read_texts(join_path(directory, _DOCUMENTS), "doc", "text")
         for query, judged in judgments.items():

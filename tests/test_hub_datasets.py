@@ -26,6 +26,11 @@ def commit(hub: Hub) -> str:
     return hub.add(hub.datasets, "ardent/films", files)
 
 
+def build(source: str, output: Path) -> int:
+    command = ["corpus", source, "-o", str(output), "--vocabulary", "cloze-mini", "--workers", "1", "--quiet"]
+    return main(command)
+
+
 def test_files_are_listed_read_and_versioned(hub, commit):
     assert (
         list_files(f"{URL}/texts")
@@ -48,9 +53,8 @@ def test_a_data_set_of_the_hub_equals_one_of_local_files(hub, commit, tmp_path):
     for name, data in hub.datasets["ardent/films"].commits[commit].items():
         if name.startswith("texts/"):
             (tmp_path / name).write_bytes(data)
-    flags = ["--vocabulary", "cloze-mini", "--workers", "1", "--quiet"]
     for source, output in ((f"{URL}/texts", "theirs"), (str(folder), "mine")):
-        assert main(["corpus", source, "-o", str(tmp_path / output), *flags]) == 0
+        assert build(source, tmp_path / output) == 0
     files = artifacts.verify(tmp_path / "mine").files
     for name, record in artifacts.verify(tmp_path / "theirs").files.items():
         assert name == "report.json" or files[name] == record  # which contains the names of the inputs
@@ -84,28 +88,15 @@ def test_labeled_data_of_the_hub(hub, commit, tmp_path, capsys):
 def test_failures_are_one_line(hub, commit, tmp_path, capsys, url, settings, code, message):
     for name, value in settings.items():
         setattr(hub if hasattr(hub, name) else hub.datasets["ardent/films"], name, value)
-    output = str(tmp_path / "data")
-    assert (
-        main(["corpus", url, "--vocabulary", "cloze-mini", "-o", output, "--workers", "1", "--quiet"]) == code
-    )
+    assert build(url, tmp_path / "data") == code
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert line.startswith(f"error: {url}: {message}")
-    assert not Path(output).exists()
+    assert not (tmp_path / "data").exists()
 
 
 def test_offline_is_one_line(hub, commit, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    command = [
-        "corpus",
-        f"{URL}/texts",
-        "--vocabulary",
-        "cloze-mini",
-        "-o",
-        str(tmp_path / "data"),
-        "--workers",
-        "1",
-    ]
-    assert main(command) == 2
+    assert build(f"{URL}/texts", tmp_path / "data") == 2
     message = f"error: {URL}/texts: cannot be downloaded while HF_HUB_OFFLINE is set. Unset it"
     assert message in capsys.readouterr().err
     assert hub.requests == []

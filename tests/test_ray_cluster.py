@@ -25,6 +25,9 @@ pytest.importorskip("ray", reason="needs the package ray")
 pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("ignore::Warning"), pytest.mark.exhaustive]
 
 
+WORDS = "the river ran down from hills to sea while people of town slept"
+
+
 def _square(number: int) -> int:
     return number * number
 
@@ -101,21 +104,7 @@ def _kill_a_machine(cluster: Any, parts: Path, done_before: list[int]) -> None:
 
 
 def test_bytes_are_those_of_one_process_after_a_machine_is_lost(two_machines, tmp_path):
-    words = [
-        "the",
-        "river",
-        "ran",
-        "down",
-        "from",
-        "hills",
-        "to",
-        "sea",
-        "while",
-        "people",
-        "of",
-        "town",
-        "slept",
-    ]
+    words = WORDS.split()
     for number in range(12):
         lines = [f"{' '.join(words[(number + i * j) % 13] for j in range(9))}." for i in range(60)]
         (tmp_path / f"text-{number:02}.txt").write_text("\n".join(f"{a} {b}" for a, b in pairwise(lines)))

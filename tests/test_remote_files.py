@@ -61,40 +61,22 @@ def test_remote_files_are_listed_read_and_versioned(bucket, tmp_path):
 def test_corpus_from_a_store_equals_corpus_from_local_files(bucket, tmp_path, capsys):
     write_texts(bucket, tmp_path / "texts")
     vocab, workers = str(tmp_path / "vocab"), ("--workers", "1", "--quiet")
+
+    def build(texts: str, output: str, vocabulary: str = vocab) -> int:
+        return main(["corpus", texts, "--vocabulary", vocabulary, "-o", output, *workers])
+
     assert main(["vocab", str(tmp_path / "texts"), "-o", vocab, "--size", "40", *workers]) == 0
-    assert (
-        main(
-            ["corpus", str(tmp_path / "texts"), "--vocabulary", vocab, "-o", str(tmp_path / "data"), *workers]
-        )
-        == 0
-    )
-    assert (
-        main(["corpus", "s3://library/texts", "--vocabulary", vocab, "-o", "s3://library/data", *workers])
-        == 0
-    )
+    assert build(str(tmp_path / "texts"), str(tmp_path / "data")) == 0
+    assert build("s3://library/texts", "s3://library/data") == 0
     for name, record in artifacts.verify(tmp_path / "data").files.items():
         if name != "report.json":  # contains the names of the inputs
             assert bucket.cat_file(f"library/data/{name}") == (tmp_path / "data" / name).read_bytes(), record
     assert not list((tmp_path / "cache").rglob("*.arrow"))
     capsys.readouterr()
-    bundled = [
-        "corpus",
-        "s3://library/texts",
-        "--vocabulary",
-        "cloze-mini",
-        "-o",
-        "s3://library/mini",
-        *workers,
-    ]
-    assert main(bundled) == 0
-    assert (
-        main(["corpus", "s3://library/texts", "--vocabulary", vocab, "-o", "s3://library/data", *workers])
-        == 2
-    )
-    assert (
-        "s3://library/data: already exists. Choose another name or pass --overwrite."
-        in capsys.readouterr().err
-    )
+    assert build("s3://library/texts", "s3://library/mini", "cloze-mini") == 0
+    assert build("s3://library/texts", "s3://library/data") == 2
+    message = "s3://library/data: already exists. Choose another name or pass --overwrite."
+    assert message in capsys.readouterr().err
 
 
 def write_parts(path: Path, text: str) -> Path:

@@ -86,14 +86,13 @@ def num_workers(workers: Workers) -> int:
 
 
 def check_workers(workers: object) -> None:
-    """Raise InputError if `workers` is neither a number up to a maximum nor an executor."""
+    """Raise InputError if `workers` is neither a positive number up to a maximum nor an executor."""
     if isinstance(workers, bool) or not (isinstance(workers, int) or hasattr(workers, "num_workers")):
         remedy = "Give a number of processes, or a cluster"
         raise InputError(f"workers is {describe(workers)}", remedy=remedy)
-    if isinstance(workers, int) and workers > _MAX_WORKERS:
-        raise InputError(
-            f"more than {_MAX_WORKERS:,} processes", where="workers", remedy="Choose the number of cores"
-        )
+    if isinstance(workers, int) and not 1 <= workers <= _MAX_WORKERS:
+        what = f"{workers} is less than 1" if workers < 1 else f"more than {_MAX_WORKERS:,} processes"
+        raise InputError(what, where="workers", remedy="Choose the number of cores")
 
 
 def map_unordered(
@@ -110,7 +109,7 @@ def map_unordered(
         workers: where to call it.
 
     Raises:
-        InputError: `workers` is not positive.
+        InputError: as `check_workers`.
         RunError: a worker died, most often for lack of memory.
     """
     return _map(function, items, workers, per_worker=2, ordered=False)
@@ -171,8 +170,6 @@ def _open_processes(
     workers: int, function: Callable[[Item], Result]
 ) -> Iterator[Callable[[Item], Future[Result]]]:
     """Start processes that end with this one, and at once if an error leaves the block."""
-    if workers < 1:
-        raise InputError(f"{workers} is less than 1", where="workers")
     # Not fork: this process may have threads (tokenizers, progress bars), and a fork copies the locks that they hold.
     context = multiprocessing.get_context("spawn")
     read_end, write_end = context.Pipe(duplex=False)

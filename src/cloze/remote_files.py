@@ -46,11 +46,6 @@ def join_path(directory: PathOrUrl, name: str) -> PathOrUrl:
     return f"{str(directory).rstrip('/')}/{name}" if is_url(directory) else Path(directory) / name
 
 
-def parent_of(file: PathOrUrl) -> PathOrUrl:
-    """Return the directory of a file."""
-    return str(file).rpartition("/")[0] if is_url(file) else Path(file).parent
-
-
 def is_file(path: PathOrUrl) -> bool:
     """Return whether a file exists; raise an InputError if the store cannot be read."""
     return _remote_type(str(path)) == "file" if is_url(path) else Path(path).is_file()

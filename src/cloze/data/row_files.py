@@ -25,6 +25,7 @@ JSON_LINES = (".jsonl", ".ndjson")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _ENDINGS = (*_SEPARATORS, *JSON_LINES, ".parquet")
 _ROWS_AT_ONCE = 4096
+_INTEGER_BITS = 63  # without the sign; a column with larger numbers is text
 
 Rows = Iterable[Mapping[str, Any]]
 
@@ -131,7 +132,8 @@ def _flat_rows(rows: Rows, kinds: dict[str, set[type]]) -> Iterator[dict[str, An
             for name, cell in row.items()
         }
         for name, cell in cells.items():
-            kinds.setdefault(name, set()).add(type(cell))
+            is_too_large = isinstance(cell, int) and cell.bit_length() > _INTEGER_BITS
+            kinds.setdefault(name, set()).add(str if is_too_large else type(cell))
         yield cells
 
 
@@ -146,6 +148,8 @@ def _tables(lines: Iterable[str], schema: "pyarrow.Schema") -> Iterator["pyarrow
             cells = [row.get(field.name) for row in part]
             if pyarrow.types.is_string(field.type):
                 cells = [None if cell is None else replace_lone_surrogates(str(cell)) for cell in cells]
+            elif pyarrow.types.is_floating(field.type):
+                cells = [None if cell is None else float(cell) for cell in cells]
             columns.append(pyarrow.array(cells, field.type))
         yield pyarrow.table(columns, schema=schema)
 

@@ -30,8 +30,6 @@ def place_workers(workers: Workers, device: str, *, items: int | None = None) ->
     check_workers(workers)
     if not isinstance(workers, int):
         return workers.with_resources(device, items=items)
-    if workers < 1:
-        raise InputError(f"{workers} is less than 1", where="workers")
     if workers > 1:
         device_type = resolve_device(device).type
         if device_type != "cpu":

@@ -37,15 +37,14 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join("\n".join([*SENTENCES, f"他的学生{'大' * n}"]) for n in range(1, 30)))
 
-    def make(name: str, *, function: str | None = "cut", **settings: object) -> Dataset:
+    def make(name: str, *, function: str | None = "cut", **settings: object) -> Dataset | None:
         reading = ReadingConfig(text_format="sentences", part_characters=100)
         segmenter = None if function is None else f"{module}:{function}"
         fraction = None if settings.get("append") else 0.1
         config = BuildConfig(reading=reading, segmenter=segmenter, validation_fraction=fraction)
-        build_dataset([text], tmp_path / "vocabulary", tmp_path / name, config, **settings)
-        return Dataset.open(tmp_path / name)
+        summary = build_dataset([text], tmp_path / "vocabulary", tmp_path / name, config, **settings)
+        return summary and Dataset.open(tmp_path / name)
 
-    make.text, make.module = text, module
     return make
 
 
@@ -104,17 +103,7 @@ def test_whole_words_are_those_of_the_segmenter(build):
 def test_a_data_set_with_words_is_merged_appended_and_audited(build, tmp_path):
     with_words = build("with")
     for number in (1, 2):
-        build_dataset(
-            [build.text],
-            tmp_path / "vocabulary",
-            tmp_path / "merged",
-            BuildConfig(
-                reading=ReadingConfig(text_format="sentences", part_characters=100),
-                segmenter=f"{build.module}:cut",
-                validation_fraction=0.1,
-            ),
-            task=ArrayTask(number, 2),
-        )
+        build("merged", task=ArrayTask(number, 2))
     merge_array_tasks(tmp_path / "merged")
     assert rows_of(Dataset.open(tmp_path / "merged").documents) == rows_of(with_words.documents)
     audit = audit_dataset(with_words, AuditConfig(seq_lengths=(32,), masking=MaskingConfig(whole_word=True)))
@@ -123,13 +112,9 @@ def test_a_data_set_with_words_is_merged_appended_and_audited(build, tmp_path):
     assert build("with", append=True).info.documents == 2 * with_words.info.documents
     with pytest.raises(InputError, match=r"^segmenter: .*with was built with one\. Append in the same way"):
         build("with", function=None, append=True)
+    tokenizer = load_tokenizer(with_words.path)
     with pytest.raises(InputError, match="whole words of Google's instances are those of ##"):
-        materialize(
-            with_words.documents,
-            load_tokenizer(with_words.path),
-            tmp_path / "i",
-            GoogleSettings(whole_word=True),
-        )
+        materialize(with_words.documents, tokenizer, tmp_path / "i", GoogleSettings(whole_word=True))
 
 
 def test_a_segmenter_with_a_bug_is_an_error(build):

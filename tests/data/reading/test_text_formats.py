@@ -33,11 +33,6 @@ def test_documents_between_blank_lines(tmp_path, kind):
     ]
 
 
-def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
-    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfone\r\n\r\ntwo")
-    assert [document.lines for document in read(tmp_path / "a")] == [("one",), ("two",)]
-
-
 def test_a_document_per_line(tmp_path):
     (tmp_path / "a").write_text("One document.\n\n  Another. With two sentences. \n")
     assert read(tmp_path / "a", text_format="lines") == [
@@ -119,12 +114,6 @@ def test_wikiextractor(tmp_path):
             ("Autism", "Autism is a disorder.", "It begins early."), f"{tmp_path}/wiki_00:11", "paragraphs"
         ),
     ]
-
-
-def test_wikiextractor_as_json(tmp_path):
-    row = {"id": "12", "url": "", "title": "Anarchism", "text": "Anarchism\n\nIt is a movement."}
-    (tmp_path / "wiki_00").write_text(json.dumps(row) + "\n")
-    assert [document.lines for document in read(tmp_path / "wiki_00")] == [("Anarchism", "It is a movement.")]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from cloze import artifacts
-from cloze.arguments import check_path, check_paths, check_type
 from cloze.data.build.directory import (
     check_output_is_not_read,
     finished_plan,
@@ -59,9 +58,6 @@ def build_dataset(
     The tasks of a job array share only the inputs and the directory of the output. They may run at any time, on any
     machine, again, and with another number of tasks. `merge_array_tasks` makes a data set of their parts.
     """
-    inputs, output = check_paths(inputs), check_path(output, "output")
-    vocabulary = None if vocabulary is None else check_path(vocabulary, "vocabulary")
-    check_type(config, BuildConfig, "config", remedy="Give a BuildConfig of cloze.data.build.parts")
     if task is not None and STDIN in map(str, inputs):
         raise InputError("can be read by one task only", where="stdin", remedy="Name files")
     check_output_is_not_read(output, inputs)
@@ -108,7 +104,6 @@ def merge_array_tasks(output: Path, *, overwrite: bool = False, progress: Progre
     Raises:
         InputError: parts are missing or damaged.
     """
-    output = Path(output)
     plan = read_plan(output)
     if finished_plan(output) == plan.hash:
         remove_parts(output)

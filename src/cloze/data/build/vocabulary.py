@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from cloze import artifacts
-from cloze.arguments import check_integer, check_path, check_paths
+from cloze.arguments import check_integer
 from cloze.data.build.accents import AccentCounts
 from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, clean_all
 from cloze.data.build.directory import (
@@ -58,7 +58,6 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
     progress: Progress = SILENT,
 ) -> WordPieceTokenizer:
     """Learn a WordPiece vocabulary from files and write it to a directory, as `cloze.train_vocabulary` does."""
-    inputs, output = check_paths(inputs), check_path(output, "output")
     size = check_integer(size, "size", minimum=None)
     max_word_chars = check_integer(max_word_chars, "max_word_chars", maximum=MAX_WORD_LIMIT)
     if size <= (reserved := len(reserved_tokens(size))):

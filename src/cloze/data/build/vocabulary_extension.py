@@ -74,7 +74,6 @@ def extend_vocabulary(
     progress: Progress = SILENT,
 ) -> Extension:
     """Add words to a vocabulary and write the extended tokenizer, as `cloze.extend_vocabulary` does."""
-    output = Path(output)
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[vocabulary, words, *local_paths(inputs)])
     if (words is None) == (number is None):
         raise InputError("one of `words` and `number` is needed", remedy="Give words, or how many to add")
