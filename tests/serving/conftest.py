@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from fastapi.testclient import TestClient
+from clients import Client, client_of
 from server_process import ServerProcess
 from torch import nn
 
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
-from cloze.serving.app import create_app
-from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel, load_models
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking
 from cloze.tasks.squad import SquadV2
@@ -61,8 +59,8 @@ def models(directories: Mapping[str, Path]) -> dict[str, ServedModel]:
 
 
 @pytest.fixture(scope="session")
-def client(models: Mapping[str, ServedModel]) -> Iterator[TestClient]:
-    with TestClient(create_app(models, Limits()), raise_server_exceptions=False) as client:
+def client(models: Mapping[str, ServedModel]) -> Iterator[Client]:
+    with client_of(models) as client:
         yield client
 
 
@@ -74,10 +72,5 @@ def served(directories: Mapping[str, Path]) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-def post(client: TestClient) -> Callable[..., Any]:
-    def ask(route: str, /, **request: Any) -> Any:
-        response = client.post(route, json=request)
-        assert response.status_code == 200, response.text
-        return response.json()
-
-    return ask
+def post(client: Client) -> Callable[..., Any]:
+    return client.ask

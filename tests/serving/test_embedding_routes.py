@@ -2,16 +2,14 @@
 
 import base64
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
+from clients import Client, client_of
 
-from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.served_model import ServedModel, load_models
+from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import LabeledText
 
 Post = Callable[..., Any]
@@ -63,17 +61,6 @@ def test_openai_embeddings(post: Post, models: Mapping[str, ServedModel]) -> Non
         assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.protected
-def test_openais_client_works(client: TestClient) -> None:
-    openai = pytest.importorskip("openai")
-    ours = openai.OpenAI(base_url=str(client.base_url) + "/v1", api_key="none", http_client=client)
-    as_base64 = ours.embeddings.create(model="bert", input=["a b", "c"])
-    as_floats = ours.embeddings.create(model="bert", input=["a b", "c"], encoding_format="float")
-    assert as_base64.usage.total_tokens == 7
-    for one, other in zip(as_base64.data, as_floats.data, strict=True):
-        np.testing.assert_allclose(one.embedding, other.embedding, atol=1e-7)
-
-
 def test_predict(post: Post, models: Mapping[str, ServedModel]) -> None:
     (text, other), _ = models["classifier"].finetuned.predict([LabeledText("a b"), LabeledText("c")])
     single = post("/predict", inputs="a b")
@@ -88,15 +75,14 @@ def test_predict(post: Post, models: Mapping[str, ServedModel]) -> None:
     assert post("/predict", inputs=[["a b", "c"]], model="matcher") == [found]
 
 
-def test_at_most_top_k_classes_are_returned(post: Post, directories: Mapping[str, Path]) -> None:
+def test_at_most_top_k_classes_are_returned(post: Post, models: Mapping[str, ServedModel]) -> None:
     everything = post("/predict", inputs=[["a b"], ["c"]])
     assert [len(each) for each in everything] == [3, 3]
     assert post("/predict", inputs=[["a b"], ["c"]], top_k=2) == [each[:2] for each in everything]
     assert len(post("/predict", inputs="a b", top_k=9)) == 3
-    models = load_models({"classifier": directories["classifier"]}, device="cpu")
-    with TestClient(create_app(models, Limits(classes=1))) as client:
+    with client_of({"classifier": models["classifier"]}, Limits(classes=1)) as client:
         for top_k in (None, 1, 2):
-            answer = client.post("/predict", json={"inputs": "a b", "top_k": top_k}).json()
+            answer = client.ask("/predict", inputs="a b", top_k=top_k)
             assert [each["label"] for each in answer] == [everything[0][0]["label"]]
         assert client.post("/predict", json={"inputs": "a b", "top_k": 0}).status_code == 422
         assert client.get("/info").json()["limits"]["classes"] == 1
@@ -144,15 +130,12 @@ def test_tokenize_and_decode(post: Post) -> None:
     ],
 )
 def test_truncate_false_refuses_long_inputs(
-    client: TestClient, route: str, request_: dict[str, object], reads: int | None
+    client: Client, route: str, request_: dict[str, Any], reads: int | None
 ) -> None:
-    assert client.post(route, json=request_).status_code == 200
-    error_response: dict[str, object] = {"truncate": False}
-    response = client.post(
-        route, json=request_ | ({"parameters": error_response} if route == "/similarity" else error_response)
-    )
+    client.ask(route, **request_)
+    options: dict[str, Any] = {"truncate": False}
+    request_ |= {"parameters": options} if route == "/similarity" else options
     if reads is None:
-        assert response.status_code == 200
+        client.ask(route, **request_)
     else:
-        assert response.status_code == 422
-        assert f"reads {reads}" in response.text
+        assert f"reads {reads}" in client.refusal(route, **request_)

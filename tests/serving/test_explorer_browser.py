@@ -12,8 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,17 +21,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-import uvicorn
+from clients import client_of, listening
 from explorer_models import make_models
-from starlette.types import ASGIApp
 
 import cloze
 from cloze.explorer.encoder_internals import attention_map
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.run_report import write_report
-from cloze.serving.app import create_app
-from cloze.serving.limits import Limits
-from cloze.serving.served_model import load_models
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = sync_api.expect
@@ -65,21 +59,6 @@ SHOWS = {
 """What is there once the example of a view is answered."""
 
 
-@contextmanager
-def served(app: ASGIApp) -> Iterator[str]:
-    """Serve an application on a free port; its address."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
-
-
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return make_models(tmp_path_factory.mktemp("models"))
@@ -87,8 +66,8 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def address(paths: dict[str, Path]) -> Iterator[str]:
-    with served(create_app(load_models(paths, device="cpu"), Limits())) as at:
-        yield at
+    with listening(client_of(paths).app) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -160,19 +139,14 @@ def test_every_view_opens_on_an_example(browser: Any, address: str, screenshots:
 
 
 @pytest.mark.parametrize(
-    "screen",
-    [
-        pytest.param("light", marks=()),
-        *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("dark", "phone")),
-    ],
+    "screen", ["light", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("dark", "phone"))]
 )
 def test_nothing_keeps_people_out(browser: Any, address: str, screen: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with visit(browser, address, **SCREENS[screen]) as visited:
         for view in SHOWS:
-            found = axe.run(
-                visited.open(view), context={"exclude": [[".strip"]]}
-            )  # many, hidden, and no text
+            # those left out are many, hidden, and no text
+            found = axe.run(visited.open(view), context={"exclude": [[".strip"]]})
             serious = [
                 each for each in found.response["violations"] if each["impact"] in ("serious", "critical")
             ]
@@ -249,10 +223,7 @@ def test_heads_are_averaged_and_special_tokens_hidden(opened: Visit) -> None:
         f"{opened.address}/explore/inside", data={"model": "pretrained", "text": "She was born"}
     ).json()
     weights = np.frombuffer(base64.b64decode(answer["weights"]), "<f4").reshape(2, 3, 5, 5)
-    chosen = {
-        name
-        for name in page.locator(".head[aria-pressed=true]").evaluate_all("all => all.map(one => one.title)")
-    }
+    chosen = set(page.locator(".head[aria-pressed=true]").evaluate_all("all => all.map(one => one.title)"))
     numbers = [tuple(int(digit) - 1 for digit in re.findall(r"\d", name)) for name in chosen]
     mean = np.mean([weights[layer, head, 3] for layer, head in numbers], axis=0)
     shown = [float(text) for text in page.locator(".piece small").all_text_contents()]
@@ -440,12 +411,12 @@ def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) 
 def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
     fill_mask = cloze.FillMask.load("cloze-mini")
     follows = cloze.NextSentence.load("cloze-mini")
-    models = load_models({"cloze-mini": cloze_mini()}, device="cpu")
+    mini = Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
 
     def percent(share: float) -> str:
         return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
 
-    with served(create_app(models, Limits())) as at, visit(browser, at) as visited:
+    with listening(client_of({"cloze-mini": mini}).app) as at, visit(browser, at) as visited:
         page = visited.open("fill")
         text = page.get_by_label("Your own sentence").input_value()
         [candidates] = fill_mask(text, top_k=8)
@@ -461,19 +432,13 @@ def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
         row = page.get_by_role("table", name="Next sentence").locator("tr").first
         expect(row).to_have_text(f"B follows A{percent(follows(*pair).probability)}")
         page = visited.open("inside")
-        pair = [
-            page.get_by_label("Text", exact=True).input_value(),
-            page.get_by_label("Second text").input_value(),
-        ]
+        labels = page.get_by_label("Text", exact=True), page.get_by_label("Second text")
+        pair = [label.input_value() for label in labels]
         attention = attention_map(fill_mask.encoder, fill_mask.tokenizer, *pair)
         page.get_by_role("button", name="layer 4, head 2").click()
         page.locator(".piece").nth(5).click()
         shown = [float(weight) for weight in page.locator(".piece small").all_text_contents()]
         np.testing.assert_allclose(shown, attention.layers[3].weights[1, 5], atol=0.0051)
-
-
-def cloze_mini() -> Path:
-    return Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
 
 
 def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
@@ -485,19 +450,15 @@ def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
     slider.focus()
     slider.press("Home")
     expect(page.locator(".slider output")).to_have_text("the lookup table: one row, one point")
-    places = {
-        style for style in page.locator(".point").evaluate_all("all => all.map(one => one.style.transform)")
-    }
-    assert len(places) == 1
+    places = page.locator(".point").evaluate_all("all => all.map(one => one.style.transform)")
+    assert len(set(places)) == 1
     slider.press("End")
     expect(page.locator(".slider output")).to_contain_text("layer 2 of 2")
     page.get_by_label("Word", exact=True).fill("river")
     expect(page.locator(".point")).to_have_count(2)
     page.get_by_label("Word", exact=True).fill("xylophone")
     expect(page.get_by_role("alert")).to_contain_text("no sentence contains the word 'xylophone'")
-    assert [opened.complaints.pop()[-29:]] == [
-        "status of 422 (Unprocessable Entity)"[-29:]
-    ]  # the browser's own
+    assert "422 (Unprocessable Entity)" in opened.complaints.pop()  # the browser's own
     sentences = page.get_by_label("Sentences, one a line").nth(1)
     sentences.fill("the man\nthe man\nwarm milk")
     expect(page.locator(".remark")).to_have_text("Closest: 1 and 2, with a cosine of 1.00.")
@@ -564,8 +525,8 @@ def test_all_of_it_by_keyboard(opened: Visit) -> None:
 
 
 def test_what_no_model_does_is_told_with_the_command(browser: Any, paths: dict[str, Path]) -> None:
-    models = load_models({"classifier": paths["classifier"]}, device="cpu")
-    with served(create_app(models, Limits())) as at, visit(browser, at) as visited:
+    app = client_of({"classifier": paths["classifier"]}).app
+    with listening(app) as at, visit(browser, at) as visited:
         for view in ("fill", "answers", "entities"):
             visited.page.goto(f"{at}/#{view}")
             told = visited.page.locator(".missing")
@@ -574,8 +535,8 @@ def test_what_no_model_does_is_told_with_the_command(browser: Any, paths: dict[s
 
 
 def test_a_server_that_wants_a_key_is_given_it(browser: Any, paths: dict[str, Path]) -> None:
-    models = load_models({"pretrained": paths["pretrained"]}, device="cpu")
-    with served(create_app(models, Limits(), api_key="sesame")) as at, visit(browser, at) as visited:
+    app = client_of({"pretrained": paths["pretrained"]}, api_key="sesame").app
+    with listening(app) as at, visit(browser, at) as visited:
         page = visited.page
         page.goto(at)
         page.get_by_label("Key of the server").last.fill("wrong")
@@ -687,8 +648,8 @@ def test_the_numbers_of_a_weight_are_not_shown_beside_another_text(opened: Visit
 def test_another_model_does_not_show_the_answer_of_the_one_before(
     browser: Any, paths: dict[str, Path]
 ) -> None:
-    models = load_models({"one": paths["classifier"], "two": paths["classifier"]}, device="cpu")
-    with served(create_app(models, Limits())) as at, visit(browser, at) as visited:
+    app = client_of({"one": paths["classifier"], "two": paths["classifier"]}).app
+    with listening(app) as at, visit(browser, at) as visited:
         page = visited.open("why")
         waiting: list[Any] = []
         page.route("**/explain", lambda route: waiting.append(route))

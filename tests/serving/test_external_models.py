@@ -1,4 +1,4 @@
-"""What is served of models that other programs fine-tuned."""
+"""Serve models that other programs fine-tuned."""
 
 import json
 from pathlib import Path
@@ -8,26 +8,24 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cloze.inference.embedder import Embedder
-from cloze.models.bert import BertConfig, BertModel
-from cloze.models.checkpoint import save_model
+from cloze.models.bert import BertModel
 from cloze.models.heads import BertForSequenceClassification, BertForTokenClassification
 from cloze.serving.served_model import ServedModel
-from cloze.tokenization.wordpiece import WordPieceTokenizer
+from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
-PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b")
+PIECES = (*SPECIAL, "a", "b")
+LABELS = {"0": "a", "1": "b", "2": "c"}
 Head = type[BertForSequenceClassification] | type[BertForTokenClassification]
 
 
 def foreign(path: Path, head: Head, num_labels: int, **config: object) -> ServedModel:
     """Return what is served of a model whose config says no more than this of its labels."""
     generator = torch.Generator().manual_seed(1)
-    encoder = BertModel(
-        BertConfig(vocab_size=len(PIECES), hidden_size=4, num_hidden_layers=1, num_attention_heads=1),
-        generator=generator,
+    model = head(
+        BertModel(tiny_config(PIECES), generator=generator), num_labels=num_labels, generator=generator
     )
-    path.mkdir()
-    model = head(encoder, num_labels=num_labels, generator=generator)
-    save_model(path, model, WordPieceTokenizer.from_tokens(PIECES))
+    write_checkpoint(path, model, PIECES)
+    (path / "manifest.json").unlink()
     table = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps(table | config))
     return ServedModel.load("foreign", path, device="cpu")
@@ -37,13 +35,9 @@ def foreign(path: Path, head: Head, num_labels: int, **config: object) -> Served
     ("num_labels", "config", "task"),
     [
         (2, {}, "classification"),  # transformers does not write down labels that nobody named
-        (3, {"id2label": {"0": "a", "1": "b", "2": "c"}}, "classification"),
+        (3, {"id2label": LABELS}, "classification"),
         (1, {"id2label": {"0": "LABEL_0"}}, "regression"),
-        (
-            3,
-            {"id2label": {"0": "a", "1": "b", "2": "c"}, "problem_type": "multi_label_classification"},
-            "multi-label",
-        ),
+        (3, {"id2label": LABELS, "problem_type": "multi_label_classification"}, "multi-label"),
     ],
 )
 def test_the_task_of_a_classifier_follows_its_config(
@@ -61,14 +55,10 @@ def test_a_tagger_without_a_pooler_is_served(tmp_path: Path) -> None:
     weights = load_file(tmp_path / "model/model.safetensors")
     without = {name: weight for name, weight in weights.items() if "pooler" not in name}
     assert len(without) < len(weights)
-    save_file(
-        without,
-        tmp_path / "model/model.safetensors",
-        {"format": "pt"},
-    )
+    save_file(without, tmp_path / "model/model.safetensors", {"format": "pt"})
     served = ServedModel.load("foreign", tmp_path / "model", device="cpu")
     assert "tag" in served.abilities
-    assert Embedder.load(tmp_path / "model", device="cpu")(["a b"]).shape == (1, 4)
+    assert Embedder.load(tmp_path / "model", device="cpu")(["a b"]).shape == (1, 12)
 
 
 def test_an_unusable_head_leaves_the_encoder(tmp_path: Path) -> None:

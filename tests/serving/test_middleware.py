@@ -1,22 +1,19 @@
-"""What is refused before a route sees it, and how that is said."""
+"""Requests that are refused before a route sees them, overload, disconnections and metrics."""
 
 import asyncio
 import gzip
 import json
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
+from clients import Client, client_of, listening
 from fastapi import FastAPI
-from fastapi.testclient import TestClient
 from held_batcher import answers, held, held_elsewhere
 
 from cloze.serving.app import create_app
@@ -61,7 +58,7 @@ KEY = "0123456789abcdef-secret"
     ],
     ids=range(27),
 )
-def test_bad_bodies(client: TestClient, body: bytes, status: int, told: str) -> None:
+def test_bad_bodies(client: Client, body: bytes, status: int, told: str) -> None:
     response = client.post("/embed", content=body, headers=JSON)
     found = response.json()
     assert (response.status_code, set(found)) == (status, {"error", "error_type"}), found
@@ -70,18 +67,18 @@ def test_bad_bodies(client: TestClient, body: bytes, status: int, told: str) -> 
     assert len(found["error"]) <= 500
 
 
-def test_brackets_in_texts_do_not_count_as_nesting(client: TestClient) -> None:
+def test_brackets_in_texts_do_not_count_as_nesting(client: Client) -> None:
     assert client.post("/embed", json={"inputs": "[{" * 500}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data"}]
 )
-def test_other_content_types_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+def test_other_content_types_are_refused(client: Client, headers: dict[str, str]) -> None:
     assert client.post("/embed", content=b'{"inputs": "a"}', headers=headers).status_code == 415
 
 
-def test_compressed_bodies_are_refused(client: TestClient) -> None:
+def test_compressed_bodies_are_refused(client: Client) -> None:
     body = gzip.compress(b'{"inputs": "a"}')
     response = client.post("/embed", content=body, headers={**JSON, "Content-Encoding": "gzip"})
     assert response.status_code == 422
@@ -91,18 +88,18 @@ def test_compressed_bodies_are_refused(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", ["/nothing", "/../../etc/passwd", "/page/../app.py", "/page/%2e%2e%2fapp.py"]
 )
-def test_unknown_routes_are_not_found(client: TestClient, path: str) -> None:
+def test_unknown_routes_are_not_found(client: Client, path: str) -> None:
     response = client.get(path)
     assert (response.status_code, response.json()["error_type"]) == (404, "NotFound")
 
 
-def test_a_wrong_method_is_refused(client: TestClient) -> None:
+def test_a_wrong_method_is_refused(client: Client) -> None:
     response = client.get("/embed")
     assert (response.status_code, set(response.json())) == (405, {"error", "error_type"})
 
 
 @pytest.mark.protected
-def test_no_path_or_address_in_a_request_is_opened(client: TestClient, tmp_path: Path) -> None:
+def test_no_path_or_address_in_a_request_is_opened(client: Client, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("abc")
     for name in (str(secret), f"file://{secret}", "http://127.0.0.1:9/x", "../bert"):
@@ -110,22 +107,10 @@ def test_no_path_or_address_in_a_request_is_opened(client: TestClient, tmp_path:
         assert (response.status_code, "no model" in response.json()["error"]) == (422, True)
 
 
-class Whole:
-    """Streams a body in parts, of a length that the head does not tell, or tells wrong."""
-
-    def __init__(self, parts: int, size: int) -> None:
-        self.parts, self.size, self.read = parts, size, 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for _ in range(self.parts):
-            self.read += 1
-            yield b" " * self.size
-
-
-def test_the_size_of_a_body_is_counted_on_arrival(client: TestClient) -> None:
-    assert client.post("/embed", content=iter(Whole(30, 100_000)), headers=JSON).status_code == 413
-    lying = {**JSON, "Content-Length": "5"}
-    assert client.post("/embed", content=iter(Whole(30, 100_000)), headers=lying).status_code == 413
+@pytest.mark.parametrize("length", [{}, {"Content-Length": "5"}], ids=["not declared", "declared too small"])
+def test_the_size_of_a_body_is_counted_on_arrival(client: Client, length: dict[str, str]) -> None:
+    parts = (b" " * 100_000 for _ in range(30))
+    assert client.post("/embed", content=parts, headers={**JSON, **length}).status_code == 413
 
 
 def test_a_body_that_is_declared_too_large_is_not_read(models: Mapping[str, ServedModel]) -> None:
@@ -171,28 +156,25 @@ async def _ask(app: FastAPI, receive: Any, headers: dict[str, str]) -> list[Any]
 
 @pytest.mark.protected
 def test_other_hosts_are_refused(models: Mapping[str, ServedModel]) -> None:
-    app = create_app(models, Limits(), hosts={"localhost", "127.0.0.1", "::1"})
-    for name, status in {
+    statuses = {
         "localhost": 200,
         "LOCALHOST:8080": 200,
         "127.0.0.1:8080": 200,
         "[::1]:8080": 200,
         "evil.example:8080": 421,
         "[::1": 200,  # no name at all, which no browser sends
-    }.items():
-        with TestClient(app) as client:
+    }
+    with client_of(models, hosts={"localhost", "127.0.0.1", "::1"}) as client:
+        for name, status in statuses.items():
             assert client.get("/info", headers={"Host": name}).status_code == status, name
-    with TestClient(app) as client:
         told = client.post("/embed", json={"inputs": "a"}, headers={"Host": "evil.example"}).json()["error"]
-    assert (
-        told
-        == "the Host 'evil.example' is not accepted: use localhost, or serve with --host or --api-key-file"
-    )
+    remedy = "use localhost, or serve with --host or --api-key-file"
+    assert told == f"the Host 'evil.example' is not accepted: {remedy}"
 
 
 @pytest.mark.protected
 def test_a_key_is_required(models: Mapping[str, ServedModel]) -> None:
-    with TestClient(create_app(models, Limits(), api_key=KEY)) as client:
+    with client_of(models, api_key=KEY) as client:
         for wrong in (
             {},
             {"Authorization": KEY},
@@ -209,7 +191,7 @@ def test_a_key_is_required(models: Mapping[str, ServedModel]) -> None:
         assert client.get("/").status_code == 200
 
 
-def client_of(app: FastAPI) -> httpx.AsyncClient:
+def async_client(app: FastAPI) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
 
 
@@ -218,7 +200,7 @@ def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> N
     app = create_app(models, Limits(waiting_requests=3, deadline_seconds=0.5))
 
     async def ask() -> tuple[list[httpx.Response], httpx.Response, httpx.Response]:
-        async with client_of(app) as client:
+        async with async_client(app) as client:
             async with held(app.state.batcher):
                 found = await asyncio.gather(*(client.post("/embed", json={"inputs": "a"}) for _ in range(8)))
                 health = await client.get("/health")
@@ -234,20 +216,6 @@ def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> N
             assert each.json()["error_type"] == "Timeout"
     assert health.status_code == 200
     assert after.status_code == 200
-
-
-@contextmanager
-def listening(app: FastAPI) -> Iterator[int]:
-    """Serve an application in a thread; yield the port. What is under way has a second when it ends."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
-    with socket.create_server(("127.0.0.1", 0)) as at:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
-        thread.start()
-        try:
-            yield at.getsockname()[1]
-        finally:
-            server.should_exit = True
-            thread.join(20)
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
@@ -266,16 +234,16 @@ def test_nothing_is_computed_for_a_disconnected_client(
     body = b'{"inputs": "a"}'
     head = f"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
     sent = head.encode() + b"\r\n\r\n" + (body if says_all else body[:5])
-    with listening(app) as port:
+    with listening(app) as address:
         with held_elsewhere(batcher):
-            with socket.create_connection(("127.0.0.1", port)) as connection:
+            with socket.create_connection(("127.0.0.1", httpx.URL(address).port)) as connection:
                 connection.sendall(sent)
                 if says_all:
                     wait_for(lambda: batcher.waiting_requests == 1)
             counted = 'cloze_requests_total{route="/embed",status="499"} 1.0'
-            wait_for(lambda: counted in httpx.get(f"http://127.0.0.1:{port}/metrics").text)
+            wait_for(lambda: counted in httpx.get(f"{address}/metrics").text)
             assert batcher.waiting_requests == batcher.waiting_tokens == 0
-        assert httpx.post(f"http://127.0.0.1:{port}/embed", json={"inputs": "a"}).status_code == 200
+        assert httpx.post(f"{address}/embed", json={"inputs": "a"}).status_code == 200
     assert batcher.batches == 2
 
 
@@ -284,9 +252,8 @@ def test_requests_unanswered_at_shutdown_get_503(models: Mapping[str, ServedMode
     app = create_app(models, Limits())
     batcher = app.state.batcher
     with held_elsewhere(batcher), ThreadPoolExecutor(1) as pool:
-        with listening(app) as port:
-            url = f"http://127.0.0.1:{port}/embed"
-            asked = pool.submit(lambda: httpx.post(url, json={"inputs": "a"}, timeout=20))
+        with listening(app) as address:
+            asked = pool.submit(httpx.post, f"{address}/embed", json={"inputs": "a"}, timeout=20)
             wait_for(lambda: batcher.waiting_requests == 1)
             batcher.stop()
         response = asked.result()
@@ -304,7 +271,7 @@ def test_a_short_request_overtakes_a_long_one(models: Mapping[str, ServedModel])
     order: list[str] = []
 
     async def ask() -> list[Any]:
-        async with client_of(app) as client:
+        async with async_client(app) as client:
 
             async def one(route: str) -> Any:
                 response = await client.post(route, json=requests[route])
@@ -316,9 +283,9 @@ def test_a_short_request_overtakes_a_long_one(models: Mapping[str, ServedModel])
 
     found = asyncio.run(ask())
     assert order[:2] == ["/embed", "/next-sentence"]
-    with TestClient(create_app(models, Limits(batch_tokens=1_000_000))) as client:
+    with client_of(models, Limits(batch_tokens=1_000_000)) as client:
         for (route, request), in_turns in zip(long.items(), found, strict=False):
-            assert in_turns == _approximately(client.post(route, json=request).json())
+            assert in_turns == _approximately(client.ask(route, **request))
 
 
 def _approximately(value: Any) -> Any:
@@ -334,7 +301,7 @@ def test_an_invalid_request_does_not_affect_others(models: Mapping[str, ServedMo
     texts = ["a [MASK]", "no mask", "b [MASK] c", "[MASK] " * 60]
 
     async def ask() -> list[httpx.Response]:
-        async with client_of(app) as client:
+        async with async_client(app) as client:
             requests = (client.post("/fill", json={"inputs": text}) for text in texts)
             return await answers(app.state.batcher, *requests)
 
@@ -345,16 +312,15 @@ def test_an_invalid_request_does_not_affect_others(models: Mapping[str, ServedMo
 
 
 def test_a_server_that_is_being_stopped_says_so(models: Mapping[str, ServedModel]) -> None:
-    app = create_app(models, Limits())
-    app.state.batcher.close()
-    client = TestClient(app)
+    client = client_of(models)
+    client.app.state.batcher.close()
     assert client.get("/health").status_code == 503
     assert client.post("/embed", json={"inputs": "a"}).json()["error_type"] == "Unhealthy"
 
 
 def test_metrics_count_by_route(models: Mapping[str, ServedModel]) -> None:
-    with TestClient(create_app(models, Limits())) as client:
-        client.post("/embed", json={"inputs": "a"})
+    with client_of(models) as client:
+        client.ask("/embed", inputs="a")
         client.post("/embed", json={"inputs": []})
         client.get("/nowhere")
         client.get("/health")

@@ -1,15 +1,13 @@
 """Scores of classifiers with one label: those of text-embeddings-inference, sentence-transformers and transformers."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from fastapi.testclient import TestClient
+from clients import client_of
 
 from cloze.cli import main
 from cloze.errors import InputError
@@ -17,9 +15,7 @@ from cloze.inference.predictor import Predictor
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForSequenceClassification
 from cloze.models.importing import import_model
-from cloze.serving.app import create_app
-from cloze.serving.limits import Limits
-from cloze.serving.served_model import load_models
+from cloze.tasks.config import save_finetuned
 from cloze.tasks.custom import Ranking, Regression
 from cloze.tasks.texts import LabeledText
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
@@ -52,23 +48,11 @@ def write_classifier(path: Path, num_labels: int = 1, **entries: object) -> Path
     return path
 
 
-@contextmanager
-def serving(path: Path) -> Iterator[Callable[..., Any]]:
-    with TestClient(create_app(load_models({"model": path}, device="cpu"), Limits())) as client:
-
-        def ask(route: str, **request: Any) -> Any:
-            response = client.post(route, json=request)
-            assert response.status_code == 200, response.text
-            return response.json()
-
-        yield ask
-
-
 def served_scores(path: Path, *, raw_scores: bool) -> tuple[list[float], list[float]]:
     """Return the scores of /rerank, in the order of the texts, and of /predict."""
-    with serving(path) as ask:
-        ranked = ask("/rerank", query=QUERY, texts=TEXTS, raw_scores=raw_scores)
-        labels = ask("/predict", inputs=[[QUERY, text] for text in TEXTS], raw_scores=raw_scores)
+    with client_of({"model": path}) as client:
+        ranked = client.ask("/rerank", query=QUERY, texts=TEXTS, raw_scores=raw_scores)
+        labels = client.ask("/predict", inputs=[[QUERY, text] for text in TEXTS], raw_scores=raw_scores)
     scores = [entry["score"] for entry in ranked]
     assert scores == sorted(scores, reverse=True)
     assert [[entry["label"] for entry in labels_of_text] for labels_of_text in labels] == [["LABEL_0"]] * 4
@@ -132,9 +116,9 @@ def test_scores_are_those_of_the_pipeline(tmp_path: Path, num_labels: int, probl
     inputs = [{"text": QUERY, "text_pair": text} for text in TEXTS]
     expected = pipeline(inputs, truncation=True)
     raw = pipeline(inputs, truncation=True, function_to_apply="none")
-    with serving(path) as ask:
+    with client_of({"model": path}) as client:
         for raw_scores, of_pipeline in ((False, expected), (True, raw)):
-            ours = ask("/predict", inputs=[[QUERY, text] for text in TEXTS], raw_scores=raw_scores)
+            ours = client.ask("/predict", inputs=[[QUERY, text] for text in TEXTS], raw_scores=raw_scores)
             for row, expected_row in zip(ours, of_pipeline, strict=True):
                 assert [entry["label"] for entry in row] == [entry["label"] for entry in expected_row]
                 scores = [entry["score"] for entry in row]
@@ -154,18 +138,16 @@ def test_predict_prints_the_same_scores(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_ranker_of_cloze_gives_logits_on_request(tmp_path: Path) -> None:
     path = write_finetuned(tmp_path / "ranker", Ranking(), PIECES, max_position_embeddings=40)
-    with serving(path) as ask:
-        scores = {entry["index"]: entry["score"] for entry in ask("/rerank", query=QUERY, texts=TEXTS)}
-        logits = ask("/rerank", query=QUERY, texts=TEXTS, raw_scores=True)
-        (label,) = ask("/predict", inputs=[QUERY, TEXTS[0]])
+    with client_of({"model": path}) as client:
+        scores = {entry["index"]: entry["score"] for entry in client.ask("/rerank", query=QUERY, texts=TEXTS)}
+        logits = client.ask("/rerank", query=QUERY, texts=TEXTS, raw_scores=True)
+        (label,) = client.ask("/predict", inputs=[QUERY, TEXTS[0]])
     assert label == {"label": "relevant", "score": pytest.approx(scores[0], abs=1e-6)}
     for entry in logits:
         assert 1 / (1 + np.exp(-entry["score"])) == pytest.approx(scores[entry["index"]], abs=1e-6)
 
 
 def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path: Path) -> None:
-    from cloze.tasks.config import save_finetuned
-
     task = Regression(minimum=0.0, maximum=1.0, pair_column="pair")
     predictor = Predictor.load(
         write_finetuned(tmp_path / "regression", task, PIECES, max_seq_length=30), device="cpu"
@@ -178,35 +160,35 @@ def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("num_labels", "entries", "message"),
+    ("num_labels", "activation", "message"),
     [
-        (1, {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, "Tanh"),
-        (1, {"sentence_transformers": {"activation_fn": "os.system"}}, "os.system"),
-        (3, {"sentence_transformers": SIGMOID}, "see the task multi-label"),
+        (1, {"activation_fn": "torch.nn.modules.activation.Tanh"}, "Tanh"),
+        (1, {"activation_fn": "os.system"}, "os.system"),
+        (3, SIGMOID, "see the task multi-label"),
     ],
 )
 def test_other_activations_are_refused_by_name(
-    tmp_path: Path, num_labels: int, entries: dict[str, object], message: str
+    tmp_path: Path, num_labels: int, activation: dict[str, str], message: str
 ) -> None:
-    path = write_classifier(tmp_path / "model", num_labels, **entries)
+    path = write_classifier(tmp_path / "model", num_labels, sentence_transformers=activation)
     with pytest.raises(InputError, match=message):
         Predictor.load(path, device="cpu")
 
 
 @pytest.mark.parametrize(
-    ("file", "value", "message"),
+    ("settings", "modules", "message"),
     [
-        ("config_sentence_transformers.json", {"default_prompt_name": "q", "prompts": {"q": "a "}}, "'q'"),
-        ("modules.json", [{"type": "sentence_transformers.LogitScore", "path": "1"}], "'LogitScore'"),
+        ({"default_prompt_name": "q", "prompts": {"q": "a "}}, None, "'q'"),
+        ({}, [{"type": "sentence_transformers.LogitScore", "path": "1"}], "'LogitScore'"),
     ],
 )
 def test_prompts_and_modules_of_cross_encoders_are_refused_by_name(
-    tmp_path: Path, file: str, value: Any, message: str
+    tmp_path: Path, settings: dict[str, object], modules: list[object] | None, message: str
 ) -> None:
     path = write_classifier(tmp_path / "model")
-    settings = {"model_type": "CrossEncoder", **(value if isinstance(value, dict) else {})}
-    (path / "config_sentence_transformers.json").write_text(json.dumps(settings))
-    if isinstance(value, list):
-        (path / file).write_text(json.dumps(value))
+    table = {"model_type": "CrossEncoder", **settings}
+    (path / "config_sentence_transformers.json").write_text(json.dumps(table))
+    if modules is not None:
+        (path / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(InputError, match=message):
         Predictor.load(path, device="cpu")

@@ -1,4 +1,4 @@
-"""docs/guides/serving.md: every curl of it is answered, and what it says of limits is so."""
+"""docs/guides/serving.md: every curl command is answered, and the limits are those of the server."""
 
 import json
 import re
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
+from clients import Client, client_of
 
-from cloze.serving.app import create_app
 from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS, Limits
 from cloze.serving.served_model import ServedModel
 
@@ -25,14 +24,14 @@ COMMANDS = [
 
 
 @pytest.fixture(scope="module")
-def server(models: Mapping[str, ServedModel]) -> TestClient:
+def server(models: Mapping[str, ServedModel]) -> Client:
     served = re.findall(r"-m (\w+)", COMMAND)
     own = {"sst2": "classifier", "ner": "tagger", "swag": "chooser", "rank": "ranker"}
-    return TestClient(create_app({name: models[own.get(name, name)] for name in served}, Limits()))
+    return client_of({name: models[own.get(name, name)] for name in served})
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[2])
-def test_every_curl_of_the_docs_works(server: TestClient, command: list[str]) -> None:
+def test_every_curl_of_the_docs_works(server: Client, command: list[str]) -> None:
     route = command[2].removeprefix("localhost:8080")
     if "-d" not in command:
         response = server.get(route)
@@ -43,13 +42,10 @@ def test_every_curl_of_the_docs_works(server: TestClient, command: list[str]) ->
     assert json.loads(response.content)
 
 
-def test_the_docs_list_every_route(server: TestClient) -> None:
+def test_the_docs_list_every_route(server: Client) -> None:
     routes = set(server.get("/openapi.json").json()["paths"])
-    not_served = set(
-        re.findall(
-            r"`(/[a-z_1/-]+)`", next(line for line in TEXT.splitlines() if line.endswith("| not served |"))
-        )
-    )
+    row = next(line for line in TEXT.splitlines() if line.endswith("| not served |"))
+    not_served = set(re.findall(r"`(/[a-z_1/-]+)`", row))
     named = set(re.findall(r"`(?:POST )?(/[a-z_1/-]*)`", TEXT)) - not_served
     assert routes == named - {"/openapi.json", "/vertex"}
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
+from clients import Client, client_of
 
 from cloze.inference.embedder import Embedder
+from cloze.models.bert import BertModel
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
-from cloze.serving.app import create_app
-from cloze.serving.limits import Limits
-from cloze.serving.served_model import load_models
+from cloze.serving.served_model import ServedModel
 from cloze.tokenization.loading import load_tokenizer
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
@@ -27,8 +26,6 @@ QUERY = "a b: "
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from cloze.models.bert import BertModel
-
     path = write_checkpoint(
         tmp_path_factory.mktemp("tei") / "encoder", BertModel(tiny_config(PIECES)), PIECES
     )
@@ -44,8 +41,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(encoder: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(load_models({"encoder": encoder}, device="cpu"), Limits())) as client:
+def server(encoder: Path) -> Iterator[Client]:
+    with client_of({"encoder": encoder}) as client:
         yield client
 
 
@@ -54,33 +51,24 @@ def embedder(encoder: Path) -> Embedder:
     return Embedder.load(encoder, device="cpu")
 
 
-def ask(client: TestClient, route: str, **request: Any) -> Any:
-    response = client.post(route, json=request)
-    assert response.status_code == 200, response.text
-    return response.json()
-
-
 def close(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_prompt_names(server: TestClient, embedder: Embedder) -> None:
+def test_prompt_names(server: Client, embedder: Embedder) -> None:
     plain, prompted = embedder(["c d"]), embedder([QUERY + "c d"])
     assert not np.allclose(plain, prompted, atol=1e-3)
     for name, expected in ((None, plain), ("empty", plain), ("query", prompted)):
-        close(ask(server, "/embed", inputs="c d", prompt_name=name), expected)
-        close(
-            np.mean(ask(server, "/embed_all", inputs=["c d"], prompt_name=name)[0], 0), _raw(embedder, name)
-        )
+        close(server.ask("/embed", inputs="c d", prompt_name=name), expected)
+        close(np.mean(server.ask("/embed_all", inputs=["c d"], prompt_name=name)[0], 0), _raw(embedder, name))
     both = {"source_sentence": "c d", "sentences": ["e"]}
     vectors = embedder([QUERY + "c d", QUERY + "e"])
     parameters = {"prompt_name": "query", "truncate": None, "truncation_direction": "Left"}
-    close(ask(server, "/similarity", inputs=both, parameters=parameters), [vectors[0] @ vectors[1]])
-    (tokens,) = ask(server, "/tokenize", inputs="c", prompt_name="query")
+    close(server.ask("/similarity", inputs=both, parameters=parameters), [vectors[0] @ vectors[1]])
+    (tokens,) = server.ask("/tokenize", inputs="c", prompt_name="query")
     assert [token["text"] for token in tokens] == ["[CLS]", "a", "b", "[UNK]", "c", "[SEP]"]
-    refused = server.post("/embed", json={"inputs": "c", "prompt_name": "passage"})
-    assert refused.status_code == 422
-    assert "no prompt 'passage'. The directory has 'query', 'empty'" in refused.json()["error"]
+    refused = server.refusal("/embed", inputs="c", prompt_name="passage")
+    assert "no prompt 'passage'. The directory has 'query', 'empty'" in refused
 
 
 def _raw(embedder: Embedder, name: str | None) -> Any:
@@ -89,19 +77,16 @@ def _raw(embedder: Embedder, name: str | None) -> Any:
 
 @pytest.mark.parametrize("direction", ["Left", "left", "Right", "right", None])
 def test_long_texts_are_truncated_on_either_side(
-    server: TestClient, embedder: Embedder, direction: str | None
+    server: Client, embedder: Embedder, direction: str | None
 ) -> None:
     words = LONG.split()
     side = words[2 - MAX_LENGTH :] if direction in ("Left", "left") else words[: MAX_LENGTH - 2]
     expected = embedder([" ".join(side)])
-    close(ask(server, "/embed", inputs=LONG, truncation_direction=direction), expected)
-    close(ask(server, "/embed", inputs=LONG, truncate=True, truncation_direction=direction), expected)
-    assert len(ask(server, "/embed_all", inputs=LONG, truncation_direction=direction)[0]) == MAX_LENGTH
-    refused = server.post(
-        "/embed", json={"inputs": LONG, "truncate": False, "truncation_direction": direction}
-    )
-    assert refused.status_code == 422
-    assert f"62 tokens, 'encoder' reads {MAX_LENGTH}" in refused.json()["error"]
+    close(server.ask("/embed", inputs=LONG, truncation_direction=direction), expected)
+    close(server.ask("/embed", inputs=LONG, truncate=True, truncation_direction=direction), expected)
+    assert len(server.ask("/embed_all", inputs=LONG, truncation_direction=direction)[0]) == MAX_LENGTH
+    refused = server.refusal("/embed", inputs=LONG, truncate=False, truncation_direction=direction)
+    assert f"62 tokens, 'encoder' reads {MAX_LENGTH}" in refused
 
 
 def test_left_truncation_of_pairs_is_that_of_tokenizers(encoder: Path) -> None:
@@ -115,50 +100,40 @@ def test_left_truncation_of_pairs_is_that_of_tokenizers(encoder: Path) -> None:
         assert ours.token_type_ids == expected["token_type_ids"]
 
 
-def test_rankers_truncate_on_either_side(directories: Mapping[str, Path]) -> None:
-    with TestClient(
-        create_app(load_models({"model": directories["classifier"]}, device="cpu"), Limits())
-    ) as client:
-        words = LONG.split()
-        for direction, short in (("Left", words[-22:]), ("Right", words[:22])):
-            for entry, expected in zip(
-                ask(client, "/predict", inputs=LONG, truncation_direction=direction),
-                ask(client, "/predict", inputs=" ".join(short)),
-                strict=True,
-            ):
-                assert entry["label"] == expected["label"]
-                assert entry["score"] == pytest.approx(expected["score"], abs=1e-6)
+def test_classifiers_truncate_on_either_side(client: Client) -> None:
+    words = LONG.split()
+    for direction, short in (("Left", words[-22:]), ("Right", words[:22])):
+        found = client.ask("/predict", inputs=LONG, truncation_direction=direction)
+        expected = client.ask("/predict", inputs=" ".join(short))
+        assert [entry["label"] for entry in found] == [entry["label"] for entry in expected]
+        close([entry["score"] for entry in found], [entry["score"] for entry in expected])
 
 
-def test_token_ids_are_inputs(server: TestClient, embedder: Embedder) -> None:
+def test_token_ids_are_inputs(server: Client, embedder: Embedder) -> None:
     ids = embedder.tokenizer.encode("c d e").input_ids
     expected = embedder(["c d e"])
     for inputs in (ids, ids[1:-1], [ids]):
-        close(ask(server, "/embed", inputs=inputs), expected)
-        (tokens,) = ask(server, "/embed_all", inputs=inputs)
+        close(server.ask("/embed", inputs=inputs), expected)
+        (tokens,) = server.ask("/embed_all", inputs=inputs)
         assert len(tokens) == 5
-    mixed = ask(server, "/embed", inputs=[ids, "f g", ids[1:-1]])
+    mixed = server.ask("/embed", inputs=[ids, "f g", ids[1:-1]])
     close(mixed, embedder(["c d e", "f g", "c d e"]))
-    close(ask(server, "/embed", inputs=ids, prompt_name="query"), embedder([QUERY + "c d e"]))
-    refused = server.post("/embed", json={"inputs": [[999]]})
-    assert refused.status_code == 422
-    assert "token id 999 is not in the vocabulary" in refused.json()["error"]
+    close(server.ask("/embed", inputs=ids, prompt_name="query"), embedder([QUERY + "c d e"]))
+    assert "token id 999 is not in the vocabulary" in server.refusal("/embed", inputs=[[999]])
 
 
-def test_names_of_the_model(server: TestClient, directories: Mapping[str, Path]) -> None:
+def test_names_of_the_model(server: Client, client: Client) -> None:
     for name in (None, "encoder", "text-embeddings-inference"):
-        ask(server, "/embed", inputs="a", model=name)
-        ask(server, "/v1/embeddings", input="a", model=name)
-        ask(server, "/embeddings", input="a", model=name)
-    assert server.post("/embed", json={"inputs": "a", "model": "other"}).status_code == 422
+        server.ask("/embed", inputs="a", model=name)
+        server.ask("/v1/embeddings", input="a", model=name)
+        server.ask("/embeddings", input="a", model=name)
+    assert "no model 'other' is served" in server.refusal("/embed", inputs="a", model="other")
     info = server.get("/info").json()
     assert info["served_model_name"] == info["model_id"] == "encoder"
     assert info["model_type"] == {"embedding": {"pooling": "mean"}}
     assert info["max_input_length"] == MAX_LENGTH
-    several = load_models({name: directories[name] for name in ("bert", "ranker")}, device="cpu")
-    with TestClient(create_app(several, Limits())) as client:
-        refused = client.post("/embed", json={"inputs": "a", "model": "text-embeddings-inference"})
-        assert "Choose from bert, ranker" in refused.json()["error"]
+    refused = client.refusal("/embed", inputs="a", model="text-embeddings-inference")
+    assert "Choose from bert, classifier, tagger" in refused
 
 
 @pytest.mark.parametrize(
@@ -171,19 +146,21 @@ def test_names_of_the_model(server: TestClient, directories: Mapping[str, Path])
     ],
 )
 def test_post_to_the_root_is_the_route_of_the_model(
-    directories: Mapping[str, Path], name: str, kind: str, route: str, request_: dict[str, Any]
+    models: Mapping[str, ServedModel],
+    directories: Mapping[str, Path],
+    name: str,
+    kind: str,
+    route: str,
+    request_: dict[str, Any],
 ) -> None:
-    models = load_models({"first": directories[name]}, device="cpu")
-    with TestClient(create_app(models, Limits(), api_key="secret")) as client:
+    with client_of({"first": models[name]}, api_key="secret") as client:
         assert client.get("/").status_code == 200
         assert client.post("/", json=request_).status_code == 401
         client.headers["Authorization"] = "Bearer secret"
-        expected = ask(client, route, **request_)
-        assert ask(client, "/", **request_) == expected
-        assert ask(client, "/vertex", instances=[request_, request_]) == {"predictions": [expected] * 2}
-        refused = client.post("/vertex", json={"instances": [request_, {"inputs": 3}]})
-        assert refused.status_code == 422
-        assert refused.json()["error"].startswith("instances.1.")
+        expected = client.ask(route, **request_)
+        assert client.ask("/", **request_) == expected
+        assert client.ask("/vertex", instances=[request_, request_]) == {"predictions": [expected] * 2}
+        assert client.refusal("/vertex", instances=[request_, {"inputs": 3}]).startswith("instances.1.")
         info = client.get("/info").json()["model_type"]
     assert list(info) == [kind]
     if kind != "embedding":
@@ -191,28 +168,21 @@ def test_post_to_the_root_is_the_route_of_the_model(
         assert info[kind] == {key: labels[key] for key in ("id2label", "label2id")}
 
 
-def test_parameters_of_text_classification(directories: Mapping[str, Path]) -> None:
-    with TestClient(
-        create_app(load_models({"model": directories["classifier"]}, device="cpu"), Limits())
-    ) as client:
-        plain = ask(client, "/predict", inputs="a b")
-        assert ask(client, "/predict", inputs="a b", parameters={}) == [plain]
-        assert ask(client, "/", inputs="a b", parameters={"top_k": 1}) == [plain[:1]]
-        logits = ask(client, "/predict", inputs="a b", raw_scores=True)
+def test_parameters_of_text_classification(models: Mapping[str, ServedModel]) -> None:
+    with client_of({"model": models["classifier"]}) as client:
+        plain = client.ask("/predict", inputs="a b")
+        assert client.ask("/predict", inputs="a b", parameters={}) == [plain]
+        assert client.ask("/", inputs="a b", parameters={"top_k": 1}) == [plain[:1]]
+        logits = client.ask("/predict", inputs="a b", raw_scores=True)
         functions = {
             "none": lambda logits: logits,
             "sigmoid": lambda logits: 1 / (1 + np.exp(-logits)),
             "softmax": lambda logits: np.exp(logits) / np.exp(logits).sum(),
         }
         for name, function in functions.items():
-            (found,) = ask(client, "/predict", inputs="a b", parameters={"function_to_apply": name})
+            (found,) = client.ask("/predict", inputs="a b", parameters={"function_to_apply": name})
             assert [entry["label"] for entry in found] == [entry["label"] for entry in logits]
-            close(
-                [entry["score"] for entry in found],
-                function(np.array([entry["score"] for entry in logits])),
-            )
-        refused = client.post(
-            "/predict",
-            json={"inputs": "a", "raw_scores": True, "parameters": {"function_to_apply": "sigmoid"}},
-        )
-        assert refused.status_code == 422
+            expected = function(np.array([entry["score"] for entry in logits]))
+            close([entry["score"] for entry in found], expected)
+        parameters = {"function_to_apply": "sigmoid"}
+        assert "exclude" in client.refusal("/predict", inputs="a", raw_scores=True, parameters=parameters)
