@@ -114,8 +114,7 @@ def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
 
 def load_verb(verb: str) -> "Verb":
     """Import a verb."""
-    module = import_module(_FOUND[verb][1])
-    loaded: Verb = getattr(module, "show", None) or module.run
+    loaded: Verb = import_module(_FOUND[verb][1]).show
     return loaded
 
 

@@ -2,16 +2,13 @@
 
 import difflib
 
-from cloze.cli import VERBS, main, options, split_verb
+from cloze.cli import VERBS, main, split_verb
+from cloze.cli.options import CommonOptions
+from cloze.cli.parser import verb
 from cloze.errors import InputError
 
 
-def run(
-    topic: tuple[str, ...] = (),
-    /,
-    *,
-    flags: options.Flags,
-) -> None:
+def find_topic(topic: tuple[str, ...] = (), /) -> list[str]:
     """Show the help of a verb, or describe a task.
 
     Args:
@@ -21,10 +18,15 @@ def run(
 
     name = " ".join(topic)
     if name in tasks() and name not in VERBS:
-        main(["tasks", name, *(["--json"] if flags.json else [])])
-    elif not topic or split_verb([*topic]) == (name, []):
-        main([*topic, "--help"])
-    else:
-        near = difflib.get_close_matches(name, [*VERBS, *tasks()], n=1)
-        remedy = f"Did you mean {near[0]}" if near else "cloze --help lists the verbs, cloze tasks the tasks"
-        raise InputError(f"no verb or task {name!r}", remedy=remedy)
+        return ["tasks", name]
+    if not topic or split_verb([*topic]) == (name, []):
+        return [*topic, "--help"]
+    near = difflib.get_close_matches(name, [*VERBS, *tasks()], n=1)
+    remedy = f"Did you mean {near[0]}" if near else "cloze --help lists the verbs, cloze tasks the tasks"
+    raise InputError(f"no verb or task {name!r}", remedy=remedy)
+
+
+@verb(find_topic)
+def show(words: list[str], *, flags: CommonOptions) -> None:
+    """Run the command that shows the topic."""
+    main([*words, *(["--json"] if flags.json else [])])

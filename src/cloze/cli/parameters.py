@@ -7,7 +7,6 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -91,12 +90,8 @@ class Parameter:
         if self.is_positional:
             return self.name.upper() + "…" * (self.shape == "many")
         choices = get_args(self.kind) if get_origin(self.kind) is Literal else ()
-        return " ".join(
-            [
-                *self.names,
-                *filter(None, ["{" + ",".join(map(str, choices)) + "}" if choices else self.metavar]),
-            ]
-        )
+        value = f"{{{','.join(map(str, choices))}}}" if choices else self.metavar
+        return " ".join([*self.names, *([value] if value else [])])
 
     @property
     def text(self) -> str:
@@ -163,18 +158,14 @@ class Parameter:
         members = _members(self.kind)
         if word in members or not {int, float} & {*members}:
             return word
-        number = float if float in members else int
-        is_too_long = word.lstrip("+-").isdecimal() and (number is int) and len(word) > _MAX_DIGITS
-        with suppress(ValueError):
-            if not is_too_long:
-                return number(word)
-        name = "number" if number is float else "whole number"
-        what = (
-            f"the number has more than {_MAX_DIGITS} digits"
-            if is_too_long
-            else f"{word[:40]!r} is not a {name}"
-        )
-        raise InputError(what, where=self.names[0], remedy="Give a smaller one" if is_too_long else see)
+        number, name = (float, "number") if float in members else (int, "whole number")
+        if number is int and len(word) > _MAX_DIGITS and word.lstrip("+-").isdecimal():
+            what = f"the number has more than {_MAX_DIGITS} digits"
+            raise InputError(what, where=self.names[0], remedy="Give a smaller one")
+        try:
+            return number(word)
+        except ValueError:
+            raise InputError(f"{word[:40]!r} is not a {name}", where=self.names[0], remedy=see) from None
 
 
 def _members(kind: Any) -> list[Any]:
