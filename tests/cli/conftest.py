@@ -3,12 +3,11 @@
 import re
 import shlex
 import shutil
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from samples import NANO, NANO_TASK, Cloze, Printed, Samples, command_runner, fill_in, one_line_of
+from samples import NANO, NANO_TASK, Cloze, ErrorLine, Printed, Samples, command_runner, fill_in, one_line_of
 
 from cloze.cli import main
 from helpers import make_once, novel_paragraphs, write_novel
@@ -34,7 +33,7 @@ def cloze(capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) ->
 
 
 @pytest.fixture
-def error_line(cloze: Cloze) -> Callable[..., str]:
+def error_line(cloze: Cloze) -> ErrorLine:
     """Return a function that runs a command which is refused, and returns the line that it prints."""
 
     def run(command: str, *arguments: object, code: int = 2) -> str:

@@ -123,6 +123,8 @@ class Printed(NamedTuple):
 
 Cloze = Callable[..., Printed]
 """The fixture `cloze`."""
+ErrorLine = Callable[..., str]
+"""The fixture `error_line`."""
 
 
 def command_runner(capsys: pytest.CaptureFixture[str]) -> Cloze:

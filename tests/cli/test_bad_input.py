@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ import torch
 from bad_data import CASES, NOT_RUN, REMEDIES
 from bad_inputs import CORPUS, LINE, PRETRAIN
 from remedies import Remedy, with_groups
-from samples import Cloze, Samples, fill_in, one_line_of
+from samples import Cloze, ErrorLine, Samples, fill_in, one_line_of
 
 from cloze import artifacts
 from forked import Command
@@ -31,8 +30,6 @@ from helpers import read_tree
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
 
-ErrorLine = Callable[..., str]
-"""The fixture `error_line`."""
 LIMIT_SECONDS = 5  # of the processor; other work on the machine does not count
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from samples import Cloze, Samples
+from samples import Cloze, ErrorLine, Samples
 
 from cloze.data.dataset import Dataset
 from helpers import read_all_files
@@ -58,13 +58,16 @@ def test_a_job_array_makes_the_data_set_of_one_command(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
-def test_a_task_replaces_nothing(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_a_task_replaces_nothing(
+    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
+) -> None:
     build = f"corpus {samples.text} --vocabulary {samples.vocab} --workers 1 --format paragraphs -o {tmp_path}/data"
     cloze(build)
-    printed = cloze(f"{build} --task 1/1 --overwrite", code=2)
-    assert "--overwrite: cannot be combined with --task. Give it to cloze corpus merge" in printed.err
+    assert "--overwrite: cannot be combined with --task. Give it to cloze corpus merge" in error_line(
+        f"{build} --task 1/1 --overwrite"
+    )
     cloze(f"{build} --task 1/1")
-    assert "already exists" in cloze(f"corpus merge {tmp_path}/data", code=2).err
+    assert "already exists" in error_line(f"corpus merge {tmp_path}/data")
     cloze(f"corpus merge {tmp_path}/data --overwrite")
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from samples import Cloze, Samples, fill_in
+from samples import Cloze, ErrorLine, Samples, fill_in
 
 from cloze.arguments import parse_layers
 from cloze.inference.embedder import Embedder
@@ -115,7 +115,7 @@ def test_neighbors_in_an_embedded_table_with_idf(
 
 
 def test_neighbors_of_texts_words_and_tokens(
-    samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze
+    samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
 ) -> None:
     model = f"-m {samples.run} --quiet"
     cloze(f"embed {model} {lines} -o {tmp_path}/out.npy --dtype float16")
@@ -133,8 +133,7 @@ def test_neighbors_of_texts_words_and_tokens(
         np.testing.assert_allclose([n["cosine"] for n in neighbors], cosines[order], atol=2e-3)
     words = f"neighbors rain {model} --among {tmp_path}/words.parquet"
     assert len(cloze(f"{words} -k 3").out.splitlines()) == 3
-    printed = cloze(f"{words} --pooling max", code=2)
-    assert "--pooling: the file holds vectors of words" in printed.err
+    assert "--pooling: the file holds vectors of words" in error_line(f"{words} --pooling max")
     neighbors = cloze(f"neighbors night -k 500 --json {model}").json
     tokenizer = embedder(samples).tokenizer
     left_out = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *tokenizer.encode("night").tokens}
@@ -301,7 +300,7 @@ CASES = {
 @pytest.mark.protected
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_wrong_input_gives_one_line(
-    case: Case, samples: Samples, lines: Path, tmp_path: Path, error_line: Callable[..., str]
+    case: Case, samples: Samples, lines: Path, tmp_path: Path, error_line: ErrorLine
 ) -> None:
     case.prepare(tmp_path, samples)
     before = sorted(tmp_path.rglob("*"))

@@ -2,11 +2,10 @@
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import REPOSITORY, Cloze, save_film_encoder
+from samples import REPOSITORY, Cloze, ErrorLine, save_film_encoder
 
 import cloze as package
 from cloze.cli import main
@@ -63,13 +62,11 @@ def test_evaluate_gives_the_scores_of_the_run(mnli: Path, cloze: Cloze) -> None:
     assert lines[2] == f"  on 3 examples: {mnli}/data/dev_mismatched.tsv"
 
 
-def test_models_of_mnli_are_evaluated_on_ax(mnli: Path, cloze: Cloze) -> None:
+def test_models_of_mnli_are_evaluated_on_ax(mnli: Path, cloze: Cloze, error_line: ErrorLine) -> None:
     scores = cloze(f"evaluate ax -m {mnli}/run -d {mnli}/ax.tsv --json --quiet").json
     assert scores["matthews"] == 1.0
-    printed = cloze(f"finetune ax -m M -d D -o {mnli}/none", code=2)
-    assert "Fine-tune mnli: its models answer ax, too" in printed.err
-    printed = cloze(f"evaluate rte -m {mnli}/run -d D", code=2)
-    assert "a model for the task 'mnli', not 'rte'" in printed.err
+    assert "Fine-tune mnli: its models answer ax, too" in error_line(f"finetune ax -m M -d D -o {mnli}/none")
+    assert "a model for the task 'mnli', not 'rte'" in error_line(f"evaluate rte -m {mnli}/run -d D")
 
 
 def test_score_agrees_with_evaluate(mnli: Path, tmp_path: Path, cloze: Cloze) -> None:
@@ -115,42 +112,43 @@ BAD_PREDICTIONS = {
 @pytest.mark.protected
 @pytest.mark.parametrize(("content", "message"), BAD_PREDICTIONS.values(), ids=BAD_PREDICTIONS)
 def test_score_refuses_bad_predictions(
-    mnli: Path, tmp_path: Path, cloze: Cloze, content: str, message: str
+    mnli: Path, tmp_path: Path, error_line: ErrorLine, content: str, message: str
 ) -> None:
     (tmp_path / "predictions.jsonl").write_text(content)
-    printed = cloze(f"score mnli {tmp_path}/predictions.jsonl {mnli}/data/dev_matched.tsv", code=2)
-    assert message in printed.err
+    assert message in error_line(f"score mnli {tmp_path}/predictions.jsonl {mnli}/data/dev_matched.tsv")
 
 
 @pytest.mark.protected
-def test_score_refuses_unknown_gold_labels(tmp_path: Path, cloze: Cloze) -> None:
+def test_score_refuses_unknown_gold_labels(tmp_path: Path, error_line: ErrorLine) -> None:
     (tmp_path / "gold.tsv").write_text(f"{HEADER}a\tb\tneutral\na\tb\tperhaps\n")
     (tmp_path / "predictions.jsonl").write_text('{"label": "neutral"}\n' * 2)
-    printed = cloze(f"score mnli {tmp_path}/predictions.jsonl {tmp_path}/gold.tsv", code=2)
-    assert "gold.tsv:3: unknown label 'perhaps'. The labels are entail" in printed.err
+    assert "gold.tsv:3: unknown label 'perhaps'. The labels are entail" in error_line(
+        f"score mnli {tmp_path}/predictions.jsonl {tmp_path}/gold.tsv"
+    )
 
 
 @pytest.mark.protected
 @pytest.mark.parametrize("verb", ["predict mnli", "evaluate mnli -d"])
 def test_a_bad_line_is_reported_before_the_model_runs(
-    mnli: Path, tmp_path: Path, cloze: Cloze, monkeypatch: pytest.MonkeyPatch, verb: str
+    mnli: Path, tmp_path: Path, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     gold = tmp_path / "gold.tsv"
     gold.write_text(HEADER + "a\tb\tneutral\n" * 600 + "a\tb\n")
     monkeypatch.setattr("cloze.inference.predictor.predict", lambda *_, **__: pytest.fail("the model ran"))
-    printed = cloze(f"{verb} {gold} -m {mnli}/run -o {tmp_path}/out --debug", code=2)
-    assert "gold.tsv:602: 2 cells" in printed.err
+    assert "gold.tsv:602: 2 cells" in error_line(f"{verb} {gold} -m {mnli}/run -o {tmp_path}/out")
     assert not (tmp_path / "out").exists()
 
 
-def test_validate_reads_everything_and_writes_nothing(mnli: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_validate_reads_everything_and_writes_nothing(
+    mnli: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
+) -> None:
     command = f"finetune mnli -m {mnli}/model -o {tmp_path}/run {NANO} --validate --quiet -d"
     report = cloze(f"{command} {mnli}/data --json").json
     assert (report["train_examples"], report["dev_examples"], report["longest"]) == (60, 10, 6)
     assert report["settings"]["labels"] == list(LABELS)
     damaged = tmp_path / "train.tsv"
     damaged.write_text((mnli / "data/train.tsv").read_text() + "a\tb\tperhaps\n")
-    assert f"{damaged}:62: unknown label 'perhaps'" in cloze(f"{command} {damaged}", code=2).err
+    assert f"{damaged}:62: unknown label 'perhaps'" in error_line(f"{command} {damaged}")
     assert not (tmp_path / "run").exists()
 
 
@@ -203,9 +201,7 @@ WRONG = {
 
 @pytest.mark.protected
 @pytest.mark.parametrize("command", WRONG)
-def test_wrong_input_gives_one_line(
-    mnli: Path, tmp_path: Path, error_line: Callable[..., str], command: str
-) -> None:
+def test_wrong_input_gives_one_line(mnli: Path, tmp_path: Path, error_line: ErrorLine, command: str) -> None:
     first, *arguments = command.format(mnli=mnli, tmp=tmp_path).split()
     assert WRONG[command].format(tmp=tmp_path) in error_line(first, *arguments)
 
@@ -242,9 +238,8 @@ def test_a_text_without_words_leaves_no_scores(tmp_path: Path, cloze: Cloze) -> 
     assert not (tmp_path / "scores.jsonl").exists()
 
 
-def test_a_mistyped_score_is_guessed(cloze: Cloze) -> None:
-    printed = cloze("evaluate likelyhood -m cloze-mini -d texts.txt", code=2)
-    assert "Did you mean likelihood" in printed.err
+def test_a_mistyped_score_is_guessed(error_line: ErrorLine) -> None:
+    assert "Did you mean likelihood" in error_line("evaluate likelyhood -m cloze-mini -d texts.txt")
 
 
 def test_blimp_is_scored_by_paradigm_and_field(tmp_path: Path, cloze: Cloze) -> None:

@@ -1,16 +1,17 @@
 """`cloze predict --explain` and `cloze attention`: JSON lines, pages without external resources, and errors."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import Cloze, Samples, fill_in
+from samples import Cloze, ErrorLine, Samples, fill_in
 
 from pages import page_data, read_page
 
 
-def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_explanations_are_in_the_output_and_on_a_page(
+    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
+) -> None:
     source, page = tmp_path / "in.txt", tmp_path / "page.html"
     source.write_text("It was <b>dark</b>.\nThe hound!\n\n", encoding="utf-8")
     explain = f"predict classification -m {samples.classifier} {source} --explain --quiet"
@@ -39,7 +40,7 @@ def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path
     assert [text["output"] for text in texts] == [row["explanation"]["output"] for row in rows]
     assert "default-src 'none'" in html
     assert "<b>" not in html
-    assert "already exists" in cloze(command, code=2).err
+    assert "already exists" in error_line(command)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path
     ],
 )
 def test_explain_refuses_wrong_flags(
-    samples: Samples, tmp_path: Path, error_line: Callable[..., str], flags: str, message: str
+    samples: Samples, tmp_path: Path, error_line: ErrorLine, flags: str, message: str
 ) -> None:
     checkpoint = next((samples.classifier / "checkpoints").iterdir())
     ignored = shutil.ignore_patterns("manifest.json", "training")
@@ -59,13 +60,16 @@ def test_explain_refuses_wrong_flags(
     assert error_line(f"predict classification {{table}} -m {{classifier}} {flags}") == f"error: {message}"
 
 
-def test_attention_is_written_as_a_page(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_attention_is_written_as_a_page(
+    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
+) -> None:
     page = tmp_path / "page.html"
     command = f"attention -m {samples.classifier} 'The hound!' -o {page} --quiet"
     result = cloze(f"{command} --pair 'It was dark.' --json").json
     assert (result["layers"], result["heads"]) == (1, 2)
     assert page.read_text("utf-8").count("[SEP]") >= 2
     long_text = "dark " * 40
-    printed = cloze(f"attention -m {samples.run} '{long_text}' -o {tmp_path}/other.html --quiet", code=2)
-    assert "tokens, the model takes 32. Give a shorter text" in printed.err
+    assert "tokens, the model takes 32. Give a shorter text" in error_line(
+        f"attention -m {samples.run} '{long_text}' -o {tmp_path}/other.html --quiet"
+    )
     assert not (tmp_path / "other.html").exists()

@@ -4,12 +4,11 @@ import csv
 import io
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from samples import Cloze, save_film_encoder
+from samples import Cloze, ErrorLine, save_film_encoder
 
 from cloze.api.evaluation import EvaluationResult
 from cloze.cli import main
@@ -61,7 +60,7 @@ def test_predictions_are_json_lines_on_stdout(films: Path, cloze: Cloze) -> None
 
 
 @pytest.mark.slow
-def test_at_most_top_k_classes_are_printed(films: Path, cloze: Cloze) -> None:
+def test_at_most_top_k_classes_are_printed(films: Path, cloze: Cloze, error_line: ErrorLine) -> None:
     predict = f"predict classification -m {films}/run {films}/data.csv --quiet"
     expected = cloze(predict).rows
     rows = cloze(f"{predict} --top-k 1").rows
@@ -70,7 +69,7 @@ def test_at_most_top_k_classes_are_printed(films: Path, cloze: Cloze) -> None:
         row | {"probabilities": dict(sorted(row["probabilities"].items(), key=lambda item: -item[1]))}
         for row in expected
     ]
-    assert "--top-k: 0 is less than 1" in cloze(f"{predict} --top-k 0", code=2).err
+    assert "--top-k: 0 is less than 1" in error_line(f"{predict} --top-k 0")
     explained = cloze(f"{predict} --top-k 1 --explain").rows
     assert all(row["explanation"]["explained"] == row["label"] for row in explained)
 
@@ -145,9 +144,7 @@ WRONG = {
 
 @pytest.mark.protected
 @pytest.mark.parametrize("command", WRONG)
-def test_wrong_input_gives_one_line(
-    films: Path, tmp_path: Path, error_line: Callable[..., str], command: str
-) -> None:
+def test_wrong_input_gives_one_line(films: Path, tmp_path: Path, error_line: ErrorLine, command: str) -> None:
     assert WRONG[command] in error_line(f"{command.format(films=films)} -o {tmp_path}/out")
     assert not (tmp_path / "out").exists()
 
@@ -192,7 +189,7 @@ def test_predictions_have_id_and_text_and_are_scored_without_the_texts(
 
 
 def test_evaluate_prints_scores_by_class_and_writes_the_wrong_answers(
-    films: Path, tmp_path: Path, cloze: Cloze
+    films: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
 ) -> None:
     command = f"evaluate -m {films}/run -d {films}/new.csv {COLUMNS} --quiet"
     text = cloze(f"{command} --errors {tmp_path}/wrong.tsv").out
@@ -212,7 +209,7 @@ def test_evaluate_prints_scores_by_class_and_writes_the_wrong_answers(
         "errors": 2,
     }
     errors = f"{command} --errors {tmp_path}/wrong.tsv"
-    assert "wrong.tsv: already exists" in cloze(errors, code=2).err
+    assert "wrong.tsv: already exists" in error_line(errors)
     assert (
         "--errors: is also the output" in cloze(f"{errors} -o {tmp_path}/wrong.tsv --overwrite", code=2).err
     )
@@ -245,19 +242,11 @@ def test_rows_that_are_left_out_keep_their_numbers(films: Path, tmp_path: Path, 
     assert [row["row"] for row in rows] == [1, 3]
 
 
-def test_a_page_of_explanations_keeps_stdout_empty(films: Path, tmp_path: Path, cloze: Cloze) -> None:
-    page = tmp_path / "why.html"
-    printed = cloze(f"predict -m {films}/run {films}/new.csv --explain --page {page}")
-    assert printed.out == ""
-    assert f"wrote {page}: 4 texts\n" in printed.err
-    assert "really" in page.read_text()
-
-
-def test_errors_of_a_task_without_right_and_wrong_are_refused(tmp_path: Path, cloze: Cloze) -> None:
+def test_errors_of_a_task_without_right_and_wrong_are_refused(tmp_path: Path, error_line: ErrorLine) -> None:
     (tmp_path / "p.jsonl").write_text('{"score": 1}\n' * 2)
     (tmp_path / "gold.tsv").write_text("text\tlabel\na\t1\nb\t2\n")
     command = f"score regression {tmp_path}/p.jsonl {tmp_path}/gold.tsv --errors {tmp_path}/w.csv --quiet"
-    assert "--errors: answers of regression are not right or wrong" in cloze(command, code=2).err
+    assert "--errors: answers of regression are not right or wrong" in error_line(command)
 
 
 def test_predictions_of_other_programs_have_no_confidence(tmp_path: Path, cloze: Cloze) -> None:

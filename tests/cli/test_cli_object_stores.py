@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import NANO_TASK, Cloze, Samples
+from samples import NANO_TASK, Cloze, ErrorLine, Samples
 
 # s3fs leaves sessions to the garbage collector after their event loop has closed
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]
@@ -28,7 +28,7 @@ def reviews(bucket: Any, samples: Samples, tmp_path: Path) -> Path:
 
 
 def test_remote_data_train_and_score_the_same_model(
-    bucket: Any, samples: Samples, reviews: Path, tmp_path: Path, cloze: Cloze
+    bucket: Any, samples: Samples, reviews: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
 ) -> None:
     scores = {}
     for name, data in (("local", reviews), ("remote", STORE)):
@@ -47,8 +47,9 @@ def test_remote_data_train_and_score_the_same_model(
     digest = [line for line in settings.splitlines() if line.startswith("data_sha256")]
     assert digest[0] in (tmp_path / "local/run.toml").read_text()
     bucket.pipe_file("library/reviews/train.tsv", b"text\tlabel\nother\t1\n")
-    printed = cloze(f"finetune classification -o {tmp_path}/remote --resume", code=2)
-    assert f"{STORE}/train.tsv: not the data that the settings were made for" in printed.err
+    assert f"{STORE}/train.tsv: not the data that the settings were made for" in error_line(
+        f"finetune classification -o {tmp_path}/remote --resume"
+    )
 
 
 def test_predictions_and_vectors_are_written_to_the_store(
@@ -73,6 +74,7 @@ def test_output_that_the_store_refuses_is_kept(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     cloze: Cloze,
+    error_line: ErrorLine,
 ) -> None:
     output = "s3://library/answers.jsonl"
     command = f"predict classification -m {samples.classifier} {STORE}/texts.txt -o {output} --quiet"
@@ -95,26 +97,27 @@ def test_output_that_the_store_refuses_is_kept(
     cloze(command)
     assert bucket.cat_file("library/answers.jsonl") == lines
     assert not kept.exists()
-    assert f"{output}: already exists" in cloze(command, code=2).err
+    assert f"{output}: already exists" in error_line(command)
 
 
 @pytest.mark.protected
 def test_missing_and_forbidden_remote_files_are_reported(
-    bucket: Any, samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cloze: Cloze
+    bucket: Any, samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: ErrorLine
 ) -> None:
     for verb in (f"predict classification -m {samples.classifier}", f"embed -m {samples.run} -o x.npy"):
-        printed = cloze(f"{verb} s3://library/none.tsv --quiet", code=2)
-        assert "s3://library/none.tsv: no such file" in printed.err
+        assert "s3://library/none.tsv: no such file" in error_line(f"{verb} s3://library/none.tsv --quiet")
     finetune = f"finetune classification -m {samples.run} -o {tmp_path}/run -d"
-    assert "s3://library/none: no such file" in cloze(f"{finetune} s3://library/none", code=2).err
+    assert "s3://library/none: no such file" in error_line(f"{finetune} s3://library/none")
     bucket.pipe_file("library/folder/other.tsv", b"text\n")
-    printed = cloze(f"{finetune} s3://library/folder", code=2)
-    assert "s3://library/folder: no train.tsv in this directory" in printed.err
+    assert "s3://library/folder: no train.tsv in this directory" in error_line(
+        f"{finetune} s3://library/folder"
+    )
 
     async def refuse(*_: object, **__: object) -> None:
         raise PermissionError("Access Denied")
 
     with monkeypatch.context() as forbidden:
         forbidden.setattr(bucket, "_call_s3", refuse)
-        printed = cloze(f"{finetune} s3://library/secret.tsv", code=2)
-    assert "s3://library/secret.tsv: the store refuses: Access Denied" in printed.err
+        assert "s3://library/secret.tsv: the store refuses: Access Denied" in error_line(
+            f"{finetune} s3://library/secret.tsv"
+        )

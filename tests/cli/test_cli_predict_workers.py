@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import Cloze, Samples
+from samples import Cloze, ErrorLine, Samples
 
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import write_vectors
@@ -49,11 +49,15 @@ def test_processes_predict_what_one_does(predict: Callable[[str], bytes], texts:
     assert predict("--workers 2") == expected
 
 
-def test_workers_are_refused_for_work_of_one_process(samples: Samples, texts: Path, cloze: Cloze) -> None:
-    printed = cloze(f"predict classification -m {samples.classifier} {texts} --workers 2 --explain", code=2)
-    assert "--explain: explanations run in this process. Leave out --workers" in printed.err
-    printed = cloze(f"finetune classification -m {samples.run} -d {samples.table} -o run --workers 2", code=2)
-    assert "workers: one run is made in this process. Ask for several with --seeds" in printed.err
+def test_workers_are_refused_for_work_of_one_process(
+    samples: Samples, texts: Path, error_line: ErrorLine
+) -> None:
+    assert "--explain: explanations run in this process. Leave out --workers" in error_line(
+        f"predict classification -m {samples.classifier} {texts} --workers 2 --explain"
+    )
+    assert "workers: one run is made in this process. Ask for several with --seeds" in error_line(
+        f"finetune classification -m {samples.run} -d {samples.table} -o run --workers 2"
+    )
 
 
 # Ray leaves sockets and files to the garbage collector, and warns of its own deprecations

@@ -1,10 +1,9 @@
 """`cloze corpus audit`."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import Cloze
+from samples import Cloze, ErrorLine
 
 from cloze.data.build.corpus import build_dataset
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
@@ -49,7 +48,7 @@ def test_audit_gives_text_json_and_a_page(dataset: Path, tmp_path: Path, cloze: 
     ],
 )
 def test_audit_refuses_wrong_input(
-    dataset: Path, tmp_path: Path, error_line: Callable[..., str], arguments: str, message: str
+    dataset: Path, tmp_path: Path, error_line: ErrorLine, arguments: str, message: str
 ) -> None:
     page = tmp_path / "page.html"
     page.write_text("mine")

@@ -1,12 +1,11 @@
 """`--dry-run`: memory and time of a run, and nothing on disk."""
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import NANO, NANO_TASK, Cloze
+from samples import NANO, NANO_TASK, Cloze, ErrorLine
 
 PRETRAIN = "pretrain --data {data} -o {out} --dry-run --quiet " + shlex.join(NANO)
 FINETUNE = "finetune classification -m {run} -d {table} -o {out} --dry-run --quiet " + shlex.join(NANO_TASK)
@@ -35,7 +34,7 @@ def test_a_plan_of_pretraining(tmp_path: Path, cloze: Cloze) -> None:
     assert plan["seconds"] == pytest.approx(600, rel=0.01)
 
 
-def test_a_plan_that_does_not_fit(error_line: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_does_not_fit(error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise MemoryError
 
@@ -60,7 +59,7 @@ def test_a_plan_of_a_grid(cloze: Cloze, batch_size: tuple[str, str]) -> None:
     assert plan["phases"][0]["steps"] == 3 * 5  # the mean of 2, 3 and 4 epochs
 
 
-def test_a_frozen_encoder_has_no_plan(error_line: Callable[..., str]) -> None:
+def test_a_frozen_encoder_has_no_plan(error_line: ErrorLine) -> None:
     assert "the encoder is not trained" in error_line(FINETUNE.replace("classification", "feature-tagging"))
 
 

@@ -2,12 +2,11 @@
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 
 import pytest
-from samples import NANO, NANO_TASK, Cloze, Samples, fill_in
+from samples import NANO, NANO_TASK, Cloze, ErrorLine, Samples, fill_in
 
 PRETRAIN = "pretrain -o {out} --data {data} --steps 2 --seed 7 --resume --quiet --json " + shlex.join(NANO)
 FINETUNE = (
@@ -52,7 +51,9 @@ def test_settings_that_differ_from_those_of_the_run_are_named(
     assert printed.err.endswith("Leave them out, or start a new run in another output.\n")
 
 
-def test_differences_of_a_fine_tuning_are_named(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_differences_of_a_fine_tuning_are_named(
+    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
+) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "train.tsv").write_text(samples.table.read_text())
@@ -64,8 +65,7 @@ def test_differences_of_a_fine_tuning_are_named(samples: Samples, tmp_path: Path
         "--text-column words": "classification.text_column is 'text', not 'words'",
         "-m {checkpoint}": "model is ",
     }.items():
-        printed = cloze(f"finetune -o {{out}} --resume {flags}", code=2)
-        assert difference in printed.err
+        assert difference in error_line(f"finetune -o {{out}} --resume {flags}")
 
 
 def test_nothing_to_resume_and_no_settings(tmp_path: Path, cloze: Cloze) -> None:
@@ -110,7 +110,7 @@ def test_the_task_is_that_of_the_model(samples: Samples, tmp_path: Path, cloze: 
     ],
 )
 def test_a_task_or_an_input_that_is_missing_is_asked_for(
-    paths: dict[str, Path], error_line: Callable[..., str], command: str, message: str
+    paths: dict[str, Path], error_line: ErrorLine, command: str, message: str
 ) -> None:
     assert fill_in(message, paths) in error_line(command)
 
@@ -133,7 +133,9 @@ def test_settings_are_printed_without_data_and_model(tmp_path: Path, cloze: Cloz
     assert "budget_seconds = 60" in cloze("pretrain --budget 1m --print-config").out
 
 
-def test_default_lengths_adapt_to_the_model(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_default_lengths_adapt_to_the_model(
+    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
+) -> None:
     note = f"max_seq_length 32: {samples.run} takes no more tokens\n"
     for task in ("squad_v2", "classification"):
         printed = cloze(f"finetune {task} -m {samples.run} -d D --print-config")
@@ -147,7 +149,7 @@ def test_default_lengths_adapt_to_the_model(samples: Samples, tmp_path: Path, cl
     assert "max_seq_length = 32\n" in (tmp_path / "out/run.toml").read_text()
     assert cloze(f"evaluate mlm -m {samples.run} -d {samples.data} --json").json["masked_words"] > 0
     evaluate = f"evaluate mlm -m {samples.run} -d {samples.data} --set"
-    assert "Say --set max_seq_length=32" in cloze(f"{evaluate} max_seq_length=64", code=2).err
+    assert "Say --set max_seq_length=32" in error_line(f"{evaluate} max_seq_length=64")
 
 
 def test_a_transformers_model_has_the_task_of_its_architecture(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from samples import Samples
+from samples import ErrorLine, Samples
 
 from cloze import artifacts
 from cloze.data.shards import Shard, write_shard
@@ -66,7 +66,7 @@ STATES: dict[str, Change] = {
 
 @pytest.mark.parametrize("wrong", STATES)
 def test_a_state_of_another_version_is_refused_on_resume(
-    samples: Samples, tmp_path: Path, error_line: Callable[..., str], wrong: str
+    samples: Samples, tmp_path: Path, error_line: ErrorLine, wrong: str
 ) -> None:
     run = Path(shutil.copytree(samples.run, tmp_path / "run"))
     shutil.rmtree(run / "checkpoints/step-00000004")
@@ -141,7 +141,7 @@ DATASETS: dict[str, Change] = {
 
 @pytest.mark.parametrize("wrong", DATASETS)
 def test_a_wrong_data_set_is_refused(
-    samples: Samples, tmp_path: Path, error_line: Callable[..., str], wrong: str
+    samples: Samples, tmp_path: Path, error_line: ErrorLine, wrong: str
 ) -> None:
     data = Path(shutil.copytree(samples.data, tmp_path / "data"))
     DATASETS[wrong](data)
@@ -166,7 +166,7 @@ def test_a_wrong_data_set_is_refused(
     ],
 )
 def test_a_manifest_of_another_kind_is_refused(
-    samples: Samples, tmp_path: Path, error_line: Callable[..., str], wrong: Change
+    samples: Samples, tmp_path: Path, error_line: ErrorLine, wrong: Change
 ) -> None:
     model = Path(shutil.copytree(samples.checkpoint, tmp_path / "model"))
     wrong(model)

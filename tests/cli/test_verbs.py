@@ -3,12 +3,11 @@
 import io
 import shlex
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from samples import NANO, NANO_TASK, REPOSITORY, USES, Cloze, Samples, fill_in
+from samples import NANO, NANO_TASK, REPOSITORY, USES, Cloze, ErrorLine, Samples, fill_in
 
 from cloze import artifacts
 from cloze.inference.embedder import Embedder
@@ -151,9 +150,8 @@ def test_a_length_by_flag_replaces_that_of_the_recipe(
 
 
 @pytest.mark.parametrize("flags", ["--steps 3 --set=budget_seconds=60", "--budget 60s --set=steps=3"])
-def test_two_lengths_are_refused(cloze: Cloze, flags: str) -> None:
-    printed = cloze(f"pretrain --data D --print-config {flags}", code=2)
-    assert "either steps or a budget" in printed.err
+def test_two_lengths_are_refused(error_line: ErrorLine, flags: str) -> None:
+    assert "either steps or a budget" in error_line(f"pretrain --data D --print-config {flags}")
 
 
 @pytest.mark.parametrize(("flags", "rate"), [("", "7e-05"), ("--config fast", "0.0007")])
@@ -163,12 +161,12 @@ def test_the_recipe_for_init_is_adapt(flags: str, rate: str, cloze: Cloze) -> No
     assert ("recipe adapt" in printed.err) == (not flags)
 
 
-def test_only_a_run_needs_an_output(cloze: Cloze) -> None:
+def test_only_a_run_needs_an_output(cloze: Cloze, error_line: ErrorLine) -> None:
     command = f"pretrain --data {{data}} --steps 2 {shlex.join(NANO)} --quiet"
     cloze(f"{command} --print-config")
     cloze(f"{command} --dry-run")
     for incomplete in (command, "pretrain --resume"):
-        assert "the flag --output is missing" in cloze(incomplete, code=2).err
+        assert "the flag --output is missing" in error_line(incomplete)
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in (REPOSITORY / "src/cloze/recipes").glob("*.toml")))
@@ -179,7 +177,7 @@ def test_recipes_are_found_by_name(name: str, cloze: Cloze) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", [verb for verb, command in USES.items() if " -o " in command])
 def test_an_output_is_replaced_only_with_overwrite(
-    verb: str, tmp_path: Path, cloze: Cloze, error_line: Callable[..., str]
+    verb: str, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
 ) -> None:
     command = USES[verb]
     cloze(command)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from bad_inputs import FINETUNE, INIT, PRETRAIN
-from samples import fill_in
+from samples import ErrorLine, fill_in
 
 from helpers import read_tree
 
@@ -71,7 +71,7 @@ OTHERS = (
 
 @pytest.fixture
 def assert_refused(
-    paths: dict[str, Path], tmp_path: Path, error_line: Callable[..., str]
+    paths: dict[str, Path], tmp_path: Path, error_line: ErrorLine
 ) -> Callable[[str, str], None]:
     """Return a function that checks that a thing is named in one line with a remedy, and that nothing is written."""
 
