@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cloze.data.reading.files import check_file, open_text, read_text
-from cloze.data.reading.json_rows import RawRow, json_lines
+from cloze.data.reading.json_rows import RawRow, json_lines, show_value
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.table_files import is_json, is_table
 from cloze.data.reading.tables import Row
@@ -193,7 +193,7 @@ _TYPE_NAMES = MappingProxyType(
 def _get(row: Any, key: str, where: str, *kinds: type) -> Any:
     """Return a required value of a JSON object, of one of these types."""
     if not isinstance(row, dict):
-        raise InputError(f"{_shown(row)} is no JSON object", where=where)
+        raise InputError(f"{show_value(row)} is no JSON object", where=where)
     if key not in row:
         remedy = f"There are {', '.join(map(repr, row))}" if row else "It is empty"
         raise InputError(f"{key!r} is missing", where=where, remedy=remedy)
@@ -202,13 +202,9 @@ def _get(row: Any, key: str, where: str, *kinds: type) -> Any:
 
 def _check_type(value: Any, name: str, where: object, *kinds: type) -> Any:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        what = f"{name} must be {' or '.join(map(_TYPE_NAMES.__getitem__, kinds))}, not {_shown(value)}"
+        what = f"{name} must be {' or '.join(map(_TYPE_NAMES.__getitem__, kinds))}, not {show_value(value)}"
         raise InputError(what, where=where)
     return value
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:60]
 
 
 def _text(row: Any, key: str, where: str) -> str:

@@ -1,8 +1,7 @@
 """Predicted tags of words, entities of texts, and files of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cloze.data.reading.files import STDIN, read_lines
 from cloze.data.reading.memory import Source
@@ -38,24 +37,6 @@ class PredictedEntity(Result):
     """Product of the probabilities of its words' tags."""
 
 
-def parse_prediction(values: Mapping[str, Any]) -> TagPrediction:
-    """Return the prediction that `cloze predict` wrote; probabilities are optional.
-
-    Raises:
-        KeyError, TypeError, ValueError: the object is no such output.
-    """
-    sentences = values["sentences"]
-    tags = tuple(tuple(str(tag) for tag in sentence["tags"]) for sentence in sentences)
-    probabilities = tuple(tuple(sentence.get("probabilities", ())) for sentence in sentences)
-    spans = []
-    for entity in values.get("entities", ()):
-        start, end, type_ = entity["start"], entity["end"], entity["type"]
-        if not (type(start) is type(end) is int and isinstance(type_, str)):
-            raise TypeError(f"start and end of an entity are integers, its type a text: {entity}")
-        spans.append((start, end, type_))
-    return TagPrediction(tags, probabilities, tuple(spans))
-
-
 def read_columns(path: PathOrUrl, word_column: int, examples: Sequence[TaggedText]) -> list[TagPrediction]:
     """Read predictions in columns whose last is the predicted tag.
 
@@ -84,7 +65,14 @@ def fit_to_words(
     lengths = [len(sentence.words) for sentence in example.sentences]
     if example.text is not None and list(map(len, prediction.tags)) != lengths:
         prediction = _tag_spans(example, prediction, scheme)
-    _check_lengths(example, prediction, path)
+    if len(prediction.tags) != len(lengths):
+        text = f"the text of {example.sentences[0].where(0)}" if lengths else "a text without words"
+        what = f"{len(prediction.tags)} sentences, {text} has {len(lengths)}"
+        raise InputError(what, where=path)
+    for sentence, tags in zip(example.sentences, prediction.tags, strict=True):
+        if len(tags) != len(sentence.words):
+            what = f"{len(tags)} tags for the {len(sentence.words)} words of {sentence.where(0)}"
+            raise InputError(what, where=path)
     return prediction
 
 
@@ -108,18 +96,6 @@ def is_written_by_predict(path: PathOrUrl) -> bool:
         return True
     first = next(read_lines(path), ("", ""))[0]
     return is_json(first) or '"sentences"' in first
-
-
-def _check_lengths(example: TaggedText, prediction: TagPrediction, path: Source) -> None:
-    """Refuse a prediction with another number of sentences or tags."""
-    if len(prediction.tags) != len(example.sentences):
-        text = f"the text of {example.sentences[0].where(0)}" if example.sentences else "a text without words"
-        what = f"{len(prediction.tags)} sentences, {text} has {len(example.sentences)}"
-        raise InputError(what, where=path)
-    for sentence, tags in zip(example.sentences, prediction.tags, strict=True):
-        if len(tags) != len(sentence.words):
-            what = f"{len(tags)} tags for the {len(sentence.words)} words of {sentence.where(0)}"
-            raise InputError(what, where=path)
 
 
 def _matching_tags(predicted: Sentence | None, gold: Sentence, path: PathOrUrl) -> tuple[str, ...]:

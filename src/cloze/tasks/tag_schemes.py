@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -20,6 +20,8 @@ own, such as a part of speech.
 """
 Stray: TypeAlias = Literal["refuse", "as-conlleval"]
 """Tags that no scheme allows, such as I after O, are an error, or are read as conlleval does."""
+Pair: TypeAlias = tuple[str, str]
+"""Neighboring tags."""
 
 _MAX_STRAY_SHARE = 0.01
 """Share of entities that may begin with a needless B in IOB1; CoNLL-2003 has two."""
@@ -29,7 +31,10 @@ _NOTATIONS = (
     re.compile(r"(?P<type>.+)[-_](?P<mark>[BIMESLU])"),
     re.compile(r"(?P<mark>[BIMESLU])_(?P<type>.+)"),
 )
-_ENDS: Mapping[str, Scheme] = MappingProxyType({"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU"})
+_SCHEMES: Mapping[str, Scheme] = MappingProxyType(
+    {"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU", "M": "BMES"}
+)
+"""By the prefixes that only they have; BMES has E and S, too."""
 
 
 @dataclass(slots=True)
@@ -48,20 +53,13 @@ class SchemeDetector:
     task: str = "tagging"
     is_plain: bool = False
     stray: Stray = "refuse"
-    _num_beginnings: Counter[str] = field(default_factory=Counter)
-    """Entities that are not right after one of their type, by the prefix of their first tag."""
-    _first_beginning: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The first of them by prefix: both tags, and file and line."""
-    _num_not_iobes: int = 0
-    """Tags that IOBES and BILOU do not allow there."""
-    _first_not_iobes: tuple[str, str] | None = None
-    _with_ends: dict[Scheme, tuple[str, str]] = field(default_factory=dict)
-    """By IOBES, BILOU and BMES, the first tag that only this scheme has, and file and line."""
-    _has_inner_i: bool = False
-    """Whether I is a tag, which BMES does not have."""
-    _plain_tags: Counter[str] = field(default_factory=Counter)
-    _first_plain: tuple[str, str] | None = None
     _has_entity_tag: bool = False
+    _first_plain: tuple[str, str] | None = None
+    """The first plain tag, and file and line."""
+    _pairs: Counter[Pair] = field(default_factory=Counter)
+    """The pairs of neighboring tags, in the order of their first ones; O is before and after a sentence."""
+    _places: dict[Pair, str] = field(default_factory=dict)
+    """File and line of the first pair of each kind."""
 
     def add(self, tags: Sequence[str], where: Callable[[int], str]) -> None:
         """Add a sentence's tags; `where` returns file and line of a word.
@@ -69,40 +67,23 @@ class SchemeDetector:
         Raises:
             InputError: a tag is of no scheme, and is not plain as all others are.
         """
-        self._check_kind(tags, where)
-        if self._first_plain is not None:
-            return
-        before = "O"
-        for word, tag in enumerate([*tags, "O"]):
-            prefix, begins, is_iobes = _transition(before, tag)
-            if prefix == "M" and "BMES" not in self._with_ends:
-                self._with_ends["BMES"] = tag, where(word)
-            self._has_inner_i = self._has_inner_i or prefix == "I"
-            if prefix in _ENDS and _ENDS[prefix] not in self._with_ends:
-                self._with_ends[_ENDS[prefix]] = tag, where(word)
-            if begins:
-                self._num_beginnings[prefix] += 1
-                if prefix not in self._first_beginning:
-                    self._first_beginning[prefix] = f"{tag} after {before}", where(word)
-            if not is_iobes:
-                self._num_not_iobes += 1
-                if self._first_not_iobes is None:
-                    self._first_not_iobes = f"{tag} after {before}", where(min(word, len(tags) - 1))
-            before = tag
+        for word, pair in enumerate(pairwise(["O", *tags, "O"]) if tags else ()):
+            if pair not in self._places:
+                self._places[pair] = where(min(word, len(tags) - 1))
+                if word < len(tags):
+                    self._check_kind(pair[1], self._places[pair])
+            self._pairs[pair] += 1
 
-    def _check_kind(self, tags: Sequence[str], where: Callable[[int], str]) -> None:
+    def _check_kind(self, tag: str, where: str) -> None:
         """Check that all tags are of entities, or all are plain."""
-        for word, tag in enumerate(tags):
-            if not self.is_plain and is_tag(tag):
-                # M alone may also be a part of speech
-                self._has_entity_tag = self._has_entity_tag or tag != "M"
-            elif _NO_TAG.fullmatch(tag) and not (self.is_plain and tag.strip("_")):
-                self._refuse(tag, where(word))
-            else:
-                self._plain_tags[tag] += 1
-                self._first_plain = self._first_plain or (tag, where(word))
-            if self._has_entity_tag and self._first_plain is not None:
-                self._refuse(*self._first_plain)
+        if not self.is_plain and is_tag(tag):
+            self._has_entity_tag = self._has_entity_tag or tag != "M"  # which may also be a part of speech
+        elif _NO_TAG.fullmatch(tag) and not (self.is_plain and tag.strip("_")):
+            self._refuse(tag, where)
+        else:
+            self._first_plain = self._first_plain or (tag, where)
+        if self._has_entity_tag and self._first_plain is not None:
+            self._refuse(*self._first_plain)
 
     def _refuse(self, tag: str, where: str) -> None:
         remedy = "Tags are O, or B, I, E or S with a type, as in B-PER"
@@ -116,45 +97,67 @@ class SchemeDetector:
         Raises:
             InputError: the tags are in no scheme, or in several.
         """
-        remedy = f"Give tags in one scheme, or read them as conlleval does: `{self.task}.stray=as-conlleval`"
         if self._first_plain is not None:
-            if not self.is_plain and max(self._plain_tags.values()) == 1:  # words of a text are as different
-                self._refuse(*self._first_plain)
-            if not self.is_plain and all(_OTHER_CASE.fullmatch(tag) for tag in self._plain_tags):
+            plain = [tag for _, tag in self._pairs.elements() if not is_tag(tag)]
+            is_text = len(plain) == len(set(plain))  # whose words are as different
+            if not self.is_plain and (is_text or all(map(_OTHER_CASE.fullmatch, plain))):
                 self._refuse(*self._first_plain)
             return "plain"
-        if self._with_ends:
-            if "BMES" in self._with_ends and not self._has_inner_i:
-                self._with_ends.pop("IOBES", None)  # which has E and S, too
-            name, (tag, where) = list(self._with_ends.items())[-1]
-            if len(self._with_ends) > 1 or (name == "BMES" and self._has_inner_i):
+        remedy = f"Give tags in one scheme, or read them as conlleval does: `{self.task}.stray=as-conlleval`"
+        if schemes := self._schemes_with_ends():
+            name, (before, tag) = list(schemes.items())[-1]
+            if len(schemes) > 1 or (name == "BMES" and self._has_inner_i()):
                 what = f"{tag} is a tag of {name}, and others are of another scheme"
-                raise InputError(what, where=where, remedy="Give tags in one scheme")
-            if self._first_not_iobes is not None and self.stray == "refuse":
-                pair, where = self._first_not_iobes
-                ends = "M" if name == "BMES" else " and ".join(p for p in _ENDS if _ENDS[p] == name)
-                what = f"{pair}: invalid in {name}, which tags with {ends} are in"
-                raise InputError(what, where=where, remedy=remedy)
+                raise InputError(what, where=self._places[before, tag], remedy="Give tags in one scheme")
+            if self.stray == "refuse" and (invalid := self._invalid_with_ends()):
+                ends = " and ".join(prefix for prefix, scheme in _SCHEMES.items() if scheme == name)
+                before, tag = invalid[0]
+                what = f"{tag} after {before}: invalid in {name}, which tags with {ends} are in"
+                raise InputError(what, where=self._places[before, tag], remedy=remedy)
             return name
-        with_i, with_b = self._num_beginnings["I"], self._num_beginnings["B"]
-        if not with_i:
+        counts = {prefix: self._count(self._beginnings(prefix)) for prefix in "IB"}
+        if not counts["I"]:
             return "IOB2"
-        if with_b <= _MAX_STRAY_SHARE * (with_i + with_b):
+        if counts["B"] <= _MAX_STRAY_SHARE * sum(counts.values()):
             return "IOB1"
         if self.stray == "as-conlleval":
             return "IOB2"
-        prefix, other = ("I", "B") if with_i <= with_b else ("B", "I")
-        pair, where = self._first_beginning[prefix]
-        counts = self._num_beginnings
-        what = f"{pair}: {counts[prefix]:,} entities begin with {prefix}, {counts[other]:,} with {other}"
-        raise InputError(what, where=where, remedy=remedy)
+        few, many = sorted(counts, key=counts.__getitem__)
+        before, tag = self._beginnings(few)[0]
+        shares = f"{counts[few]:,} entities begin with {few}, {counts[many]:,} with {many}"
+        raise InputError(f"{tag} after {before}: {shares}", where=self._places[before, tag], remedy=remedy)
 
     @property
     def num_stray(self) -> int:
         """Tags that the scheme does not allow."""
-        if self._with_ends:
-            return self._num_not_iobes
-        return self._num_beginnings["I"] if self.scheme() == "IOB2" else 0
+        if self._schemes_with_ends():
+            return self._count(self._invalid_with_ends())
+        return self._count(self._beginnings("I")) if self.scheme() == "IOB2" else 0
+
+    def _schemes_with_ends(self) -> dict[Scheme, Pair]:
+        """Return IOBES, BILOU and BMES with the first pair whose second tag shows it."""
+        schemes: dict[Scheme, Pair] = {}
+        for pair in self._pairs:
+            prefix = pair[1][0]
+            if prefix in _SCHEMES:
+                schemes.setdefault(_SCHEMES[prefix], pair)
+        if "BMES" in schemes and not self._has_inner_i():
+            schemes.pop("IOBES", None)
+        return schemes
+
+    def _has_inner_i(self) -> bool:
+        return any(tag[0] == "I" for _, tag in self._pairs)
+
+    def _invalid_with_ends(self) -> list[Pair]:
+        """Return the pairs that IOBES, BILOU and BMES do not allow."""
+        return [pair for pair in self._pairs if not _is_valid_with_ends(*pair)]
+
+    def _beginnings(self, prefix: str) -> list[Pair]:
+        """Return the pairs whose second tag has this prefix, and begins an entity not right after one of its type."""
+        return [pair for pair in self._pairs if pair[1][0] == prefix and not _continues(*pair)]
+
+    def _count(self, pairs: Iterable[Pair]) -> int:
+        return sum(self._pairs[pair] for pair in pairs)
 
 
 def usual_tags(tags: Collection[str]) -> dict[str, str]:
@@ -230,15 +233,16 @@ def join_tag(prefix: str, type_: str) -> str:
 def is_tag(tag: str) -> bool:
     """Return whether a text is a tag of one of the schemes for entities."""
     prefix, hyphen, type_ = tag.partition("-")
-    return tag == "O" or (prefix in ("B", "I", "M", *_ENDS) and bool(type_) == bool(hyphen))
+    return tag == "O" or (prefix in ("B", "I", *_SCHEMES) and bool(type_) == bool(hyphen))
 
 
-@cache
-def _transition(before: str, tag: str) -> tuple[str, bool, bool]:
-    """Return a tag's prefix, whether an entity begins not right after one of its type, and whether IOBES allows it."""
-    prefix_before, _, type_before = before.partition("-")
-    prefix, _, type_ = tag.partition("-")
-    continues = prefix_before != "O" and type_ == type_before
-    is_open = prefix_before in ("B", "I", "M")
-    is_valid = (prefix in ("I", "M", "E", "L") and continues) if is_open else prefix in ("O", "B", "S", "U")
-    return prefix, prefix != "O" and not continues, is_valid
+def _continues(before: str, tag: str) -> bool:
+    """Return whether a tag is right after an entity of its type."""
+    return before != "O" and tag.partition("-")[2] == before.partition("-")[2]
+
+
+def _is_valid_with_ends(before: str, tag: str) -> bool:
+    """Return whether IOBES, BILOU and BMES allow a tag after another."""
+    if before[0] in "BIM":
+        return tag[0] in "IMEL" and _continues(before, tag)
+    return tag[0] in "OBSU"

@@ -10,12 +10,7 @@ KeepsNumbers: TypeAlias = Callable[[str, Sequence[str]], bool]
 """Whether a column whose classes have these names is read as numbers."""
 
 
-def keep_no_numbers(column: str, names: Sequence[str]) -> bool:
-    """Return that no column is read as numbers."""
-    return False
-
-
-def find_class_names(table: Any, keeps_numbers: KeepsNumbers = keep_no_numbers) -> dict[str, tuple[str, ...]]:
+def find_class_names(table: Any, keeps_numbers: KeepsNumbers) -> dict[str, tuple[str, ...]]:
     """Return the names of classes by column, of those that are not read as numbers.
 
     Args:

@@ -151,6 +151,11 @@ def parse_list(text: str) -> list[Any] | None:
     return None
 
 
+def show_value(value: Any) -> str:
+    """Return the beginning of a cell as JSON, for messages."""
+    return json.dumps(value, ensure_ascii=False, default=str)[:60]
+
+
 def as_text(value: Any) -> str | None:
     """Return a text, or a finite number or Boolean as JSON writes it (labels may be such); None for anything else."""
     if isinstance(value, str):

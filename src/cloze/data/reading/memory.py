@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from cloze.arguments import check_text, describe, is_missing, iterate
-from cloze.data.reading.class_names import KeepsNumbers, find_class_names, keep_no_numbers, name_classes
+from cloze.data.reading.class_names import KeepsNumbers, find_class_names, name_classes
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 
@@ -66,7 +66,9 @@ def is_table(data: object) -> bool:
     return isinstance(data, Mapping) or hasattr(data, "column_names") or hasattr(data, "columns")
 
 
-def iterate_rows(data: Any, name: str, keeps_numbers: KeepsNumbers = keep_no_numbers) -> Iterator[Any]:
+def iterate_rows(
+    data: Any, name: str, keeps_numbers: KeepsNumbers = lambda column, names: False
+) -> Iterator[Any]:
     """Yield the rows of data, dicts for those of a table, as they are in other collections.
 
     Args:

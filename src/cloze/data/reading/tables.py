@@ -1,6 +1,5 @@
 """Rows of named cells from TSV, CSV, JSON, Parquet and Arrow. The first line of a TSV or CSV names the columns."""
 
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +7,9 @@ from typing import Any, TypeVar
 
 from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
 from cloze.data.reading.bad_rows import BadRows, NotAnnotatedError
-from cloze.data.reading.class_names import KeepsNumbers, keep_no_numbers
+from cloze.data.reading.class_names import KeepsNumbers
 from cloze.data.reading.columns import Column, NoColumnError, find_column
-from cloze.data.reading.json_rows import as_text, parse_list
+from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.table_files import CellCountError, RawTable, is_table, open_table
 from cloze.data.reading.text_lines import read_texts_of_lines
@@ -20,10 +19,6 @@ from cloze.tables import format_count
 Parsed = TypeVar("Parsed")
 
 _MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE = 10, 0.01  # rows that may be left out
-
-
-def _is_not_read(name: str) -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class Row:
         """Return a cell as text; InputError if it is null, a list or an object."""
         text = as_text(self.cells[key])
         if text is None:
-            what = f"{self.name(key)!r} is {_shown(self.cells[key])}, not a text"
+            what = f"{self.name(key)!r} is {show_value(self.cells[key])}, not a text"
             is_nested = isinstance(self.cells[key], dict | list)
             remedy = "Choose a column of texts, or write this one as text" if is_nested else None
             raise InputError(what, where=self.where, remedy=remedy)
@@ -61,7 +56,7 @@ class Row:
         cell = self.cells[key]
         values = parse_list(cell) if isinstance(cell, str) else cell
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            what = f"{self.name(key)!r} is {_shown(cell)}, not a list of texts"
+            what = f"{self.name(key)!r} is {show_value(cell)}, not a list of texts"
             raise InputError(what, where=self.where)
         return values
 
@@ -76,11 +71,11 @@ class TableConfig:
 
     columns: tuple[Column, ...]
     """The table may have more."""
-    is_also_read: Callable[[str], bool] = _is_not_read
+    is_also_read: Callable[[str], bool] = lambda name: False
     """Whether another column is read, too; a row may have no such cell."""
     header: tuple[str, ...] = ()
     """The names of the columns of a TSV whose first line may be a row."""
-    keeps_numbers: KeepsNumbers = keep_no_numbers
+    keeps_numbers: KeepsNumbers = lambda column, names: False
     """Which columns of classes that Parquet and Arrow name are read as numbers."""
     labeled: bool = False
     """Leave out rows that annotators rejected, ignored or skipped, with a warning that counts them."""
@@ -93,7 +88,7 @@ class TableConfig:
 
 
 def read_rows(
-    source: Source, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = _is_not_read
+    source: Source, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = lambda name: False
 ) -> Iterator[Row]:
     """Yield the rows of a table, one at a time, as `parse_rows` does."""
     config = TableConfig(columns=tuple(map(Column, columns)), is_also_read=is_also_read)
@@ -185,7 +180,3 @@ def _row(cells: Mapping[str, Any], config: TableConfig, where: str, number: int)
     wanted = {key: cells[name] for key, name in names.items()}
     wanted |= {name: cells[name] for name in filter(config.is_also_read, cells)}
     return Row(wanted, where, names, number, config.labeled)
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, default=str)[:40]

@@ -3,7 +3,6 @@
 Shapes: B sequences, C classes.
 """
 
-import json
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from cloze.data.reading.annotations import unwrap_labels
 from cloze.data.reading.bad_rows import MissingLabelError, source_of
 from cloze.data.reading.columns import Column
-from cloze.data.reading.json_rows import as_text, parse_list
+from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.classification import is_constant
@@ -109,7 +108,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         labels = [as_text(value) or "" for value in values]
         is_mixed = len({isinstance(value, str) for value in values}) > 1
         if is_mixed or any(label in {"", *PLACEHOLDERS} - {*self.labels} for label in labels):
-            what = f"{column!r} is {json.dumps(values, default=str)[:40]}, not a list of labels"
+            what = f"{column!r} is {show_value(values)}, not a list of labels"
             raise InputError(what, where=row.where)
         return labels
 

@@ -36,7 +36,6 @@ from cloze.tasks.tag_predictions import (
     TagPrediction,
     fit_to_words,
     is_written_by_predict,
-    parse_prediction,
     read_columns,
 )
 from cloze.tasks.tag_schemes import Scheme, convert_tags, is_tag, join_tag, mark_words, usual_tags
@@ -348,8 +347,17 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         return {"text": text, "entities": predicted, "sentences": sentences}
 
     def from_json(self, values: Mapping[str, Any]) -> TagPrediction:
-        """Read the tags; probabilities are optional."""
-        return parse_prediction(values)
+        """Read the tags; probabilities and entities are optional."""
+        sentences = values["sentences"]
+        tags = tuple(tuple(str(tag) for tag in sentence["tags"]) for sentence in sentences)
+        probabilities = tuple(tuple(sentence.get("probabilities", ())) for sentence in sentences)
+        spans = []
+        for entity in values.get("entities", ()):
+            start, end, type_ = entity["start"], entity["end"], entity["type"]
+            if not (type(start) is type(end) is int and isinstance(type_, str)):
+                raise TypeError(f"start and end of an entity are integers, its type a text: {entity}")
+            spans.append((start, end, type_))
+        return TagPrediction(tags, probabilities, tuple(spans))
 
     def read_predictions(self, source: Source, examples: Sequence[TaggedText]) -> list[TagPrediction]:
         """Read predictions as `cloze predict` prints them, or in columns whose last is the predicted tag."""

@@ -6,7 +6,6 @@
 {"tokens": ["Ada", "lives"], "ner_tags": ["B-PER", "O"]}                        data sets of the Hugging Face Hub
 """
 
-import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,8 +13,9 @@ from contextlib import suppress
 from itertools import chain, islice, pairwise
 from typing import Any
 
-from cloze.data.reading import json_rows
 from cloze.data.reading.annotations import ANSWER, annotated_row
+from cloze.data.reading.json_rows import read_json as read_json_rows
+from cloze.data.reading.json_rows import show_value
 from cloze.data.reading.table_files import RawTable, open_delimited, open_table
 from cloze.data.reading.tables import TableConfig, parse_rows
 from cloze.errors import InputError
@@ -44,7 +44,7 @@ _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|
 
 def read_json(data: TaggedData) -> Iterator[TaggedText]:
     """Yield the texts of JSON lines, or of a file that is one list of objects."""
-    return _RowReader(data).read(RawTable(json_rows.read_json(data.source, data.lines), annotated_row))
+    return _RowReader(data).read(RawTable(read_json_rows(data.source, data.lines), annotated_row))
 
 
 def read_rows(data: TaggedData) -> Iterator[TaggedText]:
@@ -125,7 +125,9 @@ class _RowReader:
         if isinstance(text, str) and (not isinstance(tokens, list) or any(name in row for name in _SPANS)):
             return self._tag_text(text, row, where)
         if not isinstance(tokens, list) or not all(isinstance(word, str) and word.strip() for word in tokens):
-            what = f"there is no field 'text' with a text, nor 'tokens' with a list of words: {_shown(row)}"
+            what = (
+                f"there is no field 'text' with a text, nor 'tokens' with a list of words: {show_value(row)}"
+            )
             raise InputError(what, where=where, remedy="Name the fields so")
         tags = self._token_tags(row, len(tokens), where) if self.data.labeled else None
         words = tuple(map(replace_lone_surrogates, tokens))
@@ -156,7 +158,7 @@ class _RowReader:
             if not tag.isdigit():
                 return str(tag)
         if not isinstance(tag, str | int) or isinstance(tag, bool):
-            raise InputError(f"{field!r} holds {_shown(tag)}, not a tag", where=where)
+            raise InputError(f"{field!r} holds {show_value(tag)}, not a tag", where=where)
         names = self.settings.tag_names
         if not names:
             remedy = f"""Give their names in order: `{self.settings.name}.tag_names=["O", "B-PER", …]`"""
@@ -219,7 +221,3 @@ def _columns_of_words(row: Mapping[str, Any] | None) -> WordColumns | None:
         return None
     is_text = columns.word.lower() == "text" and not columns.tags
     return None if is_text or any(isinstance(row[name], list) for name in columns.tags) else columns
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)[:80]

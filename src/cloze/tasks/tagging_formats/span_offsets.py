@@ -1,6 +1,5 @@
 """Spans of texts, whose offsets count characters, UTF-16 units, bytes, or composed or decomposed letters."""
 
-import json
 import re
 import unicodedata
 import warnings
@@ -8,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
+from cloze.data.reading.json_rows import show_value
 from cloze.data.reading.memory import Source
 from cloze.errors import DataWarning, InputError
 from cloze.tables import format_count
@@ -181,7 +181,7 @@ def _parse(value: Any, where: str) -> _RawSpan:
         start = end = label = None
     if not (type(start) is type(end) is int and isinstance(label, str) and label.strip()):
         remedy = 'Write [0, 3, "PER"] or {"start": 0, "end": 3, "label": "PER"}'
-        raise InputError(f"{_shown(value)} is not a span with one label", where=where, remedy=remedy)
+        raise InputError(f"{show_value(value)} is not a span with one label", where=where, remedy=remedy)
     return _RawSpan(value, start, end, label.strip(), named if isinstance(named, str) else None)
 
 
@@ -189,14 +189,12 @@ def _place(span: _RawSpan, text: str, offsets: Offsets, where: str, task: str) -
     """Return the characters of a span."""
     placed = _to_characters(span, text, offsets)
     if placed is None:
-        what = f"the span {_shown(span.value)} is not in the text, which has {len(text)} characters"
+        what = f"the span {show_value(span.value)} is not in the text, which has {len(text)} characters"
         remedy = "Spans count characters from 0, and their end is the one after"
         raise InputError(what, where=where, remedy=remedy)
     marked = text[placed.start : placed.end]
     if not _is_same_text(span.text, marked, offsets):
-        what = (
-            f"the span {_shown(span.value)} is not where its text is; the text there is {marked[:_SHOWN]!r}"
-        )
+        what = f"the span {show_value(span.value)} is not where its text is; the text there is {marked[:_SHOWN]!r}"
         remedy = "Spans count characters from 0, and their end is the one after"
         if "\r\n" in text:
             remedy += rf"; if a line end \r\n counts as one, `{task}.offsets=newlines`"
@@ -291,7 +289,3 @@ def _is_inside_word(text: str, position: int, is_letter: Callable[[str], bool]) 
         before -= 1
     pair = text[before], text[position]
     return all(map(str.isdigit, pair)) or (all(map(is_letter, pair)) and not any(map(is_chinese, pair)))
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)[:80]
