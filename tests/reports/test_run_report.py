@@ -126,6 +126,11 @@ def test_everything_is_escaped(write_run):
     assert "run <b> & co" in text
 
 
+def test_a_directory_name_that_is_not_utf_8_is_written(write_run):
+    _, text = read_page(write_report(write_run([train(1)], "caf\udce9")))
+    assert "caf\ufffd" in text
+
+
 def test_the_report_of_a_fine_tuning_run(write_run):
     rows = [train(5, seconds=1.0), validation(10, accuracy=0.75, seconds=2.0)]
     files = {

@@ -110,10 +110,9 @@ def attention(
     from cloze.artifacts import check_output_path
     from cloze.errors import InputError
     from cloze.explorer.encoder_internals import attention_map
-    from cloze.file_io import write_text
     from cloze.inference.loading import Checkpoint
     from cloze.models.heads import BertForFeatureExtraction
-    from cloze.reports.attention_page import attention_page
+    from cloze.reports.attention_page import write_attention_page
 
     if output is not None:
         check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
@@ -126,8 +125,9 @@ def attention(
             what = "its attention scores have a bias, which the page does not show"
             raise InputError(what, where="model", remedy="Leave the page out")
         queries, keys = ([getattr(layer, name) for layer in attention.layers] for name in ("query", "key"))
-        page = attention_page(attention.tokens, attention.token_type_ids, queries, keys, model=str(model))
-        write_text(Path(output), page)
+        write_attention_page(
+            Path(output), attention.tokens, attention.token_type_ids, queries, keys, model=str(model)
+        )
     return attention
 
 

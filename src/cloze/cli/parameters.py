@@ -136,7 +136,10 @@ class Parameter:
         Raises:
             InputError: a word is not a number or has too many digits, or a local path is a URL.
         """
-        words = [_without_stand_in(word) for word in (value if isinstance(value, tuple) else (value,))]
+        words = [
+            type(word)("-") if str(word) == STDIN else word
+            for word in (value if isinstance(value, tuple) else (value,))
+        ]
         if self._is_of_integers:
             words = [part for word in words for part in word.split(",")]
         words = [self._to_number(word, see) if isinstance(word, str) else word for word in words]
@@ -258,8 +261,3 @@ def paragraphs(function: Callable[..., Any]) -> str:
     text = parse_from_object(function)
     parts = [text.short_description, *(text.long_description or "").split("\n\n")]
     return "\n\n".join(line for line in map(_one_line, parts) if line and not line.startswith(">>>"))
-
-
-def _without_stand_in(word: Any) -> Any:
-    """Return - for the word that stands for it."""
-    return type(word)("-") if isinstance(word, (str, Path)) and str(word) == STDIN else word

@@ -2,27 +2,30 @@
 
 import base64
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from cloze.errors import InputError
-from cloze.reports.page import render_page
+from cloze.reports.page import write_page
 
 _MAX_MEGABYTES = 32
 
 
-def attention_page(
+def write_attention_page(
+    path: Path,
     tokens: Sequence[str],
     token_type_ids: Sequence[int],
     queries: Sequence[Tensor],
     keys: Sequence[Tensor],
     *,
     model: str,
-) -> str:
-    """Return one HTML file without external resources; its script computes the weights from queries and keys.
+) -> None:
+    """Write one HTML file without external resources; its script computes the weights from queries and keys.
 
     Args:
+        path: the file.
         tokens: of a text, [T].
         token_type_ids: their segments.
         queries: of each layer, [N, T, H].
@@ -30,7 +33,7 @@ def attention_page(
         model: name or path of the model.
 
     Raises:
-        InputError: the page would be too large for a browser, or the model's scores have a bias.
+        InputError: the page would be too large for a browser.
     """
     num_heads, num_tokens, head_size = queries[0].shape
     num_floats = 2 * len(queries) * num_heads * num_tokens * head_size
@@ -47,7 +50,8 @@ def attention_page(
         "query": _to_base64(queries),
         "key": _to_base64(keys),
     }
-    return render_page(
+    write_page(
+        path,
         "attention",
         data,
         name=" ".join(token for token in tokens if token not in ("[CLS]", "[SEP]"))[:80] or "[CLS]",

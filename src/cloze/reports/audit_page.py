@@ -7,15 +7,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
-from cloze import file_io
 from cloze.data.audit import Audit
 from cloze.data.audit_instances import InstanceExample, InstanceStats, Measure, Token
 from cloze.data.audit_text import LONG_SENTENCE, Distribution
 from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE
-from cloze.reports.page import Table, format_value, render_page
+from cloze.reports.page import Table, format_value, write_page
 from cloze.tables import text_table
 from cloze.tokenization.special_tokens import CONTINUATION
-from cloze.tokenization.unicode import replace_lone_surrogates
 
 _SPLITS = {"train": "training documents", "validation": "held-out documents"}
 _FREQUENT_IN_TEXT = 20
@@ -23,12 +21,6 @@ _REPEATED_IN_TEXT = 3
 _TEXT_WIDTH = 110
 
 AnyText = TypeVar("AnyText", str, Markup)
-
-
-def write_audit_page(audit: Audit, output: Path) -> None:
-    """Write an audit as one HTML file without external resources; the same audit gives the same bytes."""
-    text = replace_lone_surrogates(_render(audit))  # names of input files may not be UTF-8
-    file_io.write_text(output, text)
 
 
 def format_audit(audit: Audit) -> str:
@@ -201,7 +193,8 @@ def _join_tokens(segment: Sequence[Token], predicted: AnyText) -> AnyText:
     return joined
 
 
-def _render(audit: Audit) -> str:
+def write_audit_page(audit: Audit, output: Path) -> None:
+    """Write an audit as one HTML file without external resources."""
     counts, documents = audit.counts, audit.copies[-1]
     expected = [m.holds for drawn in audit.drawn for m in drawn.measures if m.expected is not None]
     tiles = [
@@ -233,7 +226,8 @@ def _render(audit: Audit) -> str:
     ]
     steps = None if audit.cleaning is None else list(_cleaning_steps(audit.cleaning))
     changes = [(name, *example) for name, _, of_step in steps or () for example in of_step]
-    return render_page(
+    write_page(
+        output,
         "audit",
         _plots(audit),
         name=Path(audit.dataset).resolve().name,

@@ -5,11 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cloze.file_io import write_text
 from cloze.inference.explain import Explanation
-from cloze.reports.page import format_value, render_page
+from cloze.reports.page import format_value, write_page
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.unicode import replace_lone_surrogates
 
 MAX_TEXTS = 500
 """Texts on a page; more would be slow to open."""
@@ -24,14 +22,10 @@ class ExplainedText:
 
 
 def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str, model: str) -> None:
-    """Write the page of `explanations_page`."""
-    write_text(path, replace_lone_surrogates(explanations_page(texts, task=task, model=model)))
-
-
-def explanations_page(texts: Sequence[ExplainedText], *, task: str, model: str) -> str:
-    """Return one HTML file without external resources.
+    """Write explained texts as one HTML file without external resources.
 
     Args:
+        path: the file.
         texts: in order; the first `MAX_TEXTS` are shown.
         task: name of the task.
         model: name or path of the model.
@@ -40,7 +34,8 @@ def explanations_page(texts: Sequence[ExplainedText], *, task: str, model: str) 
     gaps = [abs(text.explanation.convergence_gap) for text in texts]
     steps = sorted({text.explanation.steps for text in texts})
     extent = f"{len(texts):,} texts"
-    return render_page(
+    write_page(
+        path,
         "explanations",
         [_describe(text) for text in shown],
         name=model,

@@ -1,4 +1,4 @@
-"""Render the HTML pages that cloze writes: each page is one file without external resources."""
+"""Write HTML pages: each is one file without external resources."""
 
 import functools
 import json
@@ -10,6 +10,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+
+from cloze.file_io import write_text
+from cloze.tokenization.unicode import replace_lone_surrogates
 
 _DIRECTORY = Path(__file__).parent
 
@@ -38,23 +41,28 @@ def render(template: str, **values: Any) -> Markup:
     return Markup(_environment().get_template(template).render(values))
 
 
-def render_page(template: str, data: object, **values: Any) -> str:
-    """Return an HTML page.
+def write_page(path: Path, template: str, data: object, **values: Any) -> None:
+    """Write an HTML page; the same arguments give the same bytes.
 
     Args:
-        template: its name, also that of the script built from `page/` at the top of the repository.
-        data: that the script reads; None leaves the script out.
-        values: of the template, as text; `page.html` has those of all pages.
+        path: the file.
+        template: name of the template, also that of the script built from `page/` at the top of the repository.
+        data: data of the script; None leaves the script out.
+        values: values of the template, as text; `page.html` has those of all pages.
+
+    Raises:
+        RunError: the file cannot be written.
     """
     script = "" if data is None else (_DIRECTORY / f"{template}.js").read_text("utf-8").strip()
     as_json = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # no text may end the element
-    return render(
+    page = render(
         f"{template}.html",
         stylesheet=Markup((_DIRECTORY / "page.css").read_text("utf-8").strip()),
         script=Markup(script),
         data=Markup(as_json),
         **values,
     )
+    write_text(path, replace_lone_surrogates(page))  # names of files may not be UTF-8
 
 
 def tables_in(settings: Mapping[str, Any], name: str = "") -> list[tuple[str, list[tuple[str, str]]]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cloze import artifacts, file_io
+from cloze import artifacts
 from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
 from cloze.errors import InputError
@@ -15,7 +15,7 @@ from cloze.metrics.breakdown import Breakdown
 from cloze.progress import format_duration
 from cloze.reports.class_scores import confusion_matrix, scores_by_class
 from cloze.reports.curves import Metric, collect_metrics, describe_curves, metric_label
-from cloze.reports.page import Table, format_value, render_page, tables_in
+from cloze.reports.page import Table, format_value, tables_in, write_page
 from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
 from cloze.tasks.run import SCORES
 from cloze.training.environment import ENVIRONMENT
@@ -46,7 +46,7 @@ def write_report(run: Path, *, output: Path | None = None, overwrite: bool = Fal
     if output is not None:
         artifacts.check_output_path(output, overwrite=overwrite, directory=False)
     path = output or run / REPORT
-    file_io.write_text(path, _render(run, rows))
+    _write_page(path, run, rows)
     return path
 
 
@@ -65,7 +65,7 @@ def read_run_metrics(run: Path) -> list[dict[str, Any]]:
     return read_metrics(run)
 
 
-def _render(run: Path, rows: Rows) -> str:
+def _write_page(path: Path, run: Path, rows: Rows) -> None:
     settings = read_toml(run / RUN_CONFIG) if (run / RUN_CONFIG).is_file() else {}
     scores, environment = (
         read_json(run / name) if (run / name).exists() else {} for name in (SCORES, ENVIRONMENT)
@@ -79,7 +79,8 @@ def _render(run: Path, rows: Rows) -> str:
     ]
     breakdown = Breakdown.from_dict(scores)
     skipped = [row for row in rows if row["kind"] == "skipped"]
-    return render_page(
+    write_page(
+        path,
         "report",
         describe_curves(metrics, rows) if metrics else None,
         name=run.resolve().name,
