@@ -1,4 +1,4 @@
-"""Integrated gradients: the numbers are captum's, they sum to what they explain, and words are where they stand."""
+"""Integrated gradients equal captum's, sum to the change of the output, and are reported by whole word."""
 
 from dataclasses import replace
 from pathlib import Path

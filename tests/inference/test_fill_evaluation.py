@@ -1,4 +1,4 @@
-"""How often the word left out is named, against ranks counted by hand."""
+"""Scores of masked-word prediction, against ranks counted by hand."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "e",
 
 @pytest.fixture
 def fill_mask() -> FillMask:
-    """A model that thinks the pieces likelier the later they stand in the vocabulary, whatever the text."""
+    """A model to which later tokens of the vocabulary are more probable, whatever the text."""
     sizes = {"hidden_size": 6, "num_attention_heads": 2, "intermediate_size": 8}
     config = tiny_config(PIECES, max_position_embeddings=9, initializer_range=0.02, **sizes)
     generator = torch.Generator().manual_seed(0)

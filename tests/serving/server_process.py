@@ -16,7 +16,7 @@ class ServerProcess:
 
     def __init__(self, *arguments: str, one_core: bool = False, omp_threads: int = 1) -> None:
         command = [sys.executable, "-m", "cloze", "serve", "--port", "0", *arguments]
-        if one_core:  # two threads wait for each other most of the time where other tests have the cores
+        if one_core:  # beside other tests, two threads would mostly wait for each other
             command = ["taskset", "-c", str(max(os.sched_getaffinity(0))), *command]
         self.process = subprocess.Popen(
             command,
@@ -31,7 +31,7 @@ class ServerProcess:
         self.port = int(found[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self.log: list[str] = []
-        # a pipe that nobody reads is full at some time, and who writes to it stands still
+        # a full pipe would block the server
         self._reading = threading.Thread(target=self.log.extend, args=(self.process.stderr,))
         self._reading.start()
 
@@ -39,7 +39,7 @@ class ServerProcess:
         return httpx.post(f"{self.url}{route}", json=request, timeout=30)
 
     def state(self) -> tuple[int, int, int]:
-        """Return how many bytes, threads and files it holds."""
+        """Return its bytes of memory, threads and open files."""
         own = Path("/proc") / str(self.process.pid)
         resident = int((own / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return resident, len(list((own / "task").iterdir())), len(list((own / "fd").iterdir()))

@@ -1,4 +1,4 @@
-"""What comes over the socket may be anything: the server refuses it or hangs up, and answers others as before."""
+"""Arbitrary bytes over a socket: the server refuses them or closes the connection, and answers others as before."""
 
 import re
 import socket
@@ -179,7 +179,9 @@ def statuses(received: bytes) -> list[int]:
 def test_abuse_is_answered_by_a_refusal(served: ServerProcess, name: str) -> None:
     data, expected = ANSWERED[name]
     received = Connection(data).received(served.port, patience=20)
-    if len(data) < TOO_LARGE:  # who still sends when the server has hung up does not see what it said
+    if (
+        len(data) < TOO_LARGE
+    ):  # a client that still sends when the server closes the connection misses the response
         assert set(statuses(received)) & expected, received[:500]
     assert set(statuses(received)) <= expected
     assert b"root:" not in received

@@ -1,4 +1,4 @@
-"""One thread, a bounded queue, batches across requests: nobody spoils another's answer, nobody waits for ever."""
+"""The batcher: batches across requests, turns, limits of the queue, cancellation and failures."""
 
 import asyncio
 import threading
@@ -50,7 +50,7 @@ class Letter:
 
 @dataclass(frozen=True)
 class Upper:
-    """Turns letters, which are its windows, into capitals; what it computes together, and what it cuts, is noted."""
+    """Converts letters, its windows, to capitals; records the batches and the inputs that it splits."""
 
     batches: list[str] = field(default_factory=list)
     cuts: list[str] = field(default_factory=list)

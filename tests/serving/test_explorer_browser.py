@@ -1,7 +1,7 @@
-"""The explorer in a real browser: every view clicked through, in light, in dark and on a phone.
+"""The explorer in a real browser: every view, in light, in dark and on a phone.
 
-Nothing goes wrong on the console, nothing is asked of another host, and axe-core has nothing serious to say. A picture
-of each view is kept in CLOZE_SCREENSHOTS where that is set, else with the files of the test.
+The page logs no errors and requests no other host, and axe-core finds no serious violation. Screenshots of all views
+go to CLOZE_SCREENSHOTS if it is set, else to the temporary directory of the test.
 """
 
 import ast
@@ -56,7 +56,7 @@ SHOWS = {
     "entities": ".entities",
     "why": "table.bars",
 }
-"""What is there once the example of a view is answered."""
+"""An element that a view has once its example is answered."""
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Visit:
-    """A page with what went wrong on it."""
+    """A page, and the errors that it logged."""
 
     page: Any
     address: str
@@ -103,7 +103,7 @@ class Visit:
 
 @contextmanager
 def visit(browser: Any, address: str, **screen: Any) -> Iterator[Visit]:
-    """Open a page that must not complain, nor ask any other host."""
+    """Open a page that must log no error and request no other host."""
     context = browser.new_context(reduced_motion="reduce", **(screen or SCREENS["light"]))
     visited = Visit(context.new_page(), address)
     visited.page.set_default_timeout(20_000)
@@ -141,7 +141,7 @@ def test_every_view_opens_on_an_example(browser: Any, address: str, screenshots:
 @pytest.mark.parametrize(
     "screen", ["light", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("dark", "phone"))]
 )
-def test_nothing_keeps_people_out(browser: Any, address: str, screen: str) -> None:
+def test_axe_finds_no_serious_violation(browser: Any, address: str, screen: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with visit(browser, address, **SCREENS[screen]) as visited:
         for view in SHOWS:
@@ -502,7 +502,7 @@ def test_the_skip_link_leads_to_the_view_that_is_open(opened: Visit) -> None:
     expect(page).to_have_title("Inside · cloze")
 
 
-def test_all_of_it_by_keyboard(opened: Visit) -> None:
+def test_the_page_is_usable_by_keyboard(opened: Visit) -> None:
     page = opened.open("fill")
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
@@ -524,7 +524,7 @@ def test_all_of_it_by_keyboard(opened: Visit) -> None:
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def test_what_no_model_does_is_told_with_the_command(browser: Any, paths: dict[str, Path]) -> None:
+def test_views_without_a_model_show_the_command_that_serves_one(browser: Any, paths: dict[str, Path]) -> None:
     app = client_of({"classifier": paths["classifier"]}).app
     with listening(app) as at, visit(browser, at) as visited:
         for view in ("fill", "answers", "entities"):
@@ -534,7 +534,7 @@ def test_what_no_model_does_is_told_with_the_command(browser: Any, paths: dict[s
             expect(told).to_contain_text("cloze serve -m")
 
 
-def test_a_server_that_wants_a_key_is_given_it(browser: Any, paths: dict[str, Path]) -> None:
+def test_the_page_asks_for_the_key_of_the_server(browser: Any, paths: dict[str, Path]) -> None:
     app = client_of({"pretrained": paths["pretrained"]}, api_key="sesame").app
     with listening(app) as at, visit(browser, at) as visited:
         page = visited.page
@@ -546,7 +546,7 @@ def test_a_server_that_wants_a_key_is_given_it(browser: Any, paths: dict[str, Pa
         page.locator(SHOWS["fill"]).first.wait_for()
         refused = [told for told in visited.complaints if "401" in told]
         visited.complaints[:] = [told for told in visited.complaints if told not in refused]
-        assert refused  # the browser itself tells of them
+        assert refused  # the browser logs them itself
 
 
 def test_an_answer_stays_under_the_heading_that_it_answers(opened: Visit) -> None:
@@ -591,7 +591,7 @@ def test_what_the_model_did_not_read_is_gray(opened: Visit) -> None:
         ("pairs", "Text"),
     ],
 )
-def test_nothing_written_has_no_answer(opened: Visit, view: str, label: str) -> None:
+def test_blank_texts_are_not_sent(opened: Visit, view: str, label: str) -> None:
     page = opened.open(view)
     page.get_by_label(label, exact=True).first.fill("  ")
     expect(page.get_by_text("Nothing is written yet.")).to_have_count(1)

@@ -1,4 +1,4 @@
-"""What the server says of itself in its OpenAPI schema is true of whatever is sent, by that schema or against it."""
+"""Responses match the OpenAPI schema, to requests that follow it and to requests that violate it."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ load_all_checks()
 pytestmark = pytest.mark.protected
 
 CHECKS = {
-    # what a schema cannot say may be refused: a text without [MASK], a model that is not there
+    # requests may be refused for a reason that no schema states: a text without [MASK], an unknown model
     "positive_data_acceptance": {"enabled": False},
     "negative_data_rejection": {"expected-statuses": [400, 413, 422]},
     "unsupported_method": {"enabled": False},
@@ -30,7 +30,7 @@ def app(models: Mapping[str, ServedModel]) -> FastAPI:
 
 
 def _attack(app: FastAPI, *, requests_of_a_route: int) -> int:
-    """Send requests by the schema and against it; return how many."""
+    """Send requests that follow and that violate the schema; return their number."""
     schema = schemathesis.openapi.from_asgi(
         "/openapi.json", app, config=schemathesis.Config.from_dict({"checks": CHECKS})
     )

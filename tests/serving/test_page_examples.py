@@ -1,4 +1,4 @@
-"""The examples of the page: the bundled model is right about each, and they were chosen with this model."""
+"""The examples of the page were chosen with the bundled model, which is right about each."""
 
 import json
 from pathlib import Path

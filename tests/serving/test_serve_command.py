@@ -1,4 +1,4 @@
-"""The server as a process: it tells its address, answers, and stops when it is told to, all answered."""
+"""`cloze serve` as a process: its address, threads, memory, signals, shutdown and wrong use."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_open_requests_are_answered_at_shutdown(
     served = start("-m", str(directories["bert"]), "-m", f"ner={directories['tagger']}")
     assert served.told.startswith("serving bert, ner at http://127.0.0.1:")
     text = "a b c d. " * 100
-    # one client for all: to make one for each takes longer than the server takes to answer
+    # one client for all: creating one for each takes longer than the server takes to answer
     with ThreadPoolExecutor(6) as pool, httpx.Client(base_url=served.url, timeout=30) as client:
         asked = [pool.submit(client.post, "/tag", json={"inputs": [text + "a" * i] * 12}) for i in range(6)]
         while not re.search("cloze_waiting_requests [56]", client.get("/metrics").text):
@@ -129,7 +129,7 @@ def test_open_requests_are_answered_at_shutdown(
 @pytest.mark.protected
 @pytest.mark.slow
 def test_sigterm_is_never_lost(directories: Mapping[str, Path]) -> None:
-    """Not even in a finalizer, where whatever a signal's handler raises is dropped."""
+    """Not even in a finalizer, where an exception of a signal handler is dropped."""
     program = """
 import os, signal, sys
 from pathlib import Path

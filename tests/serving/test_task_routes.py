@@ -1,4 +1,4 @@
-"""Routes that no other server has: their answers are those of the predictors, and name their places in the text."""
+"""Routes of cloze alone: their answers equal those of the predictors."""
 
 import asyncio
 import json
@@ -218,7 +218,7 @@ def test_empty_texts_have_no_answer(client: Client, route: str, request_: dict[s
     assert client.refusal(route, **request_) == f"{where}: the text is empty. Give a text."
 
 
-def test_where_nothing_is_found_in_an_empty_text_is_said(post: Post) -> None:
+def test_an_empty_text_has_no_entities_no_answer_and_score_zero(post: Post) -> None:
     assert post("/tag", inputs=["", "\n"]) == [[], []]
     assert post("/likelihood", inputs="") == [{"score": 0.0, "tokens": []}]
     (answer,) = post("/answer", inputs={"question": "a", "context": ""})

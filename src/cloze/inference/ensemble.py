@@ -77,7 +77,7 @@ def load_ensemble(
         InputError: a directory has no such model or is repeated, or the models differ in classes, tokenizer or settings
             of the task, so that their logits cannot be averaged.
     """
-    check_distinct(directories)
+    _check_distinct(directories)
     first, *others = [
         Predictor.load(directory, device=device, precision=precision, task=task) for directory in directories
     ]
@@ -143,7 +143,7 @@ def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict
     Raises:
         InputError: a directory has no task, is repeated, or has the task of another one without `ensemble`.
     """
-    check_distinct(directories)
+    _check_distinct(directories)
     models: dict[str, list[Name]] = {}
     for directory in directories:
         checkpoint = resolve_checkpoint(directory)
@@ -153,17 +153,16 @@ def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict
         if stored is None:
             remedy = "Give a model of cloze finetune"
             raise InputError("has no task.toml, so its task is unknown", where=directory, remedy=remedy)
-        task, _ = stored
-        same_task = models.setdefault(task.name, [])
-        same_task.append(directory)
-        if len(same_task) > 1 and not ensemble:
+        name = stored[0].name
+        if name in models and not ensemble:
             remedy = "Give one of them, or say `ensemble` to take their mean"
-            raise InputError(f"is for {task.name}, as {same_task[0]} is", where=directory, remedy=remedy)
+            raise InputError(f"is for {name}, as {models[name][0]} is", where=directory, remedy=remedy)
+        models.setdefault(name, []).append(directory)
     return models
 
 
-def check_distinct(directories: Sequence[Path | str]) -> None:
-    """Raise InputError if two directories resolve to one checkpoint."""
+def _check_distinct(directories: Sequence[Path | str]) -> None:
+    """Refuse two directories of one checkpoint."""
     seen: set[Path] = set()
     for directory in directories:
         checkpoint = resolve_checkpoint(directory).resolve()

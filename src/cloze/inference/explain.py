@@ -234,9 +234,7 @@ class PendingExplanation:
         task, tokenizer = predictor.task, predictor.tokenizer
         features = predictor.features(example)
         if len(features) > 1:
-            what = (
-                f"longer than {predictor.max_seq_length} tokens: read in windows, which have no common logit"
-            )
+            what = f"longer than {predictor.max_seq_length} tokens: its windows have no common logit"
             remedy = f"Say `{task.name}.long_texts=truncate`"
             raise InputError(what, where=example.where, remedy=remedy)
         encoding = tokenizer.encode(example.text, example.pair, max_length=predictor.max_seq_length)

@@ -37,9 +37,8 @@ def evaluate_fill(
             for row in part:
                 if (count := row.required("text").count(mask)) != 1:
                     what = f"{count} times {mask} in {row.required('text')!r}"
-                    raise InputError(
-                        what, where=row.where, remedy=f"Write {mask} once, in place of the answer"
-                    )
+                    remedy = f"Write {mask} once, in place of the answer"
+                    raise InputError(what, where=row.where, remedy=remedy)
             ids = [tokenizer.word_ids([row.required("answer")])[0].tolist() for row in part]
             answers.update(map(tuple, ids))
             texts = [row.required("text") for row in part]

@@ -36,10 +36,10 @@ class NextSentence(LoadedModel):
     def _find_head(cls, checkpoint: Checkpoint) -> BuildHead:
         encoder_class = checkpoint.encoder_class
         if not encoder_class.trains_on_pairs and not checkpoint.has_weight("next_sentence.bias"):
-            what = f"a model of the family {encoder_class.names.family}, which is not pre-trained on pairs of sentences"
-            raise InputError(
-                what, where=checkpoint.directory, remedy="Give a BERT with its next-sentence head"
-            )
+            family = encoder_class.names.family
+            what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
+            remedy = "Give a BERT with its next-sentence head"
+            raise InputError(what, where=checkpoint.directory, remedy=remedy)
         return BertForNextSentencePrediction
 
     @overload
@@ -64,10 +64,10 @@ class NextSentence(LoadedModel):
 
         Args:
             sentence_a: one sentence, or any number; or tuples of two.
-            sentence_b: the second sentence of each, if `sentence_a` are no tuples.
+            sentence_b: the second sentence of each, if `sentence_a` has no tuples.
 
         Raises:
-            InputError: a sentence is no str, or a pair has more tokens than the model takes.
+            InputError: a sentence is not a str, or a pair has more tokens than the model takes.
         """
         pairs, is_one = check_pairs(sentence_a, sentence_b, ("sentence_a", "sentence_b"), required=True)
         predictions = [NextSentencePrediction(p > 0.5, p) for p in self.probabilities(pairs)]

@@ -135,7 +135,7 @@ class Predictor(LoadedModel):
         """Check that an argument called `name` is an example of the form that the model was fine-tuned on.
 
         Raises:
-            InputError: it is no example, or a pair for a model of single texts, or the other way round.
+            InputError: it is not an example, or a pair for a model of single texts, or a single text for one of pairs.
         """
         if not is_dataclass(example) or isinstance(example, type):
             remedy = "Read examples with predictor.task.examples(path), or give texts to a class such as TextClassifier"

@@ -64,9 +64,8 @@ def score_pretrained(
         InputError: the model lacks the head, or the data are wrong.
     """
     if kind in ("mlm", "nsp"):
-        config = configuration.from_dict(
-            PretrainingEvaluationConfig, configuration.nest(settings), where="settings"
-        )
+        nested = configuration.nest(settings)
+        config = configuration.from_dict(PretrainingEvaluationConfig, nested, where="settings")
         paths = check_paths(data, "data")
         measured = evaluate_pretrained(
             model, paths, config, device=device, precision=precision, progress=progress
@@ -109,10 +108,8 @@ def _score_likelihood(
                 bar.advance(1)
                 yield {"text": text, "score": result.score, "tokens": len(result.tokens)}
         if not any(tokens):
-            what = "contains no words"
-            raise InputError(
-                what, where=data if is_file else "data", remedy="Give a text with a sentence per line"
-            )
+            place, remedy = data if is_file else "data", "Give a text with a sentence per line"
+            raise InputError("contains no words", where=place, remedy=remedy)
 
     if output is None:
         deque(rows(), maxlen=0)

@@ -43,7 +43,7 @@ class _TextPredictor(Predictor, Generic[PredictionT]):
 
         Args:
             texts: one text, or a list of any number; of a model that was fine-tuned on pairs, tuples of two texts.
-            pairs: the second text of each, if `texts` are no tuples.
+            pairs: the second text of each, if `texts` has no tuples.
             top_k: number of probabilities to return, the highest first; by default those of all labels, in their order.
 
         Raises:
@@ -234,7 +234,7 @@ class QuestionAnswerer(Predictor):
 
         Args:
             questions: one or any number; or tuples of a question and its text.
-            contexts: the text for each question, of any length, if `questions` are no tuples.
+            contexts: the text for each question, of any length, if `questions` has no tuples.
             top_k: number of candidates to return; by default all.
 
         Raises:

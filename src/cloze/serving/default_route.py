@@ -19,12 +19,8 @@ from cloze.serving.served_model import ServedModel
 
 ModelKind: TypeAlias = Literal["embedding", "classifier", "reranker"]
 
-_ROUTES = {route.path: route for route in ROUTES}
-_ROUTE_OF_KIND: Mapping[ModelKind, Route] = {
-    "embedding": _ROUTES["/embed"],
-    "classifier": _ROUTES["/predict"],
-    "reranker": _ROUTES["/rerank"],
-}
+_PATHS = {"/embed": "embedding", "/predict": "classifier", "/rerank": "reranker"}
+_ROUTE_OF_KIND = {_PATHS[route.path]: route for route in ROUTES if route.path in _PATHS}
 
 
 def model_kind(served: ServedModel) -> ModelKind:

@@ -80,7 +80,7 @@ class RequestMiddleware:
             await _run_until_disconnect(self._app, scope, body, receive, send)
 
     def _check_head(self, scope: Scope, headers: Headers) -> None:
-        """Raise Refused if the head of a request is reason enough to refuse it."""
+        """Refuse a request by its method, path and headers."""
         path = scope["path"]
         try:
             host = urlsplit(f"//{headers.get('host', '')}").hostname

@@ -207,7 +207,7 @@ class ServedModel:
         return SentenceScorer(self.fill_mask.engine, self.fill_mask.tokenizer)
 
     def check_example_lengths(self, examples: Sequence[LabeledText]) -> None:
-        """Raise InputError if prediction would truncate an example; those read in windows never are."""
+        """Refuse an example that would be truncated; those read in windows never are."""
         for example in examples:
             if any(feature.is_truncated for feature in self.finetuned.features(example)):
                 length = len(self.tokenizer.encode(example.text, example.pair))
