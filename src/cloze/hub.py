@@ -18,6 +18,8 @@ HubFiles: TypeAlias = Literal["model", "tokenizer", "pickle"]
 """The files that are read: of a model, of its tokenizer, or of a model whose weights may be pickled."""
 
 PREFIX = "hf://"
+MAIN = "main"
+"""The default branch."""
 CONFIG, WEIGHTS, WEIGHTS_INDEX, PICKLE = (
     "config.json",
     "model.safetensors",
@@ -53,7 +55,6 @@ _REVISION = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SNAPSHOT = re.compile(r"models--([^/\\]+)[/\\]snapshots[/\\]([0-9a-f]{40})$")
 _MAX_COMMIT_BYTES = 1 << 10
-_DEFAULT_REVISION = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +95,12 @@ def parse_hub_name(path: Path | str) -> HubName | None:
     if match is None:
         return None
     repo, revision = match["repo"], match["revision"]
-    if (
-        not is_repo(repo)
-        or repo.startswith(("datasets/", "spaces/"))
-        or (match["at"] and not _is_name(revision))
-    ):
+    is_model = is_repo(repo) and not repo.startswith(("datasets/", "spaces/"))
+    if not is_model or (match["at"] and (not _REVISION.fullmatch(revision) or ".." in revision)):
+        url = PREFIX + str(path).removeprefix("hf:").lstrip("/")
         remedy = "Write hf://org/name or hf://org/name@revision"
-        raise InputError("is not the name of a model on the Hub", where=_as_url(path), remedy=remedy)
+        raise InputError("is not the name of a model on the Hub", where=url, remedy=remedy)
     return HubName(repo, revision)
-
-
-def _is_name(revision: str) -> bool:
-    return _REVISION.fullmatch(revision) is not None and ".." not in revision
-
-
-def _as_url(path: Path | str) -> str:
-    return PREFIX + str(path).removeprefix("hf:").lstrip("/")
 
 
 def name_of_snapshot(directory: Path) -> HubName | None:
@@ -162,7 +153,7 @@ def find_cached(name: HubName) -> Path | None:
     commit = name.commit
     if commit is None:
         where = directory / "refs"
-        file = file_io.safe_join(where, name.revision or _DEFAULT_REVISION, where=where)
+        file = file_io.safe_join(where, name.revision or MAIN, where=where)
         try:
             commit = file_io.read_file(file, max_bytes=_MAX_COMMIT_BYTES).decode(errors="replace").strip()
         except (FileNotFoundError, NotADirectoryError):
@@ -178,7 +169,7 @@ def unchecked_marker(snapshot: Path) -> Path:
 
 
 def first_missing(directory: Path, files: HubFiles) -> str | None:
-    """Return the name of a file without which a directory in the cache cannot be read; None if it has all."""
+    """Return the name of a required file that a model in the cache lacks; None if it has all."""
     if not any((directory / name).is_file() for name in TOKENIZERS):
         return TOKENIZERS[0]
     if files == "tokenizer":
@@ -191,8 +182,7 @@ def first_missing(directory: Path, files: HubFiles) -> str | None:
 def has_all(directory: Path, files: HubFiles) -> bool:
     """Return whether a directory in the cache has all files of its commit that are read.
 
-    The cache also remembers which files a commit lacks; only then is it known that a model has no modules of
-    sentence-transformers.
+    A model without modules of sentence-transformers is complete only if the cache recorded that its commit has none.
     """
     absent = directory.parents[1] / ".no_exist" / directory.name / MODULES
     knows_modules = files == "tokenizer" or (directory / MODULES).is_file() or absent.is_file()

@@ -11,6 +11,7 @@ from cloze.errors import ClozeError, InputError, RunError
 from cloze.hub import (
     CONFIG,
     LOG,
+    MAIN,
     MODEL_FILES,
     MODULES,
     PICKLE,
@@ -89,7 +90,7 @@ def download(name: HubName, files: HubFiles) -> Path:
         if files != "tokenizer" and MODULES not in sizes:
             file_io.write_text(directory / ".no_exist" / commit / MODULES, "", sync=False)
         if name.commit is None:
-            ref = file_io.safe_join(directory / "refs", name.revision or "main", where=directory)
+            ref = file_io.safe_join(directory / "refs", name.revision or MAIN, where=directory)
             file_io.write_text(ref, commit, sync=False)
     LOG.info("%s: commit %s", name, commit)
     return snapshot

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from cloze import artifacts, file_io, hub
 from cloze.errors import ClozeError, InputError, RunError
@@ -102,7 +102,7 @@ def remote_version(url: str) -> str:
 
 
 @contextmanager
-def open_url(url: str) -> Iterator[IO[bytes]]:
+def open_url(url: str) -> Iterator["io.BufferedReader[Any]"]:
     """Open a file for reading and seeking; blocks are downloaded on demand."""
     with _store(url) as (system, path):
         stream = system.open(path, "rb", block_size=_BLOCK_BYTES)

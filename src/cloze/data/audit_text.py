@@ -11,7 +11,7 @@ from cloze.progress import Progress
 from cloze.tokenization.tokenizer import Tokenizer
 
 LONG_SENTENCE = 20
-"""Sentences of so many tokens or more are rarely equal by chance."""
+"""Sentences of at least this many tokens are rarely equal by chance."""
 
 _MAX_REPEATED = 10
 _EXCERPT_TOKENS = 40

@@ -16,7 +16,7 @@ from cloze.errors import InputError
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Indices: TypeAlias = npt.NDArray[np.int64]
-"""Of inputs."""
+"""Indices of inputs."""
 Array: TypeAlias = Any
 """A NumPy array; after `cloze.models.batch.to_device` a tensor."""
 
@@ -120,8 +120,7 @@ class PretrainingBatch(MaskedBatch):
     """Instances end to end, the longest first, so that equal lengths are adjacent.
 
     Shapes:
-        masked_lm_ids [P], the tokens that stood there (or, where
-        the next or previous token is predicted, that one).
+        masked_lm_ids [P], the original tokens there, or the next or previous ones if those are predicted.
         next_sentence_labels [B], 0 = IsNext, 1 = NotNext.
     """
 

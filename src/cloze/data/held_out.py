@@ -1,4 +1,4 @@
-"""Which documents are held out from training: those with the least digests."""
+"""Choose the held-out documents: those with the smallest digests."""
 
 import math
 
@@ -12,7 +12,7 @@ _MIN_HELD_OUT_FRACTION, _MAX_HELD_OUT_FRACTION = 0.005, 0.1
 
 
 def choose_validation_fraction(digests: Digests, lengths: Integers) -> float:
-    """Return the share of the documents to hold out: 0.005, or more where these have fewer than 40,000 tokens.
+    """Return the share of the documents to hold out: 0.005, or more if that share has fewer than 40,000 tokens.
 
     Args:
         digests: of the documents of two sentences or more.
@@ -28,7 +28,7 @@ def choose_validation_fraction(digests: Digests, lengths: Integers) -> float:
 
 
 def choose_held_out_threshold(digests: Digests, validation_fraction: float, *, on_each_side: int) -> int:
-    """Choose the digest below which documents are held out, at least `on_each_side`; 0, for none, if too few."""
+    """Return the digest below which documents are held out. 0 if `on_each_side` of it there would be too few."""
     if len(digests) < 2 * on_each_side:
         return 0
     low = int(np.partition(digests, on_each_side - 1)[on_each_side - 1]) + 1

@@ -9,6 +9,7 @@ from cloze import artifacts
 from cloze.arguments import check_path, check_text
 from cloze.errors import InputError
 from cloze.hub import (
+    MAIN,
     MODEL_FILES,
     PREFIX,
     TRAINING,
@@ -29,8 +30,6 @@ from cloze.models.config_file import load_config
 from cloze.models.weight_files import weight_files
 from cloze.progress import SILENT, Progress
 from cloze.results import Result
-
-_MAIN = "main"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,7 +98,7 @@ def push_checkpoint(
                 *(hub.CommitOperationDelete(file) for file in removed),
             ],
             commit_message="Upload a model with cloze",
-            revision=target.revision or _MAIN,
+            revision=target.revision or MAIN,
         )
     return PushReport(
         str(HubName(target.repo, commit.oid)), str(commit.commit_url), tuple(files), tuple(removed)
@@ -120,7 +119,7 @@ def _parse_target(name: str, revision: str | None) -> HubName:
         remedy = "Leave out one of them"
         raise InputError(f"names another revision than {revision}", where=name, remedy=remedy)
     branch = revision or target.revision
-    return HubName(target.repo, None if branch == _MAIN else branch)
+    return HubName(target.repo, None if branch == MAIN else branch)
 
 
 def _check_checkpoint(directory: Path) -> Path:

@@ -180,7 +180,7 @@ CASES = {
     ),
     "no such inner field": of_json("", "rows.jsonl:1: no field 'story.body'", text_field="story.body"),
     "a field that is a number": of_json('{"text": 1812}\n', "rows.jsonl:2: 'text' is a number, not a text"),
-    "a field that is a truth value": of_json('{"text": true}\n', "rows.jsonl:2: 'text' is a truth value"),
+    "a field that is a boolean": of_json('{"text": true}\n', "rows.jsonl:2: 'text' is a boolean"),
     "a field that is a list": of_json(
         '{"text": ["Es war."]}\n', "rows.jsonl:2: 'text' is a list, not a text"
     ),

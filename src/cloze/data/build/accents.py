@@ -35,7 +35,7 @@ class AccentCounts(Counts):
 
     @classmethod
     def of_words(cls, words: Iterable[tuple[str, int]]) -> "AccentCounts":
-        """Count the letters of words that occur so many times."""
+        """Count the letters of words, each given with its number of occurrences."""
         letters = 0
         changes: list[tuple[int, str]] = []
         for word, count in words:

@@ -116,7 +116,7 @@ def _link(old: Path, new: Path) -> None:
 
 
 class _Source:
-    """A shard of the data set which is appended to, or a part of the build."""
+    """A shard of the data set that is appended to, or a part of the build."""
 
     def __init__(self, path: Path, part: Part | None = None) -> None:
         self.path = path
@@ -125,7 +125,7 @@ class _Source:
         self._part = part
 
     def without(self, documents: Mask, paragraphs: Mask, tokenizer: Tokenizer) -> tuple[Shard, BuildSummary]:
-        """Return what is left of a part without some documents and paragraphs, and its counts."""
+        """Return the shard of a part without some documents and paragraphs, and its counts."""
         assert self._part
         record = self._part.record
         del record["places"]
@@ -186,7 +186,7 @@ def _choose_duplicates(
     *,
     keep: bool,
 ) -> tuple[list[Mask], DuplicateCounts]:
-    """Return which documents or paragraphs of each source are to be dropped, and counts with examples."""
+    """Return which documents or paragraphs of each source are dropped, and counts with examples."""
     duplicates = find_duplicates([unit.digests for unit in units], among)
     chosen = [np.zeros_like(mask) for mask in duplicates]
     counts = DuplicateCounts()

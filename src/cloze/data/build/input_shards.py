@@ -187,7 +187,7 @@ def _group(ranges: Iterable[FileRange], shard_bytes: int) -> Iterator[tuple[File
 
 
 def _text_bytes(file: str, size_bytes: int) -> int:
-    """Estimate the size of the text in so many bytes of a file."""
+    """Estimate the bytes of text in a file, or a range of it, of this size."""
     return size_bytes * (_COMPRESSION_RATIO if size_bytes and is_compressed(file) else 1)
 
 
@@ -223,7 +223,7 @@ def local_paths(inputs: Iterable[str | Path]) -> Iterator[Path]:
 
 
 def _walk(path: str, parents: Sequence[tuple[int, int]] = ()) -> Iterator[str]:
-    """Yield a file, or the files below a folder. A folder that is among its own `parents` is left out."""
+    """Yield a file, or the files below a folder, without a folder that is its own parent through a link."""
     if not os.path.isdir(path):
         yield _check_regular(path)
         return

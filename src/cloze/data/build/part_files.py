@@ -3,8 +3,8 @@
     KEY-00000.arrow  .json   a part of an input shard; its SHA-256 and counts, written when it is complete
     KEY.json                 number of parts of a shard that was read to its end
 
-A part that is complete is not made again, and any process may make any part, even twice. Files are renamed into place
-but not synced: a part lost by a machine failure is found by its checksum.
+A complete part is not made again, and any process may make any part, even twice. Files are renamed into place but not
+synced: the checksum finds a part that a machine failure damaged.
 """
 
 import json
@@ -38,7 +38,7 @@ class Part:
 
     @property
     def record(self) -> Record:
-        """Its counts, read each time, because those of all parts may be large."""
+        """The counts of the part, read on each access: those of all parts may be large."""
         record: Record = json.loads(self.path.with_suffix(".json").read_text("utf-8"))["record"]
         return record
 
@@ -64,7 +64,7 @@ class _Share:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all of its parts are."""
+        """Whether all of its parts are finished."""
         return _count_parts(self.directory, self.key, self.remainder, self.modulus) is not None
 
     def read_missing(self, bar: Bar = SILENT_BAR) -> Iterator[tuple[Path, list[Document]]]:
@@ -115,19 +115,10 @@ def make_parts(
     progress: Progress,
     task: ArrayTask | None = None,
 ) -> list[Part]:
-    """Make the missing and damaged parts of a plan, and return all parts.
+    """Make the missing and damaged parts of a plan and return all; or make those of a task, and return none.
 
-    A progress bar advances by the bytes read from disk and those of finished shards. It shows the sums of `counts`.
-
-    Args:
-        directory: of the parts.
-        plan: names the parts, and the text of each.
-        make: writes a part.
-        label: of the progress bar.
-        counts: names of counts that `make` returns.
-        workers: make the parts.
-        progress: gets a bar, and a note of damaged parts.
-        task: makes its missing parts only; no parts are returned.
+    A progress bar advances by the bytes read from disk and those of finished shards. It shows the sums of these
+    `counts` in the records of the parts.
     """
     shares = _divide(directory, plan, task or ArrayTask(1, 1))
     totals = dict.fromkeys(counts, 0)

@@ -32,7 +32,7 @@ from cloze.tokenization.wordpiece import WordPieceTokenizer
 FINAL_STEPS = {"duplicate_documents", "duplicate_paragraphs"}
 """Cleaning steps that need all parts."""
 _PACKAGES = ("cloze-bert", "sentencex", "tokenizers", "pyarrow")  # the bytes of a part depend on them
-_UNKNOWN_SHARE = 0.01  # from which on a warning is given
+_UNKNOWN_SHARE = 0.01  # a larger share gives a warning
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +106,7 @@ def count_shard(shard: Shard, tokenizer: Tokenizer) -> BuildSummary:
 
 
 def part_settings(config: BuildConfig, tokenizer: WordPieceTokenizer) -> dict[str, Any]:
-    """Return all that the bytes of a part depend on, except its text."""
+    """Return everything that the bytes of a part depend on, except its text."""
     functions = {"splitter": config.splitter, "segmenter": config.segmenter}
     return {
         "vocabulary": hash_tokenizer(tokenizer),
@@ -124,7 +124,7 @@ def part_settings(config: BuildConfig, tokenizer: WordPieceTokenizer) -> dict[st
 def make_part(
     documents: list[Document], path: Path, *, vocabulary: Path, config: BuildConfig
 ) -> dict[str, Any]:
-    """Clean, split and tokenize documents, write them as a shard, and return the counts and where each begins.
+    """Clean, split and tokenize documents, write them as a shard, and return the counts and places of the documents.
 
     `vocabulary` is the directory of the tokenizer.
     """

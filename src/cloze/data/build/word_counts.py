@@ -44,7 +44,7 @@ def count_input_words(
     workers: Workers = 1,
     progress: Progress = SILENT,
 ) -> tuple[list["Counter[str]"], AccentCounts]:
-    """Count the words of a text as each tokenizer splits it, and the letters that the first one changes but in case."""
+    """Count the words of a text as each tokenizer splits it, and the letters that the first one strips of accents."""
     settings = list(map(word_settings, tokenizers))
     different = [entry for number, entry in enumerate(settings) if entry not in settings[:number]]
     totals: list[Counter[str]] = [Counter() for _ in different]

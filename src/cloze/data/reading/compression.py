@@ -22,8 +22,7 @@ class _GzipStream(gzip.GzipFile):
         super().__init__(fileobj=compressed, mode="rb")
 
     def seekable(self) -> bool:
-        """Return False: stdin has no beginning to return to."""
-        return False
+        return False  # stdin has no beginning to return to
 
 
 class _ConcatenatedStream(io.RawIOBase):
@@ -40,11 +39,9 @@ class _ConcatenatedStream(io.RawIOBase):
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Decompress into a buffer and return how many bytes were written."""
         while not self._ready:
             compressed = b""
             if self._decompressor is None or self._decompressor.needs_input:

@@ -92,5 +92,5 @@ def missing_field(text_field: str, names: Sequence[str], where: str | None = Non
 
 
 def _json_type(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
+    names = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

@@ -31,7 +31,7 @@ _MAX_JSON_BYTES = 1_000_000_000
 _PROGRESS_BYTES = 1 << 20  # of text between two updates of the progress bar
 _BUFFER_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 20
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Line: TypeAlias = tuple[str, str]
 """The text of a line, and "file:line"."""
@@ -54,15 +54,12 @@ def file_version(file: str) -> int | str | None:
 
 def file_sha256(file: str) -> str:
     """Return the SHA-256 of a local or remote file as hexadecimal digits."""
-    digest = hashlib.sha256()
     with open_file(file) as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager
-def open_file(file: str) -> Iterator[IO[bytes]]:
+def open_file(file: str) -> Iterator["io.BufferedReader[Any]"]:
     """Open a local or remote file without decompressing it."""
     if is_url(file):
         with open_url(file) as stream:
@@ -248,7 +245,7 @@ class LineReader:
             if len(raw) == limit:
                 remedy = "Put line breaks between its paragraphs, or split it"
                 raise self.error(f"a line of over {self._max_line_bytes // 10**6} MB", remedy=remedy)
-            raw = raw.removeprefix(_BYTE_ORDER_MARK)  # also that of a file that was appended to another
+            raw = raw.removeprefix(BYTE_ORDER_MARK)  # also that of a file that was appended to another
             try:
                 line = raw.decode()
             except UnicodeDecodeError as error:
@@ -292,8 +289,8 @@ def read_lines(path: PathOrUrl) -> Iterator[Line]:
         name = "stdin" if str(path) == STDIN else str(path)
         limit = _MAX_JSON_BYTES if extension_of(path) == ".json" else MAX_LINE_BYTES
         lines = LineReader(name, stream, strip=False, max_line_bytes=limit)
-        for number, line in enumerate(lines, 1):
-            yield line, f"{name}:{number}"
+        for line in lines:
+            yield line, lines.where
 
 
 def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from cloze.data.reading.columns import Column
-from cloze.data.reading.compression import COMPRESSED
 from cloze.data.reading.documents import (
     MAX_DOCUMENT_BYTES,
     Document,
@@ -25,7 +24,14 @@ from cloze.data.reading.documents import (
     document_from_text,
     get_text_field,
 )
-from cloze.data.reading.files import MAX_LINE_BYTES, LineReader, is_compressed, open_text
+from cloze.data.reading.files import (
+    BYTE_ORDER_MARK,
+    MAX_LINE_BYTES,
+    LineReader,
+    extension_of,
+    is_compressed,
+    open_text,
+)
 from cloze.data.reading.tables import TableConfig, parse_rows
 from cloze.data.reading.text_layout import HEAD_BYTES, guess_text_layout, split_paragraphs
 from cloze.errors import InputError
@@ -251,7 +257,6 @@ def format_names() -> tuple[str, ...]:
     return ("auto", *(name for name in FORMATS if name != "hub"))
 
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON_ARRAY = re.compile(rb'\s*\[\s*\{\s*"')
 
 
@@ -262,15 +267,11 @@ def detect_format(file: str, head: bytes, named: str = "auto") -> str | None:
             return name
     if named != "auto":
         return named
-    path = Path(file.lower())
-    extension = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
+    suffix, extension = Path(file.lower()).suffix, extension_of(file)
     for name, text_format in FORMATS.items():
-        if (
-            text_format.read_file
-            and (path.suffix if text_format.magic else extension) in text_format.extensions
-        ):
+        if text_format.read_file and (suffix if text_format.magic else extension) in text_format.extensions:
             return name
-    head = head.removeprefix(_BYTE_ORDER_MARK)
+    head = head.removeprefix(BYTE_ORDER_MARK)
     if _JSON_ARRAY.match(head) or (extension in FORMATS["jsonl"].extensions and head.lstrip()[:1] == b"["):
         what = "a JSON array, which cannot be read in parts"
         raise InputError(what, where=file, remedy="Convert it to JSON lines: jq -c '.[]'")

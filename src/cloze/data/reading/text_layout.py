@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 from typing import Literal
 
 HEAD_BYTES = 1 << 18
-"""Bytes of a text that are looked at."""
+"""Number of bytes from which the layout of a text is guessed."""
 _MAX_LINES = 1000
 _MANY_SENTENCES = re.compile(
     r"""(?<![A-Z\d])(?<!\b[A-Z]r)(?<!\bMrs)(?<!\bSt)[.!?…]["'”’»)\]]*\s+["'“‘«(\[]*(?=[^\sa-z\d])"""
@@ -20,12 +20,12 @@ _MAX_LIKELY_DOCUMENT_BYTES = 5_000_000
 _ARTICLE_BYTES = 20_000
 _LONE_SHARE = 0.9
 _LONE_SENTENCES_SHARE = 0.1
-"""Of blocks of one line, the share of single sentences from which on they are paragraphs. Documents have fewer."""
+"""Blocks of one line are paragraphs if at least this share of them are single sentences. Of documents, fewer are."""
 _WIDTHS = range(40, 101)
 _LINES_WITHIN_WIDTH = 0.98
 _MIN_WRAPPED_LINES = 5
 _FILLED_SHARE = 0.6
-"""Of lines that end where the page did, in wrapped text. In novels it is 0.73 and more; of sentences, 0.13 do."""
+"""Minimum share of filled lines in wrapped text. Novels have 0.73 or more; text with a sentence per line has 0.13."""
 _ENDED = re.compile(r"""[.!?…:。！？]["'”’»)\]」』]*$""")
 
 
