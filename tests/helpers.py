@@ -12,6 +12,8 @@ import pyarrow
 import pytest
 from filelock import FileLock
 
+from cloze.progress import Bar
+
 if TYPE_CHECKING:
     from cloze.tasks.config import FinetuneConfig
     from cloze.tasks.task import AnyTask
@@ -56,7 +58,7 @@ def make_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callabl
     return directory
 
 
-class CountingBar:
+class CountingBar(Bar):
     """A progress bar that only counts."""
 
     def __init__(self) -> None:
@@ -64,9 +66,6 @@ class CountingBar:
 
     def advance(self, amount: float) -> None:
         self.done += amount
-
-    def show(self, **fields: object) -> None:
-        pass
 
 
 def read_all_files(directory: Path) -> dict[str, bytes]:

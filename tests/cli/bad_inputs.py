@@ -25,6 +25,7 @@ from helpers import compress_zstd, flip_bit
 
 LINE = b"It was a dark and stormy night. The rain fell in torrents.\n"
 GOOD_TEXT = LINE * 50
+COMPRESSED = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": compress_zstd}
 SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 PRETRAIN = "pretrain -o {out} --steps 1 " + shlex.join(NANO) + " "
 INIT = "pretrain -o {out} --steps 1 " + shlex.join(s for s in NANO if "=model." not in s) + " --init "
@@ -281,13 +282,14 @@ CASES = {
     "--dry-run of missing text": case("vocab {tmp}/none --dry-run", "{tmp}/none: no such file"),
     "--limit 0": bad_corpus("--limit 0", "limit: 0 is less than 1"),
     "an unknown cleaning step": bad_corpus("--without spelling", "--without", "'spelling'"),
-    "a truncated .gz": bad_text("text.gz", truncated(gzip.compress(GOOD_TEXT)), "", "cut short"),
-    "a truncated .bz2": bad_text("text.bz2", truncated(bz2.compress(GOOD_TEXT)), "", "cut short"),
-    "a truncated .xz": bad_text("text.xz", truncated(lzma.compress(GOOD_TEXT)), "", "cut short"),
-    "a truncated .zst": bad_text("text.zst", truncated(compress_zstd(GOOD_TEXT)), "", "cut short"),
-    "a damaged .gz": bad_text("text.gz", GOOD_TEXT, ": cannot be read", "damaged"),
-    "a damaged .xz": bad_text("text.xz", GOOD_TEXT, ": cannot be read", "damaged"),
-    "a damaged .zst": bad_text("text.zst", GOOD_TEXT, ": cannot be read", "damaged"),
+    **{
+        f"a truncated {suffix}": bad_text(f"text{suffix}", truncated(compress(GOOD_TEXT)), "", "cut short")
+        for suffix, compress in COMPRESSED.items()
+    },
+    **{
+        f"a damaged {suffix}": bad_text(f"text{suffix}", GOOD_TEXT, ": cannot be read", "damaged")
+        for suffix in COMPRESSED
+    },
     "no such language": bad_corpus("--language qqq", "'qqq'"),
     "no workers": case(
         "corpus {text} --vocabulary {vocab} -o {out} --workers 0", "workers: 0 is less than 1"

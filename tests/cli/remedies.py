@@ -1,8 +1,5 @@
 """How the remedy that the line of a wrong input prints is followed, as it is printed."""
 
-import bz2
-import gzip
-import lzma
 import shlex
 import shutil
 import subprocess
@@ -12,10 +9,8 @@ from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
-from bad_inputs import GOOD_TEXT, LINE, edit_json, set_config
+from bad_inputs import COMPRESSED, GOOD_TEXT, LINE, edit_json, set_config
 from samples import NANO, Samples
-
-from helpers import compress_zstd
 
 Edit = Callable[[Path, tuple[str, ...], Samples], object]
 
@@ -171,13 +166,11 @@ REMEDIES = {
     "a table instead of a text": more(r"(--format lines)"),
     "--validate of wrong text": ICONV,
     "an unknown cleaning step": instead(r"Choose from (\w+)", "spelling", "{0}"),
-    "a truncated .gz": file(AGAIN, "text.gz", gzip.compress(GOOD_TEXT)),
-    "a truncated .bz2": file(AGAIN, "text.bz2", bz2.compress(GOOD_TEXT)),
-    "a truncated .xz": file(AGAIN, "text.xz", lzma.compress(GOOD_TEXT)),
-    "a truncated .zst": file(AGAIN, "text.zst", compress_zstd(GOOD_TEXT)),
-    "a damaged .gz": file(AGAIN, "text.gz", gzip.compress(GOOD_TEXT)),
-    "a damaged .xz": file(AGAIN, "text.xz", lzma.compress(GOOD_TEXT)),
-    "a damaged .zst": file(AGAIN, "text.zst", compress_zstd(GOOD_TEXT)),
+    **{
+        f"a {damage} {suffix}": file(AGAIN, f"text{suffix}", compress(GOOD_TEXT))
+        for damage in ("truncated", "damaged")
+        for suffix, compress in COMPRESSED.items()
+    },
     "no such language": instead("Choose one of am, .*(en)", "qqq", "{0}"),
     # vocabularies
     "too little text for the vocabulary size": more(r"Use ([\d,]+) tokens or fewer", " --size {0}"),

@@ -65,14 +65,9 @@ def test_every_mask_of_every_line_is_filled(cloze: Cloze, monkeypatch: pytest.Mo
 
 
 USES_OF_A_RUN = {
-    "fill": "fill -m {run} 'a [MASK]'",
-    "next": "next -m {run} a b",
-    "embed": "embed -m {run} {text} -o {tmp}/out.npy",
-    "neighbors": "neighbors -m {run} night",
-    "attention": "attention -m {run} night -o {tmp}/out.html",
+    **{verb: USES[verb] for verb in ("fill", "next", "embed", "neighbors", "attention", "finetune")},
     "evaluate": "evaluate mlm -m {run} -d {data} --set max_seq_length=32",
     "vocab": "vocab inspect {run}",
-    "finetune": "finetune classification -m {run} -d {table} -o {tmp}/out " + shlex.join(NANO_TASK),
     "pretrain": "pretrain --init {run} --data {data} -o {tmp}/out --steps 1 "
     + shlex.join(setting for setting in NANO if "=model." not in setting),
 }
