@@ -23,6 +23,7 @@ from cloze import artifacts, file_io
 from cloze import config as configuration
 from cloze.api.evaluation import evaluate
 from cloze.api.finetuning import finetune
+from cloze.api.settings import find_initial_checkpoint
 from cloze.config import find_recipe
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
@@ -31,6 +32,7 @@ from cloze.data.instances.pairs import PairsConfig
 from cloze.data.reading.documents import Document
 from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
 from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain
@@ -158,7 +160,7 @@ class Adaptation:
         settings = PretrainingEvaluationConfig(
             max_instances=self.config.max_instances, pairs=PairsConfig(next_sentence=False)
         )
-        return evaluate_pretrained(model, [text], settings).masked_lm
+        return evaluate_pretrained(resolve_checkpoint(model), [text], settings).masked_lm
 
     def measure_control(self, held_out: Mapping[str, Path]) -> None:
         """Measure the control encoder on all texts."""
@@ -179,7 +181,7 @@ class Adaptation:
         build_dataset([directory / "sample.txt"], self.control, directory / "data")
         tokens = Dataset.open(directory / "data").info.tokens
         config = self.settings(run, directory / "data", tokens)
-        pretrain(config, directory / "run", progress=self.progress)
+        pretrain(config, directory / "run", start=find_initial_checkpoint(config), progress=self.progress)
         outcome = {
             **asdict(run),
             "documents": len(sample),

@@ -19,6 +19,7 @@ from filelock import FileLock
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
+from cloze.api.settings import find_initial_checkpoint
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
@@ -135,12 +136,12 @@ def _train(run: PlannedRun, progress: Progress) -> None:
     if (settings := run.directory / artifacts.RUN_CONFIG).exists():
         started = configuration.load(PretrainConfig, settings)
         moved = replace(started, data=run.config.data)  # where they are now
-        pretrain(moved, run.directory, resume=True, progress=progress)
+        pretrain(moved, run.directory, start=find_initial_checkpoint(moved), resume=True, progress=progress)
     else:
         shutil.rmtree(run.directory, ignore_errors=True)
         if run.encoder is not None:
             _write_initial_model(run.config, run.encoder)
-        pretrain(run.config, run.directory, progress=progress)
+        pretrain(run.config, run.directory, start=find_initial_checkpoint(run.config), progress=progress)
     with torch.device("meta"):  # shapes only
         encoder = build_encoder(load_config(resolve_checkpoint(run.directory)))
     outcome = {
@@ -183,7 +184,7 @@ def measure_held_out(
             pairs=PairsConfig(next_sentence=next_sentence),
         )
         result = evaluate_pretrained(
-            directory, [config.data], settings, device=config.device, progress=progress
+            resolve_checkpoint(directory), [config.data], settings, device=config.device, progress=progress
         )
         yield name, {**result.masked_lm, **(result.next_sentence if config.pairs.next_sentence else {})}
 

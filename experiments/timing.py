@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cloze import artifacts
+from cloze.api.settings import find_initial_checkpoint
 from cloze.cli.options import Flags
 from cloze.data.batch import DataPosition
 from cloze.data.dataset import Dataset
@@ -89,7 +90,7 @@ class _Timer:
         key = replace(run.config, seed=0, masking=MaskingConfig())
         if key not in self._pretraining:
             self._progress.note(f"timing {run.variant}")
-            self._pretraining[key] = plan_pretraining(run.config).seconds
+            self._pretraining[key] = plan_pretraining(run.config, find_initial_checkpoint(run.config)).seconds
         return run.pretraining_left / run.config.steps * self._pretraining[key]
 
     def finetuning(self, run: PlannedRun, task_run: TaskRun) -> float:

@@ -7,9 +7,23 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+import cloze
+from cloze.api.settings import find_initial_checkpoint
 from cloze.model_paths import resolve_checkpoint
+from cloze.pretraining import run as pretraining_run
+from cloze.pretraining.config import PretrainConfig
 from cloze.training.metrics_log import read_metrics
 from cloze.training.model_card import CardInfo
+
+
+def pretrain(config: PretrainConfig, run: Path, **options: Any) -> dict[str, float]:
+    """Pre-train, from the checkpoint that the settings name."""
+    return pretraining_run.pretrain(config, run, start=find_initial_checkpoint(config), **options)
+
+
+def resume_pretraining(run: Path, **options: Any) -> dict[str, float]:
+    return cloze.pretrain(output=run, resume=True, **options)
+
 
 CARD = CardInfo(
     title="A line",

@@ -146,7 +146,7 @@ def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
     optimizer: str, tmp_path: Path, cloze: Cloze, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "cloze.training.run.learning_rate_at", lambda progress, config: 1e38 * (progress > 0.1)
+        "cloze.training.step.learning_rate_at", lambda progress, config: 1e38 * (progress > 0.1)
     )
     more = PRETRAIN.replace("--steps 1", "--steps 20 --set checkpoints.every_steps=1")
     rates = {"optimizer.learning_rate": "1e-4"}

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig
-from cloze.pretraining.run import pretrain
 from cloze.progress import SILENT
 from experiments.__main__ import main
 from experiments.adaptation import Adaptation, AdaptationConfig, AdaptationRun
 from experiments.adaptation_record import write_adaptation_record
 from helpers import grouped, novel_paragraphs
+from runs import pretrain
 
 NANO = AdaptationConfig(
     megabytes=(0.02, 0.04),

@@ -12,8 +12,8 @@ from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
 from cloze.data.build.vocabulary import train_vocabulary
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.run import pretrain
 from helpers import make_once, write_novel
+from runs import pretrain
 
 NANO = """
 seed = 3

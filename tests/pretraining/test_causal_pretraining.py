@@ -20,8 +20,8 @@ from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
-from cloze.pretraining.run import pretrain
 from cloze.tokenization.loading import load_tokenizer
+from runs import pretrain
 
 
 def with_model(config: PretrainConfig, **settings: object) -> PretrainConfig:
@@ -41,7 +41,7 @@ def test_causal_encoder_is_trained_evaluated_and_refused_for_filling(nano, tmp_p
     settings = PretrainingEvaluationConfig(
         max_seq_length=64, max_instances=40, pairs=PairsConfig(next_sentence=False)
     )
-    found = evaluate_pretrained(run, [config.data], settings, device="cpu")
+    found = evaluate_pretrained(resolve_checkpoint(run), [config.data], settings, device="cpu")
     assert found.masked_lm["masked_lm_loss"] == pytest.approx(measured["masked_lm_loss"], rel=1e-4)
     with pytest.raises(InputError, match="attends to the left only"):
         FillMask.load(run, device="cpu")

@@ -12,9 +12,8 @@ import cloze
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.run import pretrain
 from cloze.training.muon import MuonConfig
-from runs import assert_same_run, losses
+from runs import assert_same_run, losses, pretrain
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -22,14 +22,13 @@ from cloze.data.instances.instances import DynamicInstances
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import PretrainingBatches
-from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext, DistributionConfig
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import METRICS, read_metrics
 from ranks import Ranks, free_port
-from runs import assert_same_run, rows, weights
+from runs import assert_same_run, pretrain, resume_pretraining, rows, weights
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,10 @@ import pytest
 from cloze.cli import main
 from cloze.data.build.corpus import build_dataset
 from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
-from cloze.pretraining.run import pretrain
+from runs import pretrain
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def test_held_out_evaluation_equals_that_of_the_run(run, dataset, nano):
     config = PretrainingEvaluationConfig(
         max_seq_length=64, max_instances=40, masking=nano.masking, pairs=nano.pairs
     )
-    found = evaluate_pretrained(path, [dataset], config, device="cpu")
+    found = evaluate_pretrained(resolve_checkpoint(path), [dataset], config, device="cpu")
     values = {**found.masked_lm, **found.next_sentence}
     for task in ("masked_lm", "next_sentence"):
         for name in (f"{task}_loss", f"{task}_accuracy"):
@@ -43,17 +44,19 @@ def test_held_out_evaluation_equals_that_of_the_run(run, dataset, nano):
     assert found.masked_lm["perplexity"] == pytest.approx(math.exp(found.masked_lm["masked_lm_loss"]))
     assert 0.5 <= found.next_sentence["majority_accuracy"] < 0.7
     assert found.pairs <= 40
-    fewer = evaluate_pretrained(path, [dataset], replace(config, max_instances=7), device="cpu")
+    fewer = evaluate_pretrained(
+        resolve_checkpoint(path), [dataset], replace(config, max_instances=7), device="cpu"
+    )
     assert fewer.pairs == 7
 
 
 def test_any_text_is_evaluated(run, novel):
     config = PretrainingEvaluationConfig(max_seq_length=32)
-    found = evaluate_pretrained(run[0], [novel], config, device="cpu")
+    found = evaluate_pretrained(resolve_checkpoint(run[0]), [novel], config, device="cpu")
     assert found.masked_words > 1000
     assert 0 < found.masked_lm["masked_lm_accuracy"] < 1
     assert found.masked_lm["masked_lm_loss"] < math.log(700)
-    assert found == evaluate_pretrained(run[0], [novel], config, device="cpu")
+    assert found == evaluate_pretrained(resolve_checkpoint(run[0]), [novel], config, device="cpu")
 
 
 def test_command_prints_the_metrics(run, dataset, capsys):
@@ -69,15 +72,17 @@ def test_command_prints_the_metrics(run, dataset, capsys):
 
 def test_unsuitable_models_and_data_are_refused(run, dataset, tmp_path):
     with pytest.raises(InputError, match="max_seq_length 128, the model takes 64"):
-        evaluate_pretrained(run[0], [dataset], PretrainingEvaluationConfig(max_seq_length=128))
+        evaluate_pretrained(
+            resolve_checkpoint(run[0]), [dataset], PretrainingEvaluationConfig(max_seq_length=128)
+        )
     config = PretrainingEvaluationConfig(max_seq_length=32)
     (tmp_path / "one.txt").write_text("One line alone.\n")
     with pytest.raises(InputError, match="pairs need two with more"):
-        evaluate_pretrained(run[0], [tmp_path / "one.txt"], config)
+        evaluate_pretrained(resolve_checkpoint(run[0]), [tmp_path / "one.txt"], config)
     build_dataset([tmp_path / "one.txt"], dataset, tmp_path / "one")
     with pytest.raises(InputError, match="one: no documents are held out to evaluate on"):
-        evaluate_pretrained(run[0], [tmp_path / "one"], config)
+        evaluate_pretrained(resolve_checkpoint(run[0]), [tmp_path / "one"], config)
     with pytest.raises(InputError, match="no such file"):
-        evaluate_pretrained(run[0], [tmp_path / "none.txt"], config)
+        evaluate_pretrained(resolve_checkpoint(run[0]), [tmp_path / "none.txt"], config)
     with pytest.raises(InputError, match="no such file"):
         evaluate_pretrained(tmp_path, [dataset], config)

@@ -12,12 +12,11 @@ from cloze import artifacts
 from cloze import config as configuration
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.run import pretrain
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.metrics_log import METRICS, read_metrics
 from cloze.training.muon import MuonConfig
 from forked import Command
-from runs import assert_same_run
+from runs import assert_same_run, pretrain
 
 pytestmark = [pytest.mark.protected, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ With them is the encoder of CONTRIBUTING.md, whose example is run.
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,16 @@ import transformers
 import cloze
 from cloze.cli import main
 from cloze.config import read_toml
+from cloze.errors import InputError
 from cloze.inference.next_sentence import NextSentence
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.encoder import ENCODERS, encoders
 from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig
-from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.training.muon import MuonConfig
 from encoder_families import FAMILIES, OTHERS, published_config
-from runs import assert_same_run
+from runs import assert_same_run, pretrain, resume_pretraining
 
 PHASES = "phases=[{max_seq_length=96, fraction=1.0, batch_size=4}]"
 SETTINGS = (PHASES, "evaluation.max_instances=8", "device=cpu")
@@ -94,6 +94,15 @@ def test_transformers_reads_a_checkpoint_without_a_left_over_weight(run: Path) -
     np.testing.assert_allclose(probabilities, expected, atol=1e-5, rtol=0)
 
 
+def test_evaluate_scores_the_heads_of_the_model(run: Path, dataset: Path) -> None:
+    masked = cloze.evaluate("mlm", model=run, data=dataset, settings={"max_seq_length": 32})
+    trains_on_pairs = encoders()[run.parent.name.rstrip("0123456789")].trains_on_pairs
+    assert (masked.counts["pairs"] > 0) == trains_on_pairs
+    if not trains_on_pairs:
+        with pytest.raises(InputError, match=r"has no next-sentence head\. .*cloze evaluate mlm"):
+            cloze.evaluate("nsp", model=run, data=dataset)
+
+
 @pytest.mark.slow
 def test_other_verbs_work(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{word} day\t{label}" for word in ("good", "fine", "bad", "poor") for label in ("yes", "no")]
@@ -153,7 +162,7 @@ def test_resume_is_bit_identical(
 
 @pytest.mark.parametrize("model_type", OTHERS)
 def test_pretraining_continues_from_a_published_encoder(
-    model_type: str, nano: PretrainConfig, pretrained: Callable[..., Path], tmp_path: Path
+    model_type: str, nano: PretrainConfig, tmp_path: Path
 ) -> None:
     directory = tmp_path / "published"
     directory.mkdir()
@@ -163,8 +172,10 @@ def test_pretraining_continues_from_a_published_encoder(
         model_type, tokenizer, **SMALL, num_hidden_layers=2, max_position_embeddings=64, layer_norm_eps=1e-12
     )
     transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(directory)
-    pairs = replace(nano.pairs, next_sentence=False)
-    run = pretrained(steps=2, init=str(directory), pairs=pairs)
+    run = tmp_path / "run"
+    cloze.pretrain(
+        data=nano.data, output=run, init=directory, config=replace(nano, model=ModelConfig(), steps=2)
+    )
     assert load_config(resolve_checkpoint(run, "latest")) == replace(
         load_config(directory), hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
     )

@@ -13,10 +13,9 @@ import torch
 from cloze.errors import RunError
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.objective import PretrainingObjective
-from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.training.interrupts import Interrupted
 from ranks import Ranks
-from runs import assert_same_weights, losses, rows
+from runs import assert_same_weights, losses, pretrain, resume_pretraining, rows
 
 STEPS = 3
 REFUSALS: tuple[Callable[[], Exception], ...] = (

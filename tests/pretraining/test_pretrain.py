@@ -17,6 +17,7 @@ from transformers import DistilBertConfig, DistilBertForMaskedLM
 
 from cloze import artifacts
 from cloze import config as configuration
+from cloze.api.settings import find_initial_checkpoint
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
@@ -29,14 +30,13 @@ from cloze.models.checkpoint import load_model, save_model
 from cloze.models.heads import BertForMaskedLM
 from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PhaseConfig, PretrainConfig
 from cloze.pretraining.plan import plan_pretraining
-from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.run_lock import run_lock
-from runs import assert_same_run, assert_same_weights, rows, weights
+from runs import assert_same_run, assert_same_weights, pretrain, resume_pretraining, rows, weights
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))
 
@@ -200,7 +200,8 @@ def test_plan_with_init_has_the_evaluation_before_the_first_step(nano, pretraine
     config = replace(nano, steps=4, evaluation=replace(nano.evaluation, times=2))
     tokens = []
     for init in (None, str(pretrained("first", steps=2))):
-        plan = plan_pretraining(replace(config, init=init))
+        initialized = replace(config, init=init)
+        plan = plan_pretraining(initialized, find_initial_checkpoint(initialized))
         last = plan.phases[-1]
         tokens.append(plan.evaluation_seconds * last.tokens / last.step_seconds)
     assert tokens[1] / tokens[0] == pytest.approx(3 / 2)

@@ -19,9 +19,9 @@ from cloze.models.heads import BertForPreTraining
 from cloze.models.token_embeddings import resize_token_embeddings
 from cloze.pretraining.config import PhaseConfig
 from cloze.pretraining.initial_weights import map_added_tokens
-from cloze.pretraining.run import pretrain
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.metrics_log import read_metrics
+from runs import pretrain
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 OLD = WordPieceTokenizer.from_tokens([*SPECIAL, "hot", "fer", "##ret"])

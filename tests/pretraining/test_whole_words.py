@@ -9,9 +9,9 @@ from cloze.data.build.corpus import build_dataset
 from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset
 from cloze.data.instances.masking import MaskingConfig
-from cloze.pretraining.run import pretrain
 from cloze.progress import Progress
 from corpora import save_vocabulary
+from runs import pretrain
 
 WORDS = "北京大学的生他来到"
 

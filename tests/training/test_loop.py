@@ -125,9 +125,7 @@ def _run(
             objective.model.load_state_dict(load_file(checkpoint / "model.safetensors"))
         return objective
 
-    if resume:
-        return training.resume(load, NumberedBatches)
-    return training.start(objective, NumberedBatches)
+    return training.train(load, NumberedBatches, resume=resume)
 
 
 def _train(run: Path, objective: LineObjective | None = None, **settings) -> dict[str, Tensor]:

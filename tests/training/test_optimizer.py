@@ -105,7 +105,7 @@ def googles_steps(google_nano, tmp_path_factory) -> tuple[BertForPreTraining, li
         card=CARD,
         context=DistributedContext(torch.device("cpu")),
         progress=SILENT,
-    ).start(objective, lambda: objective)
+    ).train(lambda _: objective, lambda: objective, resume=False)
     return model, [row for row in read_metrics(run) if row["kind"] == "train"]
 
 

@@ -75,22 +75,27 @@ def pretrain(
         Devlin et al. 2019, 3.1 and A.2; google-research/bert run_pretraining.py @eedf571.
     """
     arguments = locals()
-    from cloze.api.settings import PretrainingRequest
+    from cloze.api.settings import PretrainingRequest, find_initial_checkpoint
     from cloze.pretraining import run as pretraining
 
     writers = load_writers(report_to, where="report_to")
     request, shown = PretrainingRequest(arguments), resolve_progress(progress)
-    how: dict[str, Any] = {"callbacks": (*callbacks, *writers), "progress": shown}
     resumed = request.resumed()
-    if resumed is not None:
-        return pretraining.pretrain(resumed, request.run, resume=True, **how)
-    resolved = request.resolve()
-    if texts is not None:
+    resolved = resumed or request.resolve()
+    if texts is not None and resumed is None:
         artifacts.check_output_path(request.run, overwrite=overwrite, resume_hint=", continue with `resume`")
         build_dataset(
             vocabulary=resolved.init, output=resolved.data, texts=texts, overwrite=overwrite, progress=shown
         )
-    return pretraining.pretrain(resolved, request.run, overwrite=overwrite, **how)
+    return pretraining.pretrain(
+        resolved,
+        request.run,
+        start=find_initial_checkpoint(resolved),
+        overwrite=overwrite,
+        resume=resumed is not None,
+        callbacks=(*callbacks, *writers),
+        progress=shown,
+    )
 
 
 @takes_arguments_of(pretrain)
@@ -99,11 +104,12 @@ def plan_pretraining(arguments: dict[str, Any]) -> "RunPlan":
 
     Takes the arguments of `pretrain`, and raises its errors.
     """
-    from cloze.api.settings import PretrainingRequest
+    from cloze.api.settings import PretrainingRequest, find_initial_checkpoint
     from cloze.pretraining import plan
 
     progress = resolve_progress(arguments.get("progress", False))
-    return plan.plan_pretraining(PretrainingRequest(arguments).resolve(), progress=progress)
+    config = PretrainingRequest(arguments).resolve()
+    return plan.plan_pretraining(config, find_initial_checkpoint(config), progress=progress)
 
 
 @takes_arguments_of(pretrain)

@@ -5,9 +5,11 @@ that the model takes, the recipe (or TOML file or config object), and the argume
 defaults of `PretrainConfig`, those of the model's size, the recipe, and the arguments.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from cloze import config as configuration
 from cloze.arguments import check_path, check_type
@@ -17,7 +19,8 @@ from cloze.errors import MISSING, InputError, RunError
 from cloze.hub import parse_hub_name
 from cloze.model_paths import LOG, resolve_checkpoint
 from cloze.models.config_file import load_config
-from cloze.pretraining.config import PretrainConfig, overlay_settings, size_defaults
+from cloze.models.encoder_config import EncoderConfig
+from cloze.pretraining.config import PretrainConfig, overlay_settings, pairs_defaults, size_defaults
 from cloze.pretraining.run import resumed_settings as resumed_pretraining
 from cloze.tasks.config import (
     GRID_SETTINGS,
@@ -33,8 +36,11 @@ from cloze.tasks.memory import read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.training.budget import parse_duration
+from cloze.training.distributed import num_restarts
 from cloze.training.run_directory import is_run, run_settings_file
 
+Resolved = TypeVar("Resolved")
+"""The settings of a run."""
 Recipe: TypeAlias = FinetuneConfig | PretrainConfig | str | Path | None
 """A config object, the path of a TOML file, or the name of a recipe."""
 
@@ -83,7 +89,7 @@ def overlay(
     return table
 
 
-class RunRequest:
+class RunRequest(ABC, Generic[Resolved]):
     """What `finetune` and `pretrain` are asked for: a run to start or to resume, and a recipe."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -98,14 +104,35 @@ class RunRequest:
             what = "cannot be combined with `resume`"
             raise InputError(what, where="overwrite", remedy="Leave out one of them")
         self.config: Recipe = values.get("config")
+        self.explicit: dict[str, Any] = {}
+        """The settings of arguments, as nested dictionaries."""
+        self.table: dict[str, Any] = {}
+        """Those over the recipe's."""
 
     @property
     def is_free(self) -> bool:
         """Whether the output does not exist or is an empty directory."""
         return not self.run.exists() or (self.run.is_dir() and not any(self.run.iterdir()))
 
+    def resumed(self) -> Resolved | None:
+        """Return the settings of the run to resume, with those that may change and do; None to start one.
 
-class FinetuningRequest(RunRequest):
+        Raises:
+            InputError: other settings or data differ, or there is no run to resume.
+        """
+        if self.resume:
+            return None if self.is_free and self.table else self._resumed(self.explicit)
+        if num_restarts():  # after a failure torchrun repeats the command
+            with suppress(InputError):
+                return self._resumed({})
+        return None
+
+    @abstractmethod
+    def _resumed(self, explicit: Mapping[str, Any]) -> Resolved:
+        """Return the settings of the run; `explicit` are those that may change one."""
+
+
+class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
     """What `finetune` is asked for: a task, its run, and settings, with files in place of data in memory."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -156,16 +183,7 @@ class FinetuningRequest(RunRequest):
         paths = {name: str(values[name]) for name in _PATHS if name in values}
         return keywords | {name: values[name] for name in _OF_RUN if name in values} | paths
 
-    def resumed(self) -> tuple[AnyTask, FinetuneConfig] | None:
-        """Return the task and the config of the run to resume, with the settings that may change and do.
-
-        None if a run is to be started.
-
-        Raises:
-            InputError: other settings or data differ, or there is no run to resume.
-        """
-        if not self.resume or (self.is_free and self.table):
-            return None
+    def _resumed(self, explicit: Mapping[str, Any]) -> tuple[AnyTask, FinetuneConfig]:
         changes = {key: value for key, value in self.table.items() if key not in self.in_memory}
         if isinstance(self.task, Task):  # the run knows labels and others that this one lacks
             different = configuration.differences(self.task, type(self.task)())
@@ -173,7 +191,7 @@ class FinetuningRequest(RunRequest):
                 {key: value for key, (value, _) in different.items()}
             )
             configuration.merge_dicts(changes, {self.task_name: self.explicit.get(self.task_name, {})})
-        task, config = resumed_finetuning(self.run, self.task_name, changes, self.explicit)
+        task, config = resumed_finetuning(self.run, self.task_name, changes, explicit)
         for key, value in self.in_memory.items():
             path = getattr(config, key)
             _, data = read_memory(task, value, key)
@@ -192,10 +210,8 @@ class FinetuningRequest(RunRequest):
             InputError: an unknown or missing setting, a wrong type, or a value out of range.
         """
         missing = {name: "" for name in _REQUIRED if name not in self.table}
-        if "max_seq_length" not in self.table and (
-            downloads or parse_hub_name(self.table.get("model", "")) is None
-        ):
-            self.table |= _length_of_model(self.task_name, self.table)
+        if "max_seq_length" not in self.table:
+            self.table |= _length_of_model(self.task_name, self.table, downloads=downloads)
         task, config = finetuning_from_dict(
             self.task_name, self.table | missing, where=source_of(self.config)
         )
@@ -275,22 +291,38 @@ def without_settings(toml: str, names: Collection[str]) -> str:
     return "".join(line for line in lines if line.partition(" = ")[0] not in names)
 
 
-def _length_of_model(task: str, table: Mapping[str, Any]) -> dict[str, int]:
+def find_initial_checkpoint(config: PretrainConfig) -> Path | None:
+    """Return the directory of the checkpoint that a pre-training starts from; None for random weights.
+
+    Raises:
+        InputError: there is no such checkpoint.
+    """
+    return None if config.init is None else resolve_checkpoint(config.init, commit=config.init_commit)
+
+
+def _config_of_model(name: object, commit: str | None, *, downloads: bool) -> EncoderConfig | None:
+    """Return the config of a model; None of one that cannot be read, which is reported when the run starts."""
+    if not isinstance(name, str) or (not downloads and parse_hub_name(name) is not None):
+        return None
+    try:
+        return load_config(resolve_checkpoint(name, commit=commit))
+    except (InputError, RunError, OSError):
+        return None
+
+
+def _length_of_model(task: str, table: Mapping[str, Any], *, downloads: bool) -> dict[str, int]:
     """Return the maximum length as a setting if the model takes fewer tokens than the default."""
     defaults = configuration.read_dict(overrides=find_task(task).defaults)
     default = defaults.get("max_seq_length", MAX_SEQ_LENGTH)
-    try:
-        checkpoint = resolve_checkpoint(str(table.get("model", "")), commit=table.get("model_commit"))
-        positions = load_config(checkpoint).max_position_embeddings
-    except (InputError, RunError, OSError):  # reported when the run starts
+    encoder = _config_of_model(table.get("model"), table.get("model_commit"), downloads=downloads)
+    if encoder is None or not 8 <= encoder.max_position_embeddings < default:
         return {}
-    if not 8 <= positions < default:
-        return {}
+    positions = encoder.max_position_embeddings
     LOG.info("max_seq_length %d: %s takes no more tokens", positions, table["model"])
     return {"max_seq_length": positions}
 
 
-class PretrainingRequest(RunRequest):
+class PretrainingRequest(RunRequest[PretrainConfig]):
     """What `pretrain` is asked for: a run and its settings."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -321,25 +353,22 @@ class PretrainingRequest(RunRequest):
             LOG.info("settings: the recipe adapt, for init; config chooses others")
         self.table = overlay_settings(read_recipe(recipe, PretrainConfig), self.explicit)
 
-    def resumed(self) -> PretrainConfig | None:
-        """Return the config of the run to resume, with the settings that may change and do; None to start one.
+    def _resumed(self, explicit: Mapping[str, Any]) -> PretrainConfig:
+        return resumed_pretraining(self.run, self.table, explicit)
 
-        Raises:
-            InputError: other settings differ, or there is no run to resume.
-        """
-        if not self.resume or (self.is_free and self.table):
-            return None
-        return resumed_pretraining(self.run, self.table, self.explicit)
-
-    def resolve(self) -> PretrainConfig:
+    def resolve(self, *, downloads: bool = True) -> PretrainConfig:
         """Return the config of a new run.
+
+        Args:
+            downloads: whether a model of the Hub may be downloaded for the defaults of its family.
 
         Raises:
             InputError: an unknown or missing setting, a wrong type, or a value out of range.
         """
         if "data" not in self.table:
             raise InputError(MISSING, where="data", remedy="Give a data set, as cloze corpus writes it")
-        table = size_defaults(self.table)
+        encoder = _config_of_model(self.table.get("init"), self.table.get("init_commit"), downloads=downloads)
+        table = size_defaults(self.table) if encoder is None else pairs_defaults(encoder)
         configuration.merge_dicts(table, self.table)
         return configuration.from_dict(PretrainConfig, table, where=source_of(self.config))
 
@@ -349,7 +378,7 @@ class PretrainingRequest(RunRequest):
         if "steps" not in self.table and "budget_seconds" not in self.table:
             missing.append("steps")
         self.table |= {name: {"data": "", "steps": 1}[name] for name in missing}
-        return without_settings(configuration.to_toml(self.resolve()), missing)
+        return without_settings(configuration.to_toml(self.resolve(downloads=False)), missing)
 
 
 def resolve_pretraining(config: Recipe = None, settings: Mapping[str, Any] = {}) -> PretrainConfig:

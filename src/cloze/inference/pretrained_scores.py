@@ -19,6 +19,7 @@ from cloze.inference.blimp import evaluate_blimp
 from cloze.inference.embedding_files import read_texts
 from cloze.inference.fill_evaluation import evaluate_fill
 from cloze.inference.fill_mask import FillMask
+from cloze.inference.loading import Checkpoint
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.progress import Progress
@@ -64,11 +65,24 @@ def score_pretrained(
         InputError: the model lacks the head, or the data are wrong.
     """
     if kind in ("mlm", "nsp"):
-        nested = configuration.nest(settings)
-        config = configuration.from_dict(PretrainingEvaluationConfig, nested, where="settings")
+        checkpoint = Checkpoint.open(model, precision=precision)
+        has_pairs = checkpoint.has_weight("next_sentence.bias")
+        table = {"pairs": {"next_sentence": has_pairs}}
+        configuration.merge_dicts(table, configuration.nest(settings))
+        config = configuration.from_dict(PretrainingEvaluationConfig, table, where="settings")
+        if kind == "nsp" and not (has_pairs and config.pairs.next_sentence):
+            what = (
+                "has no next-sentence head" if not has_pairs else "pairs.next_sentence=false leaves no pairs"
+            )
+            raise InputError(what, where=model, remedy="Score its masked words: cloze evaluate mlm")
         paths = check_paths(data, "data")
         measured = evaluate_pretrained(
-            model, paths, config, device=device, precision=precision, progress=progress
+            checkpoint.directory,
+            paths,
+            config,
+            device=device,
+            precision=checkpoint.precision,
+            progress=progress,
         )
         scores = measured.masked_lm if kind == "mlm" else measured.next_sentence
         return PretrainedScores(scores, {"masked_words": measured.masked_words, "pairs": measured.pairs})

@@ -28,16 +28,16 @@ def build_card_info(config: PretrainConfig, data: PretrainingData, start: Path |
             role=LEARNED_FROM,
             name=config.data,
             extent=f"{len(data.train):,} documents; {data.num_held_out:,} more held out",
-            sha256=data.fingerprint,
+            sha256=str(config.data_sha256),
         )
     ]
-    if config.old_data is not None and data.old_fingerprint is not None:
+    if config.old_data is not None:
         references.append(
             DatasetReference(
                 role="also evaluated on",
                 name=config.old_data,
                 extent="held-out documents",
-                sha256=data.old_fingerprint,
+                sha256=str(config.old_data_sha256),
             )
         )
     return CardInfo(

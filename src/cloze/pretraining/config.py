@@ -245,5 +245,9 @@ def size_defaults(table: Mapping[str, Any]) -> dict[str, Any]:
     if config is None:
         return {}
     settings = {name: getattr(config, name) for name in _FIELDS_OF_SIZE}
-    pairs = {} if get_encoder_class(config).trains_on_pairs else {"pairs": {"next_sentence": False}}
-    return {"model": settings, **pairs}
+    return {"model": settings, **pairs_defaults(config)}
+
+
+def pairs_defaults(encoder: EncoderConfig) -> dict[str, Any]:
+    """Return the default of pairs for an encoder whose family is not pre-trained on them."""
+    return {} if get_encoder_class(encoder).trains_on_pairs else {"pairs": {"next_sentence": False}}

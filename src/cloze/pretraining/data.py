@@ -2,10 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,15 +39,31 @@ _HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
 _CAUSAL_PREDICTIONS = 8  # a causal encoder predicts every token, a bidirectional one about 15%
 
 
+def verify_data(config: PretrainConfig) -> PretrainConfig:
+    """Verify the data sets of a run; return the settings with the SHA-256 of each.
+
+    Raises:
+        InputError: a data set is damaged, or another one than the settings were made for.
+    """
+    fingerprints: dict[str, Any] = {}
+    for setting in ("data", "old_data"):
+        path, recorded = getattr(config, setting), getattr(config, f"{setting}_sha256")
+        if path is None:
+            continue
+        fingerprint = dataset_fingerprint(Dataset.open(Path(path)).path)
+        if recorded not in (None, fingerprint):
+            what = "is not the data set that the settings were made for"
+            remedy = f"Restore the run's data, or leave {setting}_sha256 out of a new run's settings"
+            raise InputError(what, where=path, remedy=remedy)
+        fingerprints[f"{setting}_sha256"] = fingerprint
+    return replace(config, **fingerprints)
+
+
 @dataclass(frozen=True, slots=True)
 class PretrainingData:
     """The data of a run, read and checked before anything is written."""
 
     context: DistributedContext
-    fingerprint: str
-    """SHA-256 that identifies the data set."""
-    old_fingerprint: str | None
-    """SHA-256 of the data set of an earlier run."""
     tokenizer: WordPieceTokenizer
     train: Documents
     num_held_out: int
@@ -84,18 +100,11 @@ class PretrainingData:
         """Read a run's data set, and draw the instances to evaluate on.
 
         Raises:
-            InputError: the data set is damaged or another one than `data_sha256` names, no documents are held out, no
-                pairs can be made, a batch is not divisible by the number of ranks, or the old data have another
-                vocabulary.
+            InputError: no documents are held out, no pairs can be made, a batch is not divisible by the number of
+                ranks, or the old data have another vocabulary.
         """
         path = Path(config.data)
-
-        def verify() -> None:
-            Dataset.open(path)
-
-        context.run_on_rank_zero(verify)
         dataset = Dataset.open(path, verify=False)
-        fingerprint = _fingerprint(config.data, "data_sha256", config.data_sha256)
         context.check_batch_sizes([phase.batch_size for phase in config.phases])
         tokenizer, train = load_wordpiece(path), dataset.split("train")
         if tokenizer.vocab_size != dataset.vocab_size:
@@ -103,10 +112,8 @@ class PretrainingData:
             raise InputError(what, where=config.data, remedy="Build the data set again")
         held_out = _held_out_batches(config, dataset, tokenizer)
         old_held_out: Sequence[PretrainingBatch] = ()
-        old_fingerprint = None
         if config.old_data is not None:
-            old = Dataset.open(Path(config.old_data))
-            old_fingerprint = _fingerprint(config.old_data, "old_data_sha256", config.old_data_sha256)
+            old = Dataset.open(Path(config.old_data), verify=False)
             if load_tokenizer(old.path).tokens != tokenizer.tokens:
                 what = f"has another vocabulary than {config.data}"
                 remedy = "Build it with the same vocabulary, cloze corpus --vocabulary"
@@ -114,8 +121,6 @@ class PretrainingData:
             old_held_out = _held_out_batches(config, old, tokenizer)
         return cls(
             context=context,
-            fingerprint=fingerprint,
-            old_fingerprint=old_fingerprint,
             tokenizer=tokenizer,
             train=train,
             num_held_out=len(dataset.split("validation")),
@@ -124,20 +129,6 @@ class PretrainingData:
             old_held_out=old_held_out,
             unigram_nats=unigram_nats(dataset.train_token_counts),
         )
-
-
-def _fingerprint(path: str, setting: str, recorded: str | None) -> str:
-    """Return the fingerprint of a data set.
-
-    Raises:
-        InputError: it is another than a setting has recorded.
-    """
-    fingerprint = dataset_fingerprint(Path(path))
-    if recorded not in (None, fingerprint):
-        what = "is not the data set that the settings were made for"
-        remedy = f"Restore the run's data, or leave {setting} out of a new run's settings"
-        raise InputError(what, where=path, remedy=remedy)
-    return fingerprint
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
-from cloze.model_paths import resolve_checkpoint
 from cloze.models.heads import BertForPreTraining
 from cloze.models.quantization import stored_precision
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigram_nats
@@ -63,7 +62,7 @@ class PretrainingEvaluation:
 
 
 def evaluate_pretrained(
-    model: Path | str,
+    checkpoint: Path,
     data: Sequence[str | Path],
     config: PretrainingEvaluationConfig = PretrainingEvaluationConfig(),
     *,
@@ -74,7 +73,7 @@ def evaluate_pretrained(
     """Evaluate a pre-trained model; a causal model predicts adjacent tokens instead of masked ones.
 
     Args:
-        model: a checkpoint or run with the heads of pre-training; without pairs the masked-word head is enough.
+        checkpoint: directory of a model with the heads of pre-training; without pairs the masked-word head is enough.
         data: text for `build_dataset`; or one data set, whose held-out documents are used.
         config: the instances.
         device: cpu, cuda, mps or auto.
@@ -84,7 +83,6 @@ def evaluate_pretrained(
     Raises:
         InputError: the model lacks a head, or the text or data set is wrong.
     """
-    checkpoint = resolve_checkpoint(model)
     bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     bert = bert.to(resolve_device(device))
     prepare_for_inference(bert, precision or stored_precision(checkpoint))

@@ -1,13 +1,15 @@
 """The initial weights of a run: random, or those of a checkpoint with a vocabulary that may have grown."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from cloze.errors import InputError
-from cloze.model_paths import resolve_checkpoint
+from cloze.model_paths import commit_of
 from cloze.models.checkpoint import load_model
+from cloze.models.config_file import load_config
 from cloze.models.encoder import build_encoder, set_dropout
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
@@ -26,17 +28,19 @@ _BYTES_PER_PARAMETER = 4 * 4
 """The weight, its gradient and two averages, in float32."""
 
 
-def find_initial_checkpoint(config: PretrainConfig) -> Path | None:
-    """Return the directory of the checkpoint to start from; None for random weights.
+def with_initial_architecture(config: PretrainConfig, checkpoint: Path | None) -> PretrainConfig:
+    """Return settings with the architecture and the commit of the checkpoint to start from, as `run.toml` keeps them.
 
     Raises:
-        InputError: there is no such checkpoint, or it has 8-bit weights.
+        InputError: the checkpoint has 8-bit weights, or its config is damaged.
     """
-    if config.init is None:
-        return None
-    checkpoint = resolve_checkpoint(config.init, commit=config.init_commit)
-    refuse_int8(checkpoint, "trained")
-    return checkpoint
+    if checkpoint is not None:
+        refuse_int8(checkpoint, "trained")
+        model = config.model.with_architecture(load_config(checkpoint))
+        return replace(config, init_commit=commit_of(checkpoint), model=model)
+    if config.model.size is None:  # TOML has no None
+        return replace(config, model=config.model.with_architecture(config.model.encoder(vocab_size=1)))
+    return config
 
 
 def initial_model(
@@ -48,11 +52,12 @@ def initial_model(
         InputError: the checkpoint differs from the settings in its direction of attention, has too few positions or
             another vocabulary, or lacks a head.
     """
-    if checkpoint is None:
+    if config.init is None:
         generator = torch.Generator().manual_seed(config.seed)
         encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size).with_padding(tokenizer.pad_id)
         _check_memory(config, encoder_config)
         return BertForPreTraining(build_encoder(encoder_config, generator=generator), generator=generator)
+    assert checkpoint is not None
     model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     if model.config.attends_to != config.model.attends_to:
         what = f"attends to {model.config.attends_to}, the settings to {config.model.attends_to}"

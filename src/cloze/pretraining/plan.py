@@ -6,8 +6,8 @@ from pathlib import Path
 
 from cloze.data.batch import DataPosition
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.data import PretrainingData, build_batches, steps_per_phase
-from cloze.pretraining.initial_weights import find_initial_checkpoint, initial_model
+from cloze.pretraining.data import PretrainingData, build_batches, steps_per_phase, verify_data
+from cloze.pretraining.initial_weights import initial_model, with_initial_architecture
 from cloze.pretraining.run import build_objective
 from cloze.progress import SILENT, Progress
 from cloze.training.distributed import DistributedContext
@@ -16,17 +16,27 @@ from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
 
 
-def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> RunPlan:
+def plan_pretraining(
+    config: PretrainConfig, start: Path | None = None, *, progress: Progress = SILENT
+) -> RunPlan:
     """Measure memory and time of a run in a few micro-batches; nothing is written.
+
+    Args:
+        config: the settings.
+        start: directory of the checkpoint that `config.init` names.
+        progress: receives progress messages.
 
     Raises:
         InputError: as `pretrain`.
     """
-    config = replace(config, google_instances=None)  # drawn ones are as long, and need not be built
+    config = verify_data(
+        replace(config, google_instances=None)
+    )  # drawn ones are as long, and need not be built
+    config = with_initial_architecture(config, start)
     data = PretrainingData.load(config, DistributedContext(resolve_device(config.device)))
     device = data.context.device
     available = available_memory(device)
-    model = initial_model(config, find_initial_checkpoint(config), data.tokenizer, progress)
+    model = initial_model(config, start, data.tokenizer, progress)
     objective = build_objective(config, data, model)
     batches = build_batches(config, data, Path(), progress)
     ends = accumulate(phase.fraction for phase in config.phases)

@@ -2,24 +2,22 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cloze import artifacts
 from cloze import config as configuration
-from cloze.arguments import check_path, check_type
 from cloze.callbacks import Callback
 from cloze.errors import InputError
-from cloze.model_paths import commit_of
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.card import build_card_info
 from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
-from cloze.pretraining.data import PretrainingBatches, PretrainingData, build_batches, steps_per_phase
+from cloze.pretraining.data import PretrainingData, build_batches, steps_per_phase, verify_data
 from cloze.pretraining.initial_weights import (
-    find_initial_checkpoint,
     initial_model,
     load_for_pretraining,
+    with_initial_architecture,
 )
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
@@ -40,6 +38,7 @@ def pretrain(
     config: PretrainConfig,
     run: Path,
     *,
+    start: Path | None = None,
     overwrite: bool = False,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -50,6 +49,7 @@ def pretrain(
     Args:
         config: the settings; `run.toml` keeps them.
         run: directory of the run.
+        start: directory of the checkpoint that `config.init` names.
         overwrite: replace an existing run.
         resume: continue the run in the directory; the settings are those that `resumed_settings` returns.
         callbacks: receive what the run measures.
@@ -66,12 +66,8 @@ def pretrain(
     Source:
         Devlin et al. 2019, 3.1 and A.2; google-research/bert run_pretraining.py @eedf571.
     """
-    check_type(config, PretrainConfig, "config", remedy="Give a cloze.PretrainConfig")
-    run = check_path(run, "run")
     with init_distributed(config.device) as context:
         progress = progress if context.is_rank_zero else SILENT
-        if not resume and context.restarts and context.run_on_rank_zero(lambda: _is_run_of(config, run)):
-            config, resume = load_settings(run), True  # after a failure torchrun repeats the command
         if not resume:
             inputs = [config.data, config.init, config.old_data]
             context.run_on_rank_zero(
@@ -79,58 +75,39 @@ def pretrain(
                     run, overwrite=overwrite, inputs=inputs, resume_hint=", continue with `resume`"
                 )
             )
-        start = find_initial_checkpoint(config)
+            config = with_initial_architecture(config, start)
+        config = context.run_on_rank_zero(lambda: verify_data(config))
         data = PretrainingData.load(config, context)
-        if not resume:
-            config = replace(config, data_sha256=data.fingerprint, old_data_sha256=data.old_fingerprint)
-            if config.masking.whole_word and (note := data.describe_whole_words()):
-                progress.note(note)
-            model = initial_model(config, start, data.tokenizer, progress)
-            if start is not None:
-                config = replace(config, init_commit=commit_of(start))
-            if start is not None or config.model.size is None:  # TOML has no None
-                config = replace(config, model=config.model.with_architecture(model.config))
+        if not resume and config.masking.whole_word and (note := data.describe_whole_words()):
+            progress.note(note)
 
         def load(checkpoint: Path | None) -> PretrainingObjective:
             if checkpoint is None:
-                return build_objective(config, data, initial_model(config, start, data.tokenizer, progress))
-            with_pairs = config.pairs.next_sentence
-            trained = load_for_pretraining(
-                checkpoint, next_sentence=with_pairs, seed=config.seed, verify=False
-            )
-            return build_objective(config, data, trained)
+                model = initial_model(config, start, data.tokenizer, progress)
+            else:
+                next_sentence = config.pairs.next_sentence
+                model = load_for_pretraining(
+                    checkpoint, next_sentence=next_sentence, seed=config.seed, verify=False
+                )
+            return build_objective(config, data, model)
 
-        def batches() -> PretrainingBatches:
-            return build_batches(config, data, run, progress)
-
-        training_run = _training_run(config, data, start, run, callbacks, progress)
-        if resume:
-            metrics = training_run.resume(load, batches)
-        else:
-            metrics = training_run.start(build_objective(config, data, model), batches)
+        _warn_of_settings(config, data, progress)
+        training_run = TrainingRun(
+            path=run,
+            settings=configuration.to_toml(config),
+            config=config,
+            evaluation=config.evaluation,
+            evaluate_first=config.init is not None,
+            budget=Budget(config.steps, config.budget_seconds),
+            card=build_card_info(config, data, start),
+            context=context,
+            progress=progress,
+            callbacks=tuple(callbacks),
+        )
+        batches = partial(build_batches, config, data, run, progress)
+        metrics = training_run.train(load, batches, resume=resume)
         context.run_on_rank_zero(lambda: _note_losses(run, progress))
         return metrics
-
-
-def load_settings(run: Path) -> PretrainConfig:
-    """Return the settings of a run to resume.
-
-    Raises:
-        InputError: `run` is not a run of `pretrain`, or its settings are damaged.
-    """
-    return configuration.load(PretrainConfig, run_settings_file(run, verb="pretrain"))
-
-
-def resume_pretraining(
-    run: Path, *, callbacks: Sequence[Callback] = (), progress: Progress = SILENT
-) -> dict[str, float]:
-    """Continue a run from its newest intact checkpoint, with the settings in its `run.toml`.
-
-    Raises:
-        InputError: as for `load_settings` and `pretrain`.
-    """
-    run = check_path(run, "run")
-    return pretrain(load_settings(run), run, resume=True, callbacks=callbacks, progress=progress)
 
 
 def resumed_settings(run: Path, settings: Mapping[str, Any], explicit: Mapping[str, Any]) -> PretrainConfig:
@@ -144,8 +121,8 @@ def resumed_settings(run: Path, settings: Mapping[str, Any], explicit: Mapping[s
     Raises:
         InputError: other settings differ; the message names them.
     """
-    saved = load_settings(run)
     file = run_settings_file(run, verb="pretrain")
+    saved = configuration.load(PretrainConfig, file)
     table = configuration.read_toml(file)
     if not {"steps", "budget_seconds"}.isdisjoint(settings):
         table = {name: value for name, value in table.items() if name not in ("steps", "budget_seconds")}
@@ -196,23 +173,8 @@ def _note_losses(run: Path, progress: Progress) -> None:
         progress.note(f"the best checkpoint is that of step {best['step']:,}: {best['masked_lm_loss']:.3f}")
 
 
-def _is_run_of(config: PretrainConfig, run: Path) -> bool:
-    """Return whether there is a run with these settings."""
-    try:
-        resumed_settings(run, configuration.to_dict(config), {})
-    except InputError:
-        return False
-    return True
-
-
-def _training_run(
-    config: PretrainConfig,
-    data: PretrainingData,
-    start: Path | None,
-    run: Path,
-    callbacks: Sequence[Callback],
-    progress: Progress,
-) -> TrainingRun:
+def _warn_of_settings(config: PretrainConfig, data: PretrainingData, progress: Progress) -> None:
+    """Warn of a phase without steps, and of few held-out instances."""
     for phase, steps in zip(config.phases, steps_per_phase(config.steps or 0, config.phases), strict=True):
         if config.steps is not None and not steps:
             what = f"sequences of up to {phase.max_seq_length} tokens have {phase.fraction:.0%} of the run"
@@ -224,18 +186,6 @@ def _training_run(
         if data.supports_pairs:
             remedy += " or with a larger `validation_fraction`"
         progress.note(f"warning: {what}: losses are uncertain by ±{data.loss_interval():.2f} (95%); {remedy}")
-    return TrainingRun(
-        path=run,
-        settings=configuration.to_toml(config),
-        config=config,
-        evaluation=config.evaluation,
-        evaluate_first=config.init is not None,
-        budget=Budget(config.steps, config.budget_seconds),
-        card=build_card_info(config, data, start),
-        context=data.context,
-        progress=progress,
-        callbacks=tuple(callbacks),
-    )
 
 
 def build_objective(

@@ -122,13 +122,6 @@ def finetune_with_report(
     placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
-        if (
-            not resume
-            and context.restarts
-            and context.run_on_rank_zero(lambda: _is_run_of(task, config, run))
-        ):
-            # after a failure torchrun repeats the command
-            (task, config), resume = load_finetuning(run_settings_file(run, verb="finetune")), True
         if not resume:
             files = [file for file in (config.train, config.dev) if file not in in_memory]
             distillation = config.distillation
@@ -216,19 +209,6 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
         remedy = "Ask for several with `seeds` or `grid`, or leave it out"
         raise InputError("one run is made in this process", where="workers", remedy=remedy)
     return place_workers(workers, config.device, items=sum(map(len, expand_grid(config).values())))
-
-
-def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
-    """Return whether there is a run with this task and these settings."""
-    settings = configuration.to_dict(config)
-    # the run knows labels, which the task learns from data
-    different = configuration.differences(task, type(task)())
-    settings[task.name] = configuration.nest({key: value for key, (value, _) in different.items()})
-    try:
-        resumed_settings(run, task.name, settings, {})
-    except InputError:
-        return False
-    return True
 
 
 def validate(

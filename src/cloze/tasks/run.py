@@ -301,10 +301,7 @@ def train_and_score(
         in_memory=prepared.in_memory,
         callbacks=prepared.callbacks,
     )
-    if resume:
-        training_run.resume(load, build_batches)
-    else:
-        training_run.start(load(None), build_batches)
+    training_run.train(load, build_batches, resume=resume)
     return context.run_on_rank_zero(lambda: _score_best(prepared, config, run, progress))
 
 

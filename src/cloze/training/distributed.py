@@ -47,8 +47,6 @@ class DistributedContext:
     """The device of this rank."""
     rank: int = 0
     world_size: int = 1
-    restarts: int = 0
-    """How often torchrun has restarted the run."""
     wait_group: distributed.ProcessGroup | None = None
     """All ranks, with a long timeout, for waiting for rank zero."""
 
@@ -121,6 +119,11 @@ class DistributedContext:
             raise self.shared_error(InputError(what, where="torchrun", remedy=remedy))
 
 
+def num_restarts() -> int:
+    """Return how often torchrun has restarted this command."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
 @contextmanager
 def init_distributed(device: str) -> Iterator[DistributedContext]:
     """Connect to the other ranks that torchrun started, and disconnect at the end; without torchrun there are none.
@@ -134,19 +137,18 @@ def init_distributed(device: str) -> Iterator[DistributedContext]:
     """
     resolved = resolve_device(device)
     world_size = int(os.environ["WORLD_SIZE"]) if is_torchrun() else 1
-    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     if world_size == 1:
-        yield DistributedContext(resolved, restarts=restarts)
+        yield DistributedContext(resolved)
         return
     resolved, rank = _local_device(resolved), int(os.environ["RANK"])
     store, _, _ = next(rendezvous("env://"))
-    store = PrefixStore(f"restart-{restarts}", store)  # addresses from before a restart are stale
+    store = PrefixStore(f"restart-{num_restarts()}", store)  # addresses from before a restart are stale
     backend = "gloo"
     if resolved.type != "cpu":  # gloo between CPUs, and the accelerator's backend for gradients
         backend = f"cpu:gloo,{resolved.type}:{distributed.get_default_backend_for_device(resolved)}"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
     wait_group = distributed.new_group(backend="gloo", timeout=WAIT_TIMEOUT)
-    context = DistributedContext(resolved, rank, world_size, restarts, wait_group)
+    context = DistributedContext(resolved, rank, world_size, wait_group)
     try:
         yield context
     except Exception as error:

@@ -1,9 +1,5 @@
 """A run of pre-training or fine-tuning in its directory: its start, its steps, its evaluations and its checkpoints.
 
-One step: the batch source names the instances, they pass through the model in micro-batches whose gradients add up,
-the norm is clipped, the optimizer steps. Dropout is seeded in each step from (seed, step, rank), so a resumed run
-needs no random states: the same step always draws the same numbers.
-
 Several ranks share the instances of a step. They agree on all that decides the next action: rank zero's clock, a
 request to stop on any rank, sums of losses. Rank zero alone writes.
 """
@@ -19,20 +15,15 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks
-from cloze.data.hashing import mix
 from cloze.data.reading.memory import MemoryRows
-from cloze.errors import RunError
-from cloze.models.torch_internals import is_out_of_memory
 from cloze.progress import Bar, Progress, join_values
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     SETTINGS_FILE,
     TrainingState,
-    load_optimizer,
     move_later_checkpoints_aside,
     newest_checkpoint,
     optimizer_state_tensors,
@@ -46,27 +37,18 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.environment import write_environment
 from cloze.training.evaluation_time import estimate_evaluation, fit_evaluations
 from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
-from cloze.training.memory import empty_cache, memory_errors
+from cloze.training.memory import memory_errors
 from cloze.training.metric_sums import LogWindow, MetricAccumulator
 from cloze.training.metrics_log import FILLS, METRICS, VALIDATION, default_callbacks, read_metrics
 from cloze.training.model_card import CardInfo, model_card
-from cloze.training.objective import BatchSource, Objective, StepData
-from cloze.training.optimizer import (
-    build_optimizer,
-    clip_gradients,
-    learning_rate_at,
-    round_warmup,
-    set_learning_rate,
-)
-from cloze.training.parallelize import accumulate_gradients, replicate
+from cloze.training.objective import BatchSource, Objective
+from cloze.training.optimizer import round_warmup
 from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
 from cloze.training.run_directory import create_run_directory, replace_settings
 from cloze.training.run_lock import run_lock
+from cloze.training.step import OptimizerSteps
 
 _MAX_LINE_WIDTH = 100
-_MAX_SKIPPED_STEPS = 2
-"""Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
-_NUM_SEEDS = 2**32  # torch's CPU generator distinguishes no more, and reads the low bits
 
 BuildBatches = Callable[[], BatchSource]
 """Builds the source of training batches once the run has its directory, which may keep a part of them."""
@@ -93,60 +75,45 @@ class TrainingRun:
     in_memory: Mapping[str, MemoryRows] = field(default_factory=dict)
     """Data in memory by the path of the file in which the run keeps them, so that it can be resumed."""
     _objective: Objective = field(init=False)
-    _batches: BatchSource = field(init=False)
-    _state: TrainingState = field(init=False)
-    _replicas: DistributedDataParallel | None = field(init=False)
-    _optimizer: torch.optim.Optimizer = field(init=False)
+    _steps: OptimizerSteps = field(init=False)
     _compute_dtype: torch.dtype = field(init=False)
     _callbacks: Callback = field(init=False, default_factory=Callback)
     """Of rank zero; the others have one that does nothing."""
-    _window: LogWindow = field(init=False, default_factory=LogWindow)
-    _saved_step: int = field(init=False)
     _saved_at: float = field(init=False)
     _started_at: float = field(init=False)
-    _num_skipped: int = field(init=False, default=0)
-    """Steps skipped in a row."""
     _shown: dict[str, str] = field(init=False, default_factory=dict)
     """Values of the last log below the bar."""
 
-    def start(self, objective: Objective, build_batches: BuildBatches) -> dict[str, float]:
-        """Create the directory, in the place of an older run, and train; return the last evaluation.
-
-        Args:
-            objective: the initial model, on its device, with its loss.
-            build_batches: builds the training batches.
-
-        Raises:
-            InputError: another process uses the run, a setting is not Unicode text, or no evaluation fits into the
-                budget; then nothing was written.
-            Interrupted: SIGINT or SIGTERM arrived; the newest checkpoint holds the last step that was not skipped.
-            RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
-        """
-        self._objective = objective
-        self._state = self._initial_state()
-        self.context.run_on_rank_zero(lambda: create_run_directory(self.path, self.settings, self.in_memory))
-        with run_lock(self.path, self.context):
-            return self._train(build_batches)
-
-    def resume(
-        self, load: Callable[[Path | None], Objective], build_batches: BuildBatches
+    def train(
+        self, load: Callable[[Path | None], Objective], build_batches: BuildBatches, *, resume: bool
     ) -> dict[str, float]:
-        """Train from the newest intact checkpoint; return the last evaluation.
+        """Start the run, in the place of an older one, or resume it; return the last evaluation.
 
         Args:
             load: loads the model of a checkpoint, or builds the initial one without, with its loss.
             build_batches: builds the training batches.
+            resume: train from the newest intact checkpoint.
 
         Raises:
-            InputError: no checkpoint is intact, a file of the run is damaged, a setting has changed, or another process
-                uses the run.
-            Interrupted, RunError: as for `start`.
+            InputError: another process uses the run, a setting is not Unicode text, or no evaluation fits into the
+                budget; then nothing was written. Of a resumed run: no checkpoint is intact, a file is damaged, or a
+                setting has changed.
+            Interrupted: SIGINT or SIGTERM arrived; the newest checkpoint holds the last step that was not skipped.
+            RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
         """
+        if not resume:
+            self._objective = load(None)
+            state = self._initial_state()
+            self.context.run_on_rank_zero(
+                lambda: create_run_directory(self.path, self.settings, self.in_memory)
+            )
+            with run_lock(self.path, self.context):
+                return self._train(build_batches, state)
         with run_lock(self.path, self.context):
             checkpoint, changes = self.context.run_on_rank_zero(self._find_checkpoint)
             self._objective = load(checkpoint)
-            self._state = self._initial_state() if checkpoint is None else read_state(checkpoint)
-            return self._train(build_batches, checkpoint, changes)
+            state = self._initial_state() if checkpoint is None else read_state(checkpoint)
+            return self._train(build_batches, state, checkpoint, changes)
 
     def _find_checkpoint(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
         """Return the newest intact checkpoint, and the settings that change, which `run.toml` then has."""
@@ -166,6 +133,7 @@ class TrainingRun:
     def _train(
         self,
         build_batches: BuildBatches,
+        state: TrainingState,
         checkpoint: Path | None = None,
         changes: Mapping[str, tuple[Any, Any]] = MappingProxyType({}),
     ) -> dict[str, float]:
@@ -173,14 +141,15 @@ class TrainingRun:
 
         Args:
             build_batches: builds the training batches.
-            checkpoint: the one that the model and the state were read from.
+            state: that of the checkpoint, or the initial one.
+            checkpoint: the one that the model was read from.
             changes: settings that the resumed run changes: the values before and from here.
         """
-        self._batches = build_batches()
+        batches = build_batches()
         self.evaluation, self.budget = fit_evaluations(
             self.evaluation,
             self.budget,
-            self._state.evaluation_seconds,
+            state.evaluation_seconds,
             evaluate_first=self.evaluate_first,
             progress=self.progress,
         )
@@ -188,30 +157,40 @@ class TrainingRun:
         self.context.run_on_rank_zero(
             lambda: write_environment(self.path, self.context, self._compute_dtype, self.progress)
         )
-        self._replicas = replicate(self._objective, self.context, self.config.distribution)
-        self._optimizer = build_optimizer(self._model, self.config.optimizer)
+        if self.context.is_rank_zero:
+            self._callbacks = Callbacks([*default_callbacks(), *self.callbacks])
+        self._steps = OptimizerSteps(
+            path=self.path,
+            state=state,
+            objective=self._objective,
+            batches=batches,
+            config=self.config,
+            schedule=round_warmup(self.config.optimizer, self.budget),
+            compute_dtype=self._compute_dtype,
+            context=self.context,
+            callbacks=self._callbacks,
+            progress=self.progress,
+        )
         if checkpoint is not None:
-            load_optimizer(checkpoint, self._model, self._optimizer)
-            self._window = LogWindow.from_state(self._state.log_window, self.context)
-        self._saved_step = self._state.step
-        used = self.budget.used(self._state.step, self._state.elapsed_seconds)
-        done = used if self.budget.unit == "seconds" else self._state.step
+            self._steps.resume(checkpoint)
+        used = self.budget.used(state.step, state.elapsed_seconds)
+        done = used if self.budget.unit == "seconds" else state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
         with catch_signals() as stop, training_arithmetic(), memory_errors():
             self.context.run_on_rank_zero(lambda: self._open_log(changes))
             self._saved_at = self.progress.clock()
-            self._started_at = self.progress.clock() - self._state.elapsed_seconds
+            self._started_at = self.progress.clock() - state.elapsed_seconds
             completed = False
             try:
                 last_metrics, evaluations = self.context.run_on_rank_zero(self._last_evaluation)
-                if self.evaluate_first and not self._state.step and not last_metrics:
+                if self.evaluate_first and not state.step and not last_metrics:
                     self.progress.note("evaluating before the first step")
                     last_metrics = self._evaluate(stop)
                 with bar as shown:
                     metrics = self._run_steps(stop, shown, last_metrics, evaluations)
                 completed = True
             except StopRequested:
-                if not self._num_skipped:  # else a resumed run repeats and recounts the skipped steps
+                if not self._steps.num_skipped:  # else a resumed run repeats and recounts the skipped steps
                     self._save_if_new()
                 raise self._interrupted(stop) from None
             finally:
@@ -223,6 +202,10 @@ class TrainingRun:
     @property
     def _model(self) -> nn.Module:
         return self._objective.model
+
+    @property
+    def _state(self) -> TrainingState:
+        return self._steps.state
 
     def _interrupted(self, stop: StopRequest) -> Interrupted:
         message = f"stopped by {stop.signal_name or 'another rank'} after step {self._state.step}"
@@ -241,7 +224,7 @@ class TrainingRun:
             due = self._evaluations_due(used)
             is_over = used >= self.budget.total
             # Weights that cause skipped steps may be corrupt: they must not displace the checkpoints before them.
-            if is_over or not self._num_skipped:
+            if is_over or not self._steps.num_skipped:
                 if due > evaluations:
                     bar.show(evaluating="…", **self._shown)
                     metrics = self._evaluate(stop)
@@ -256,7 +239,8 @@ class TrainingRun:
             if is_over:
                 return metrics
             step = self._state.step
-            self._step(used / self.budget.total, stop)
+            self._steps.take(used / self.budget.total, stop)
+            self._steps.state = replace(self._state, elapsed_seconds=self._elapsed_seconds())
             now_used, save_due, must_stop = self._synchronize(stop)
             # steps cut short by a time use up the budget without running
             bar.advance(now_used - used if self.budget.unit == "seconds" else self._state.step - step)
@@ -268,7 +252,6 @@ class TrainingRun:
         artifacts.remove_temporary_files(self.path / "checkpoints")
         move_later_checkpoints_aside(self.path, self._state.step)
         write_pointers(self.path, self._state)
-        self._callbacks = Callbacks([*default_callbacks(), *self.callbacks])
         self._callbacks.on_start(self.path, tomllib.loads(self.settings), self._state.step)
         for key, (old, new) in changes.items():
             self._callbacks.on_event(
@@ -315,108 +298,8 @@ class TrainingRun:
 
         return self.context.run_on_rank_zero(count) >= patience
 
-    def _step(self, progress: float, stop: StopRequest) -> None:
-        """Take one optimizer step, or raise with the weights unchanged if a stop was requested."""
-        started = self.progress.clock()
-        optimizer = self.config.optimizer
-        learning_rate = learning_rate_at(progress, round_warmup(optimizer, self.budget))
-        step = self._batches.step_data(progress, self._state.position, self._micro_batch_tokens)
-        while (result := self._forward_backward(step, stop)) is None:
-            step = self._smaller_micro_batches(progress, step)
-        rank_loss, metrics = result
-        (loss,) = self.context.all_reduce(rank_loss)
-        norm = clip_gradients(self._model.parameters(), optimizer.max_grad_norm)
-        if math.isfinite(loss) and math.isfinite(norm.item()):
-            set_learning_rate(self._optimizer, learning_rate)
-            self._optimizer.step()
-            self._num_skipped = 0
-            self._window.add(
-                metrics, learning_rate, norm.item(), step.num_tokens, self.progress.clock() - started
-            )
-        else:
-            self._skip(step.name, loss, norm.item())
-        self._state = replace(
-            self._state,
-            step=self._state.step + 1,
-            elapsed_seconds=self._elapsed_seconds(),
-            tokens=self._state.tokens + step.num_tokens,
-            position=step.next_position,
-        )
-
-    @property
-    def _micro_batch_tokens(self) -> int:
-        """The setting, or the size left of it after memory ran out, if smaller."""
-        setting = self.config.micro_batch_tokens
-        return min(self._state.micro_batch_tokens or setting, setting)
-
-    def _forward_backward(
-        self, step: StepData[Any], stop: StopRequest
-    ) -> tuple[float, MetricAccumulator] | None:
-        """Accumulate the gradients of the step; return its loss and metrics, or None if memory does not suffice.
-
-        Several ranks cannot take a step again: DDP has sent some of its gradients.
-        """
-        torch.manual_seed(int(mix(self.config.seed, self._state.step, self.context.rank)) % _NUM_SEEDS)
-        self._optimizer.zero_grad(set_to_none=True)
-        self._model.train()
-        try:
-            # several ranks stop together, between steps
-            stop_in_step = stop if self.context.world_size == 1 else None
-            return accumulate_gradients(
-                self._objective, step, self._compute_dtype, replicas=self._replicas, stop=stop_in_step
-            )
-        except (MemoryError, RuntimeError) as error:
-            if self._replicas is not None or not is_out_of_memory(error):
-                raise
-        return None
-
-    def _smaller_micro_batches(self, progress: float, step: StepData[Any]) -> StepData[Any]:
-        """Cut the step into more micro-batches; the run keeps their size.
-
-        Args:
-            progress: share of the run before the step.
-            step: the step, as it was cut.
-        """
-        self._optimizer.zero_grad(set_to_none=True)
-        empty_cache(self.context.device)
-        tokens = self._micro_batch_tokens
-        number = self._state.step + 1
-        while tokens > 1:
-            tokens //= 2
-            smaller = self._batches.step_data(progress, self._state.position, tokens)
-            if len(smaller.batches) > len(step.batches):
-                self._state = replace(self._state, micro_batch_tokens=tokens)
-                self._callbacks.on_event(
-                    number, "halved", {"micro_batch_tokens": tokens, "reason": "out of memory"}
-                )
-                self.progress.note(
-                    f"warning: out of memory at step {number}: micro_batch_tokens is {tokens:,} from here"
-                )
-                return smaller
-        what = f"out of memory at step {number} with one sequence at a time"
-        remedy = "Use shorter sequences or a smaller model"
-        raise RunError(what, where=self.path, remedy=remedy)
-
-    def _skip(self, name: str, loss: float, norm: float) -> None:
-        """Leave the weights unchanged; give up after too many skipped steps in a row."""
-        self._num_skipped += 1
-        step = self._state.step + 1
-        what = f"loss {loss}, gradient norm {norm} at step {step} ({name})"
-        self._callbacks.on_event(step, "skipped", {"reason": what})
-        self.progress.note(f"warning: {what}: the step was skipped")
-        if self._num_skipped > _MAX_SKIPPED_STEPS:
-            rates = ["optimizer.learning_rate"]
-            if self.config.optimizer.muon is not None:  # its rate is a setting of its own
-                rates.append("optimizer.muon.learning_rate")
-            remedy = f"Continue with a lower rate: `resume` {' '.join(f'`{rate}=RATE`' for rate in rates)}"
-            if self._saved_step and self._saved_step == step - self._num_skipped:
-                remedy += (
-                    f"; step {self._saved_step} was saved right before and may be corrupt: if so, delete it"
-                )
-            raise RunError(f"{what}, {self._num_skipped} times in a row", where=self.path, remedy=remedy)
-
     def _write_log(self, bar: Bar) -> None:
-        values = self._window.means(self._objective.loss_names, self.context)
+        values = self._steps.window.means(self._objective.loss_names, self.context)
         if not values:
             return
         state = self._state
@@ -431,7 +314,7 @@ class TrainingRun:
             "norm": f"{values['gradient_norm']:.2f}",
         }
         bar.show(**self._shown)
-        self._window = LogWindow()
+        self._steps.window = LogWindow()
 
     def _evaluate(self, stop: StopRequest) -> dict[str, float]:
         self._model.eval()
@@ -457,7 +340,7 @@ class TrainingRun:
         scores = self._objective.selection_score(metrics)
         score = tuple(-sys.float_info.max if math.isnan(value) else value for value in scores)
         if score > self._state.best_score:
-            self._state = replace(self._state, best_score=score, best_step=self._state.step)
+            self._steps.state = replace(self._state, best_score=score, best_step=self._state.step)
         self._save()  # again if a stop during the evaluation had saved this step: the best may have changed
         return metrics
 
@@ -469,18 +352,18 @@ class TrainingRun:
         return self.progress.clock() - self._saved_at >= 60 * config.every_minutes
 
     def _save_if_new(self) -> None:
-        if self._saved_step != self._state.step:
+        if self._steps.saved_step != self._state.step:
             self._save()
 
     def _save(self) -> None:
-        window = self._window.to_state(self.context)
-        self._state = replace(self._state, elapsed_seconds=self._elapsed_seconds(), log_window=window)
+        window = self._steps.window.to_state(self.context)
+        self._steps.state = replace(self._state, elapsed_seconds=self._elapsed_seconds(), log_window=window)
         self.context.run_on_rank_zero(self._write_checkpoint)
-        self._saved_step = self._state.step
+        self._steps.saved_step = self._state.step
         self._saved_at = self.progress.clock()
 
     def _write_checkpoint(self) -> None:
-        tensors = optimizer_state_tensors(self._model, self._optimizer)
+        tensors = optimizer_state_tensors(self._model, self._steps.optimizer)
         save_checkpoint(self.path, self._state, tensors, self._save_model)
         prune_checkpoints(self.path, self.config.checkpoints)
 

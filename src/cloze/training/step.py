@@ -1,0 +1,177 @@
+"""One optimizer step: forward and backward over micro-batches, clipping, the update, and what becomes of a failed one.
+
+The batch source names the instances, they pass through the model in micro-batches whose gradients add up, the norm is
+clipped, the optimizer steps. Dropout is seeded in each step from (seed, step, rank), so a resumed run needs no random
+states: the same step always draws the same numbers.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from cloze.callbacks import Callback
+from cloze.data.hashing import mix
+from cloze.errors import RunError
+from cloze.models.torch_internals import is_out_of_memory
+from cloze.progress import Progress
+from cloze.training.checkpoints import TrainingState, load_optimizer
+from cloze.training.config import RunSettings
+from cloze.training.distributed import DistributedContext
+from cloze.training.interrupts import StopRequest
+from cloze.training.memory import empty_cache
+from cloze.training.metric_sums import LogWindow, MetricAccumulator
+from cloze.training.objective import BatchSource, Objective, StepData
+from cloze.training.optimizer import (
+    OptimizerConfig,
+    build_optimizer,
+    clip_gradients,
+    learning_rate_at,
+    set_learning_rate,
+)
+from cloze.training.parallelize import accumulate_gradients, replicate
+
+_MAX_SKIPPED_STEPS = 2
+"""Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
+_NUM_SEEDS = 2**32  # torch's CPU generator distinguishes no more, and reads the low bits
+
+
+@dataclass(kw_only=True, slots=True)
+class OptimizerSteps:
+    """Takes the steps of a run."""
+
+    path: Path
+    """Directory of the run, for messages."""
+    state: TrainingState
+    """The state after the last step."""
+    objective: Objective
+    batches: BatchSource
+    config: RunSettings
+    schedule: OptimizerConfig
+    """The optimizer's settings, with a warm-up of whole steps."""
+    compute_dtype: torch.dtype
+    """The format of matrix products."""
+    context: DistributedContext
+    callbacks: Callback
+    """Receives halved and skipped steps."""
+    progress: Progress
+    optimizer: torch.optim.Optimizer = field(init=False)
+    window: LogWindow = field(init=False, default_factory=LogWindow)
+    """The steps since the last line of the log."""
+    num_skipped: int = field(init=False, default=0)
+    """Steps skipped in a row."""
+    saved_step: int = field(init=False)
+    """The step of the newest checkpoint."""
+    _replicas: DistributedDataParallel | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._replicas = replicate(self.objective, self.context, self.config.distribution)
+        self.optimizer = build_optimizer(self.objective.model, self.config.optimizer)
+        self.saved_step = self.state.step
+
+    def resume(self, checkpoint: Path) -> None:
+        """Load the optimizer's state of a checkpoint, and the steps since the last line of the log.
+
+        Raises:
+            InputError: it is that of other parameters.
+        """
+        load_optimizer(checkpoint, self.objective.model, self.optimizer)
+        self.window = LogWindow.from_state(self.state.log_window, self.context)
+
+    def take(self, share: float, stop: StopRequest) -> None:
+        """Take one step.
+
+        Args:
+            share: share of the run, in [0, 1], that is over when the step begins.
+            stop: a request to stop.
+
+        Raises:
+            StopRequested: a stop was requested; weights are unchanged.
+            RunError: memory is too small for one sequence, or too many steps were skipped in a row.
+        """
+        started = self.progress.clock()
+        number = self.state.step + 1
+        data = self.batches.step_data(share, self.state.position, self._micro_batch_tokens)
+        while (result := self._forward_backward(data, stop)) is None:
+            data = self._smaller_micro_batches(data, share)
+        rank_loss, metrics = result
+        (loss,) = self.context.all_reduce(rank_loss)
+        norm = clip_gradients(self.objective.model.parameters(), self.config.optimizer.max_grad_norm).item()
+        if math.isfinite(loss) and math.isfinite(norm):
+            learning_rate = learning_rate_at(share, self.schedule)
+            set_learning_rate(self.optimizer, learning_rate)
+            self.optimizer.step()
+            self.num_skipped = 0
+            self.window.add(metrics, learning_rate, norm, data.num_tokens, self.progress.clock() - started)
+        else:
+            self._skip(number, f"loss {loss}, gradient norm {norm} at step {number} ({data.name})")
+        self.state = replace(
+            self.state,
+            step=number,
+            tokens=self.state.tokens + data.num_tokens,
+            position=data.next_position,
+        )
+
+    @property
+    def _micro_batch_tokens(self) -> int:
+        """The setting, or the size left of it after memory ran out, if smaller."""
+        setting = self.config.micro_batch_tokens
+        return min(self.state.micro_batch_tokens or setting, setting)
+
+    def _forward_backward(
+        self, data: StepData[Any], stop: StopRequest
+    ) -> tuple[float, MetricAccumulator] | None:
+        """Accumulate the gradients of a step; return its loss and metrics, or None if memory does not suffice.
+
+        Several ranks cannot take a step again: DDP has sent some of its gradients.
+        """
+        torch.manual_seed(int(mix(self.config.seed, self.state.step, self.context.rank)) % _NUM_SEEDS)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.objective.model.train()
+        try:
+            # several ranks stop together, between steps
+            stop_in_step = stop if self.context.world_size == 1 else None
+            return accumulate_gradients(
+                self.objective, data, self.compute_dtype, replicas=self._replicas, stop=stop_in_step
+            )
+        except (MemoryError, RuntimeError) as error:
+            if self._replicas is not None or not is_out_of_memory(error):
+                raise
+        return None
+
+    def _smaller_micro_batches(self, data: StepData[Any], share: float) -> StepData[Any]:
+        """Return a step cut into more micro-batches; the run keeps their size."""
+        self.optimizer.zero_grad(set_to_none=True)
+        empty_cache(self.context.device)
+        tokens, number = self._micro_batch_tokens, self.state.step + 1
+        while tokens > 1:
+            tokens //= 2
+            smaller = self.batches.step_data(share, self.state.position, tokens)
+            if len(smaller.batches) > len(data.batches):
+                self.state = replace(self.state, micro_batch_tokens=tokens)
+                values = {"micro_batch_tokens": tokens, "reason": "out of memory"}
+                self.callbacks.on_event(number, "halved", values)
+                what = f"out of memory at step {number}: micro_batch_tokens is {tokens:,} from here"
+                self.progress.note(f"warning: {what}")
+                return smaller
+        what = f"out of memory at step {number} with one sequence at a time"
+        raise RunError(what, where=self.path, remedy="Use shorter sequences or a smaller model")
+
+    def _skip(self, step: int, what: str) -> None:
+        """Leave the weights unchanged; give up after too many skipped steps in a row."""
+        self.num_skipped += 1
+        self.callbacks.on_event(step, "skipped", {"reason": what})
+        self.progress.note(f"warning: {what}: the step was skipped")
+        if self.num_skipped > _MAX_SKIPPED_STEPS:
+            rates = ["optimizer.learning_rate"]
+            if self.config.optimizer.muon is not None:  # its rate is a setting of its own
+                rates.append("optimizer.muon.learning_rate")
+            remedy = f"Continue with a lower rate: `resume` {' '.join(f'`{rate}=RATE`' for rate in rates)}"
+            if self.saved_step and self.saved_step == step - self.num_skipped:
+                remedy += (
+                    f"; step {self.saved_step} was saved right before and may be corrupt: if so, delete it"
+                )
+            raise RunError(f"{what}, {self.num_skipped} times in a row", where=self.path, remedy=remedy)
