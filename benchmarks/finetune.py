@@ -28,7 +28,7 @@ from cloze.optional_dependencies import require
 from cloze.progress import SILENT
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.hyperparameter_search import scores_of_report
-from cloze.tasks.run import PreparedData, precompute_features, prepare_data, train_and_score
+from cloze.tasks.run import PreparedData, RunInputs, precompute_features, prepare_data, train_and_score
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.precision import resolve_device, resolve_dtype
@@ -86,7 +86,9 @@ class Finetune(TimedBenchmark):
         config = replace(config, optimizer=optimizer)
         device = resolve_device(config.device)
         dtype = resolve_dtype(config.precision, device)
-        prepared = prepare_data(task, config, DistributedContext(device), self.progress)
+        prepared = prepare_data(
+            task, config, RunInputs.find(config), DistributedContext(device), self.progress
+        )
         prepared, config = precompute_features(prepared, self.progress), prepared.config
         check = _compare_logits(prepared, config)
         outcomes = self._fine_tune_all(prepared, config, ["cloze", *peers])
@@ -203,7 +205,7 @@ def fine_tune(name: str, prepared: PreparedData, config: FinetuneConfig) -> Outc
 
 
 def _fine_tune_cloze(prepared: PreparedData, config: FinetuneConfig, run: Path) -> ScoresAndSeconds:
-    scores = scores_of_report(train_and_score(prepared, config, run, SILENT))
+    scores = scores_of_report(train_and_score(replace(prepared, config=config), run, SILENT))
     rows = [row for row in read_metrics(run) if row["kind"] == "train"]
     before = [0, *(row["tokens"] for row in rows)]
     seconds = sum(

@@ -23,7 +23,7 @@ from cloze.tasks.data import find_files, resolve_files
 from cloze.tasks.finetune import finetune
 from cloze.tasks.hyperparameter_search import TRIALS, extract_scores
 from cloze.tasks.registry import find_task
-from cloze.tasks.run import SCORES
+from cloze.tasks.run import SCORES, RunInputs
 from cloze.tasks.task import AnyTask
 from experiments.results import TaskScores
 
@@ -152,11 +152,18 @@ class TaskRun:
             started_task, started = load_finetuning(settings)
             train, dev = find_files(started_task, str(self.data), None)
             moved = replace(started, model=str(model), train=train, dev=dev)  # where they are now
-            finetune(started_task, moved, self.directory, resume=True, progress=progress)
+            finetune(
+                started_task,
+                moved,
+                self.directory,
+                RunInputs.find(moved),
+                resume=True,
+                progress=progress,
+            )
         else:
             shutil.rmtree(self.directory, ignore_errors=True)  # killed before it had settings
             task, config = self.config(model, seed)
-            finetune(task, config, self.directory, progress=progress)
+            finetune(task, config, self.directory, RunInputs.find(config), progress=progress)
         self.remove_checkpoints()
 
     def remove_checkpoints(self) -> None:

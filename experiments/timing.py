@@ -26,7 +26,7 @@ from cloze.tables import text_table
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.finetune import plan_finetuning
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
-from cloze.tasks.run import precompute_features, prepare_data
+from cloze.tasks.run import RunInputs, precompute_features, prepare_data
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
@@ -104,7 +104,7 @@ class _Timer:
                     save_model(temporary, encoder, self._tokenizer(run))
                 task, config = task_run.config(model, run.seed)
                 if task.frozen_states is None:
-                    self._finetuning[key] = plan_finetuning(task, config).seconds
+                    self._finetuning[key] = plan_finetuning(task, config, RunInputs.find(config)).seconds
                 else:
                     self._finetuning[key] = _feature_seconds(task, config, model)
         return self._finetuning[key]
@@ -132,7 +132,8 @@ def _feature_seconds(task: AnyTask, config: FinetuneConfig, model: Path) -> floa
     """Return the seconds of training on features, which are computed once: that is done and timed."""
     started = time.perf_counter()
     context = DistributedContext(resolve_device(config.device))
-    prepared = prepare_data(task, replace(config, model=str(model)), context, SILENT)
+    config = replace(config, model=str(model))
+    prepared = prepare_data(task, config, RunInputs.find(config), context, SILENT)
     prepared = precompute_features(prepared, SILENT)
     head = prepared.task.head(load_model(model)).to(context.device)
     objective = FinetuningObjective(head, prepared.task, prepared.data, config, prepared.tokenizer)

@@ -12,8 +12,16 @@ from cloze.api.settings import find_initial_checkpoint
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining import run as pretraining_run
 from cloze.pretraining.config import PretrainConfig
+from cloze.progress import SILENT, Progress
+from cloze.tasks import finetune as finetuning
+from cloze.tasks.config import FinetuneConfig
+from cloze.tasks.hyperparameter_search import scores_of_report
+from cloze.tasks.run import PreparedData, RunInputs, prepare_data
+from cloze.tasks.task import AnyTask
+from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.model_card import CardInfo
+from cloze.training.plan import RunPlan
 
 
 def pretrain(config: PretrainConfig, run: Path, **options: Any) -> dict[str, float]:
@@ -23,6 +31,30 @@ def pretrain(config: PretrainConfig, run: Path, **options: Any) -> dict[str, flo
 
 def resume_pretraining(run: Path, **options: Any) -> dict[str, float]:
     return cloze.pretrain(output=run, resume=True, **options)
+
+
+def finetune(task: AnyTask, config: FinetuneConfig, run: Path, **options: Any) -> dict[str, float]:
+    """Fine-tune from the models that the settings name; return the scores."""
+    report = finetuning.finetune(task, config, run, RunInputs.find(config), **options)
+    return scores_of_report(report)
+
+
+def resume_finetuning(run: Path, **options: Any) -> dict[str, Any]:
+    return cloze.finetune(output=run, resume=True, **options).report
+
+
+def validate(task: AnyTask, config: FinetuneConfig, **options: Any) -> dict[str, Any]:
+    return finetuning.validate(task, config, RunInputs.find(config), **options)
+
+
+def plan_finetuning(task: AnyTask, config: FinetuneConfig, **options: Any) -> RunPlan:
+    return finetuning.plan_finetuning(task, config, RunInputs.find(config), **options)
+
+
+def prepare(
+    task: AnyTask, config: FinetuneConfig, context: DistributedContext, progress: Progress = SILENT
+) -> PreparedData:
+    return prepare_data(task, config, RunInputs.find(config), context, progress)
 
 
 CARD = CardInfo(

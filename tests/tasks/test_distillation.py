@@ -23,7 +23,6 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.config_file import load_config
 from cloze.progress import SILENT, Progress
-from cloze.tasks import run as task_run
 from cloze.tasks import teacher as teacher_module
 from cloze.tasks.config import FinetuneConfig, save_finetuned
 from cloze.tasks.custom import ScoredPairs
@@ -31,7 +30,6 @@ from cloze.tasks.data import load_data
 from cloze.tasks.distillation import DistillationConfig, sigmoid_divergence, softmax_divergence
 from cloze.tasks.families.sentence_vectors import VectorTask
 from cloze.tasks.features import featurize
-from cloze.tasks.finetune import finetune, plan_finetuning, resume_finetuning, validate
 from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.registry import find_task
 from cloze.tasks.squad import SquadV1
@@ -44,7 +42,7 @@ from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
-from runs import assert_same_run, rows
+from runs import assert_same_run, finetune, plan_finetuning, prepare, resume_finetuning, rows, validate
 
 TAUGHT = [name for name in FAMILIES if not name.startswith("squad")]
 """Families that learn from a teacher."""
@@ -172,7 +170,7 @@ def test_a_model_that_is_its_own_teacher_has_no_loss(name, small, save_teacher, 
     # of another order of the classes, which are aligned by name
     is_reordered = name in ("classification", "multi-label", "tagging")
     other = replace(task, labels=task.labels[::-1]) if is_reordered else task
-    teacher = load_teacher(task, with_teacher(small, save_teacher(other)), tokenizer)
+    teacher = load_teacher(task, small, save_teacher(other), tokenizer)
     model = teacher.load_model()
     features = featurize(task, examples, tokenizer, max_seq_length=40)
     flat = [feature for group in features for feature in group]
@@ -237,7 +235,7 @@ def test_kept_outputs_equal_computed_ones_and_the_teacher_runs_once(
     assert len(calls) == 1
     resume_finetuning(tmp_path / "run")
     assert len(calls) == 1
-    prepared = task_run.prepare_data(REVIEWS, config, DistributedContext(torch.device("cpu")), SILENT)
+    prepared = prepare(REVIEWS, config, DistributedContext(torch.device("cpu")))
     data, teacher = prepared.data, prepared.teacher
     assert teacher is not None
     targets = compute(prepared.task, teacher, teacher.load_model(), data.flat_train_features, max_tokens=40)
@@ -385,7 +383,7 @@ def test_labels_of_the_teacher_may_be_named(config, save_teacher, tmp_path):
 
 def test_questions_have_no_teacher(small, save_teacher, tokenizer):
     with pytest.raises(InputError, match="squad_v1 cannot learn from a teacher"):
-        load_teacher(SquadV1(), with_teacher(small, save_teacher(SquadV1())), tokenizer)
+        load_teacher(SquadV1(), small, save_teacher(SquadV1()), tokenizer)
 
 
 def test_teacher_with_another_vocabulary_or_fewer_positions(refused, config, save_teacher, tokenizer):
@@ -395,13 +393,13 @@ def test_teacher_with_another_vocabulary_or_fewer_positions(refused, config, sav
     assert f"has another vocabulary than the student, {config.model}, or lowercases otherwise" in message
     long = replace(with_teacher(config, save_teacher(task)), max_seq_length=1000, micro_batch_tokens=1000)
     with pytest.raises(InputError, match=r"max_seq_length 1000, the teacher takes \d+ tokens"):
-        load_teacher(task, long, tokenizer)
+        load_teacher(task, long, Path(str(long.distillation.teacher)), tokenizer)
 
 
 def test_prompt_of_the_teacher_is_that_of_the_student(small, save_teacher, tokenizer):
     teacher = save_teacher(ScoredPairs(prompt="query: "))
     with pytest.raises(InputError, match="the teacher's prompt is 'query: ', the student's ''"):
-        load_teacher(ScoredPairs(), with_teacher(small, teacher), tokenizer)
+        load_teacher(ScoredPairs(), small, teacher, tokenizer)
 
 
 def test_changed_teacher_and_temperature_are_refused_on_resume(

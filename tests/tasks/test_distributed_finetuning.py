@@ -13,16 +13,14 @@ from family_cases import REVIEWS
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.models.heads import BertForSequenceClassification
-from cloze.progress import SILENT
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.custom import Classification
 from cloze.tasks.families.text_pairs import TextPairs
-from cloze.tasks.finetune import finetune
-from cloze.tasks.run import prepare_data
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
 from ranks import Ranks
+from runs import finetune, prepare
 
 
 @pytest.fixture
@@ -73,4 +71,4 @@ def test_ranks_share_each_trial(config, tmp_path):
 def test_in_batch_negatives_exclude_several_ranks(config):
     context = DistributedContext(torch.device("cpu"), 0, 2)
     with pytest.raises(InputError, match="2 ranks cannot share a batch whose examples are compared"):
-        prepare_data(TextPairs(), config, context, SILENT)
+        prepare(TextPairs(), config, context)

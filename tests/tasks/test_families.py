@@ -19,13 +19,13 @@ from cloze.tasks.data import read_examples
 from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
 from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion
 from cloze.tasks.families.sequence_classification import ClassPrediction
-from cloze.tasks.finetune import finetune
 from cloze.tasks.glue import MRPC, CoLA
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.texts import LabeledText
+from runs import finetune
 
 
 def _texts(*labels: str) -> list[LabeledText]:

@@ -26,7 +26,7 @@ from cloze.tasks.batches import held_out_mask, shuffled_indices
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.custom import Classification
 from cloze.tasks.data import load_data, read_examples
-from cloze.tasks.finetune import finetune, resume_finetuning, resumed_settings, validate
+from cloze.tasks.finetune import resumed_settings
 from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.registry import find_task
 from cloze.tokenization.loading import load_tokenizer
@@ -34,7 +34,7 @@ from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 from helpers import finetuning_of
-from runs import assert_same_weights, rows, weights
+from runs import assert_same_weights, finetune, resume_finetuning, rows, validate, weights
 
 
 @pytest.fixture

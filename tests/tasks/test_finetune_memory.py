@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from family_cases import REVIEWS
 
-from cloze.tasks.finetune import finetune
 from cloze.tasks.objective import FinetuningObjective
 from cloze.training.optimizer import OptimizerConfig
-from runs import rows
+from runs import finetune, rows
 
 pytestmark = pytest.mark.protected
 

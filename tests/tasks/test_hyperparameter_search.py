@@ -18,7 +18,6 @@ from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.reports.run_report import write_report
 from cloze.tasks.config import PAPER_GRID, GridConfig
-from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.hyperparameter_search import expand_grid
 from cloze.tasks.objective import FinetuningObjective
 from cloze.training.distributed import DistributedContext
@@ -26,6 +25,7 @@ from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
 from cloze.training.run_lock import run_lock
 from helpers import finetuning_of
+from runs import finetune, resume_finetuning
 
 
 def _trials(run: Path) -> dict:

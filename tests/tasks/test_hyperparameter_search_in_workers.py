@@ -16,7 +16,7 @@ from cloze.parallel_map import Workers
 from cloze.progress import Progress
 from cloze.ray_cluster import RayCluster
 from cloze.tasks.config import FinetuneConfig, GridConfig
-from cloze.tasks.finetune import finetune, resume_finetuning
+from runs import finetune, resume_finetuning
 
 
 @pytest.fixture

@@ -29,10 +29,11 @@ from cloze.tasks.features import featurize
 from cloze.tasks.initial_head import load_trained_head
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
-from cloze.tasks.run import build_model, prepare_data
+from cloze.tasks.run import build_model
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
+from runs import prepare
 from tiny_models import write_checkpoint
 
 REVIEWS_WITH_LABELS = replace(REVIEWS, labels=("yes", "no"))
@@ -134,8 +135,8 @@ def test_new_run_says_which_head_it_starts_from(save, config, capsys):
     directory = save(REVIEWS_WITH_LABELS)
 
     def start(config: FinetuneConfig) -> torch.Tensor:
-        prepared = prepare_data(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress())
-        return build_model(prepared, config, _generator(9)).state_dict()["classifier.weight"]
+        prepared = prepare(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress())
+        return build_model(prepared).state_dict()["classifier.weight"]
 
     old = load_model(directory, REVIEWS_WITH_LABELS.head).state_dict()["classifier.weight"]
     assert torch.equal(start(config), old[[1, 0]])  # the labels of the data are sorted
@@ -202,6 +203,6 @@ def test_missing_weights_are_reported_once(tmp_path, build_encoder, tokenizer, c
     directory = write_checkpoint(tmp_path / "other", build_encoder(), tokenizer.tokens)
     (directory / "model.safetensors").unlink()
     (directory / "manifest.json").unlink()
-    prepared = prepare_data(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress(quiet=True))
+    prepared = prepare(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress(quiet=True))
     with pytest.raises(InputError, match=r"model\.safetensors: no such file"):
-        build_model(prepared, config, _generator())
+        build_model(prepared)

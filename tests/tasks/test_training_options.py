@@ -14,11 +14,10 @@ from cloze.tasks.batches import stratified_mask
 from cloze.tasks.config import load_finetuning
 from cloze.tasks.custom import Classification
 from cloze.tasks.families.feature_tagging import FeatureTagging
-from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.texts import LabeledText
 from cloze.training.model_card import BaseModel
 from helpers import finetuning_of
-from runs import rows, weights
+from runs import finetune, resume_finetuning, rows, weights
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -158,21 +158,27 @@ def finetune(
     arguments = locals()
     from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
+    from cloze.tasks.run import RunInputs
 
     writers = load_writers(report_to, where="report_to")
     if writers and workers != 1:
         what = "several processes cannot log to one service"
         raise InputError(what, where="report_to", remedy="Leave out `workers`")
     request = FinetuningRequest(arguments)
-    how: dict[str, Any] = {
-        "workers": resolve_workers(workers),
-        "callbacks": (*callbacks, *writers),
-        "progress": resolve_progress(progress),
-    }
+    cluster = resolve_workers(workers)
     resumed = request.resumed()
-    how |= {"resume": resumed is not None, "overwrite": overwrite}
     resolved, config = resumed or request.resolve()
-    report = finetuning.finetune_with_report(resolved, config, request.run, in_memory=request.rows, **how)
+    report = finetuning.finetune(
+        resolved,
+        config,
+        request.run,
+        RunInputs.find(config, request.rows),
+        workers=cluster,
+        overwrite=overwrite,
+        resume=resumed is not None,
+        callbacks=(*callbacks, *writers),
+        progress=resolve_progress(progress),
+    )
     return FinetuneResult(request.run, report, request.table.get("device", "auto"))
 
 
@@ -184,10 +190,13 @@ def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
     """
     from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
+    from cloze.tasks.run import RunInputs
 
     progress = resolve_progress(arguments.get("progress", False))
     request = FinetuningRequest(arguments)
-    return finetuning.plan_finetuning(*request.resolve(), progress=progress, in_memory=request.rows)
+    task, config = request.resolve()
+    inputs = RunInputs.find(config, request.rows)
+    return finetuning.plan_finetuning(task, config, inputs, progress=progress)
 
 
 @takes_arguments_of(finetune)
@@ -199,10 +208,13 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
     """
     from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
+    from cloze.tasks.run import RunInputs
 
     progress = resolve_progress(arguments.get("progress", False))
     request = FinetuningRequest(arguments)
-    return finetuning.validate(*request.resolve(), progress=progress, in_memory=request.rows)
+    task, config = request.resolve()
+    inputs = RunInputs.find(config, request.rows)
+    return finetuning.validate(task, config, inputs, progress=progress)
 
 
 @takes_arguments_of(finetune)

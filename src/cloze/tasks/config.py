@@ -213,6 +213,13 @@ def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
     return _build(_find_task(table, None, str(path)), TaskSettings, table, str(path))
 
 
+def load_finetuned_task(checkpoint: Path) -> AnyTask:
+    """Return the task of a checkpoint that a run of fine-tuning has written."""
+    stored = load_task(checkpoint)
+    assert stored is not None
+    return stored[0]
+
+
 def with_settings(
     task: AnyTask | str,
     settings: Mapping[str, Any],

@@ -6,30 +6,27 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import torch
-
 from cloze import artifacts
 from cloze import config as configuration
-from cloze.arguments import check_path, check_type
 from cloze.callbacks import Callback
 from cloze.config import read_toml, to_dict
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
-from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, load_finetuning, to_toml
-from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory, count_classes, find_files
-from cloze.tasks.hyperparameter_search import expand_grid, run_trials, scores_of_report
+from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, to_toml
+from cloze.tasks.data import count_classes, find_files
+from cloze.tasks.hyperparameter_search import expand_grid, run_trials
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.run import (
+    RunInputs,
     build_model,
     load_initial_encoder,
     precompute_features,
     prepare_data,
     train_and_score,
 )
-from cloze.tasks.task import AnyTask, Task
-from cloze.tasks.task_batch import Scores
+from cloze.tasks.task import AnyTask
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory
 from cloze.training.plan import PlannedPhase, RunPlan, plan_run
@@ -48,13 +45,14 @@ def finetune(
     task: AnyTask,
     config: FinetuneConfig,
     run: Path,
+    inputs: RunInputs,
     *,
     workers: Workers = 1,
     overwrite: bool = False,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     progress: Progress = SILENT,
-) -> Scores:
+) -> dict[str, Any]:
     """Fine-tune a model on a task; under torchrun, on all of its ranks.
 
     All data are read, checked and tokenized before the first step.
@@ -63,6 +61,7 @@ def finetune(
         task: the task, with its settings.
         config: the settings of the run; `run.toml` keeps both.
         run: directory of the run. Several runs, over seeds or a grid, have their directories in its `trials`.
+        inputs: the models and the data in memory that the settings name.
         workers: where several runs are made: one after the other in this process, in processes of a machine without
             an accelerator, or on a cluster, each with the threads that it has there.
         overwrite: replace an existing run.
@@ -71,7 +70,7 @@ def finetune(
         progress: receives progress messages.
 
     Returns:
-        The scores on the dev data of the best checkpoint of all runs.
+        The content of `scores.json`, or of `trials.json` of several runs.
 
     Raises:
         InputError: a setting, a line of the data or the model to start from is wrong; nothing was written.
@@ -84,84 +83,33 @@ def finetune(
     Differs:
         The last batch of an epoch has the remaining examples, where Google's code fills it from the next epoch.
     """
-    report = finetune_with_report(
-        task,
-        config,
-        run,
-        workers=workers,
-        overwrite=overwrite,
-        resume=resume,
-        callbacks=callbacks,
-        progress=progress,
-    )
-    return scores_of_report(report)
-
-
-def finetune_with_report(
-    task: AnyTask,
-    config: FinetuneConfig,
-    run: Path,
-    *,
-    workers: Workers = 1,
-    overwrite: bool = False,
-    resume: bool = False,
-    callbacks: Sequence[Callback] = (),
-    progress: Progress = SILENT,
-    in_memory: InMemory = NOTHING_IN_MEMORY,
-) -> dict[str, Any]:
-    """Fine-tune as `finetune` does, and return the content of `scores.json`, or of `trials.json` of several runs.
-
-    Data of the config may be in memory.
-
-    Raises:
-        InputError: as for `finetune`.
-    """
-    check_type(task, Task, "task", remedy='Give a task, as in cloze.tasks.registry.find_task("cola")()')
-    check_type(config, FinetuneConfig, "config", remedy="Give a cloze.FinetuneConfig")
-    run = check_path(run, "run")
     placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
         if not resume:
-            files = [file for file in (config.train, config.dev) if file not in in_memory]
+            files = [file for file in (config.train, config.dev) if file not in inputs.in_memory]
             distillation = config.distillation
-            inputs = [config.model, *files, distillation.teacher, distillation.unlabeled]
+            read = [config.model, *files, distillation.teacher, distillation.unlabeled]
             hint = ", continue with `resume`"
             context.run_on_rank_zero(
-                lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
+                lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=read, resume_hint=hint)
             )
-        prepared = prepare_data(task, config, context, progress, in_memory)
-        prepared = replace(prepared, callbacks=tuple(callbacks))
+        prepared = prepare_data(task, config, inputs, context, progress)
         if not config.has_trials:
             prepared = precompute_features(prepared, progress)
-            return train_and_score(prepared, prepared.config, run, progress, resume=resume)
+            return train_and_score(
+                prepared, run, progress, resume=resume, callbacks=callbacks, in_memory=inputs.in_memory
+            )
         settings = to_toml(prepared.task, prepared.config)
         if not resume:
             load_initial_encoder(prepared)  # one that cannot be read is found before anything is written
             if prepared.teacher is not None:
                 prepared.teacher.load_model()
-            context.run_on_rank_zero(lambda: create_run_directory(run, settings, in_memory))
+            context.run_on_rank_zero(lambda: create_run_directory(run, settings, inputs.in_memory))
         with run_lock(run, context):
             if resume:
                 context.run_on_rank_zero(lambda: replace_settings(run, settings, None))
             return run_trials(prepared, run, placement, progress)
-
-
-def resume_finetuning(
-    run: Path,
-    *,
-    workers: Workers = 1,
-    callbacks: Sequence[Callback] = (),
-    progress: Progress = SILENT,
-) -> dict[str, Any]:
-    """Continue a run from its newest intact checkpoint, with the settings in its `run.toml`; return its report.
-
-    Args, raises: as for `finetune`.
-    """
-    task, config = load_finetuning(run_settings_file(Path(run), verb="finetune"))
-    return finetune_with_report(
-        task, config, run, workers=workers, resume=True, callbacks=callbacks, progress=progress
-    )
 
 
 def resumed_settings(
@@ -214,9 +162,9 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
 def validate(
     task: AnyTask,
     config: FinetuneConfig,
+    inputs: RunInputs,
     *,
     progress: Progress = SILENT,
-    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> dict[str, Any]:
     """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings.
 
@@ -224,7 +172,7 @@ def validate(
         InputError: a setting or a line of the data is wrong; the message names the first.
     """
     context = DistributedContext(resolve_device(config.device))
-    prepared = prepare_data(task, config, context, progress, in_memory)
+    prepared = prepare_data(task, config, inputs, context, progress)
     features = prepared.data.flat_train_features
     unlabeled = {"unlabeled_examples": len(prepared.data.unlabeled)} if prepared.data.unlabeled else {}
     return {
@@ -241,9 +189,9 @@ def validate(
 def plan_finetuning(
     task: AnyTask,
     config: FinetuneConfig,
+    inputs: RunInputs,
     *,
     progress: Progress = SILENT,
-    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> RunPlan:
     """Measure memory and time of a run in a few micro-batches; nothing is written.
 
@@ -255,13 +203,12 @@ def plan_finetuning(
     if task.frozen_states is not None:
         raise InputError("the encoder is not trained: there is little to plan", where=task.name)
     context = DistributedContext(resolve_device(config.device))
-    prepared = precompute_features(prepare_data(task, config, context, progress, in_memory), progress)
+    prepared = precompute_features(prepare_data(task, config, inputs, context, progress), progress)
     config = prepared.config
     trials = [trial for runs in expand_grid(config).values() for trial in runs]
     epochs = fmean(trial.epochs for trial in trials)
     available = available_memory(context.device)
-    generator = torch.Generator().manual_seed(config.seed)
-    model = build_model(prepared, config, generator).to(context.device)
+    model = build_model(prepared).to(context.device)
     objective = FinetuningObjective(model, prepared.task, prepared.data, trials[0], prepared.tokenizer)
     batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, trials[0], context)
     step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)

@@ -27,6 +27,7 @@ from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.tasks.run import (
     SCORES,
     PreparedData,
+    RunInputs,
     precompute_features,
     prepare_data,
     train_and_score,
@@ -104,7 +105,7 @@ def run_trials(
     finished = context.run_on_rank_zero(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
     unfinished = [trial for trial in trials if trial not in finished]
     if unfinished:
-        prepared = with_teacher_outputs(prepared, None, run, progress)
+        prepared = with_teacher_outputs(prepared, run, progress)
     if placement.in_process:
         make = partial(_run_trial, precompute_features(prepared, progress), progress)
     else:
@@ -129,7 +130,7 @@ def _run_trial(prepared: PreparedData, progress: Progress, trial: _Trial) -> _Tr
     """Make a run, or resume one of a worker that was lost or a command that was interrupted."""
     progress.note(f"\ntrial {trial.number}: {trial.path.name}")
     resume = prepared.context.run_on_rank_zero(lambda: is_run(trial.path))
-    train_and_score(prepared, trial.config, trial.path, progress, resume=resume)
+    train_and_score(replace(prepared, config=trial.config), trial.path, progress, resume=resume)
     return trial
 
 
@@ -145,8 +146,8 @@ def _prepare_in_worker(run: Path, device: str) -> PreparedData:
     configure_process_memory()
     task, config = load_finetuning(run / artifacts.RUN_CONFIG)
     context = DistributedContext(resolve_device(device))
-    prepared = with_teacher_outputs(prepare_data(task, config, context, SILENT), None, run, SILENT)
-    return precompute_features(prepared, SILENT)
+    prepared = prepare_data(task, config, RunInputs.find(config), context, SILENT)
+    return precompute_features(with_teacher_outputs(prepared, run, SILENT), SILENT)
 
 
 def _result(trial: Path) -> dict[str, Any]:

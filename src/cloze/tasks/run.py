@@ -1,9 +1,10 @@
 """One fine-tuning run, from prepared data to a scored model."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from cloze.models.engine import TorchEngine
 from cloze.models.quantization import refuse_int8
 from cloze.models.torch_internals import cpu_instructions
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, load_task, to_toml
+from cloze.tasks.config import FinetuneConfig, load_finetuned_task, to_toml
 from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory, LabeledData, load_data, resolve_files
 from cloze.tasks.initial_head import load_trained_head
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
@@ -48,13 +49,34 @@ from cloze.training.run import TrainingRun
 SCORES = "scores.json"
 
 
+class RunInputs(NamedTuple):
+    """The models and the data in memory that a run reads."""
+
+    start: Path
+    """Directory of the model to start from."""
+    teacher: Path | None
+    """Directory of the teacher."""
+    in_memory: InMemory
+
+    @classmethod
+    def find(cls, config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY) -> "RunInputs":
+        """Return the inputs of a run with the models that the settings name.
+
+        Raises:
+            InputError: there is no such model.
+        """
+        name = config.distillation.teacher
+        teacher = None if name is None else resolve_checkpoint(name)
+        return cls(resolve_checkpoint(config.model, commit=config.model_commit), teacher, in_memory)
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedData:
     """The data of a command's runs, read and tokenized, and the model that they start from."""
 
     task: AnyTask
     config: FinetuneConfig
-    """The settings, with files in the place of directories."""
+    """The settings, with files in the place of directories, and the checksums of all that is read."""
     file_hashes: dict[str, str]
     """SHA-256 of each data file."""
     data: LabeledData
@@ -66,8 +88,6 @@ class PreparedData:
     teacher: Teacher | None = None
     teacher_outputs: TeacherOutputs | None = None
     """Those of the training data, once they are computed."""
-    callbacks: tuple[Callback, ...] = ()
-    in_memory: InMemory = field(default_factory=dict)
 
     @property
     def precision(self) -> Precision:
@@ -91,11 +111,18 @@ def check_trainable(task: AnyTask) -> None:
 def prepare_data(
     task: AnyTask,
     config: FinetuneConfig,
+    inputs: RunInputs,
     context: DistributedContext,
     progress: Progress,
-    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> PreparedData:
     """Read, check and tokenize all data.
+
+    Args:
+        task: the task, with its settings.
+        config: the settings of the run, or of several.
+        inputs: what they name.
+        context: this rank.
+        progress: receives progress messages.
 
     Raises:
         InputError: a data file is wrong, there is no such model or score, or the ranks cannot share the batches.
@@ -110,9 +137,8 @@ def prepare_data(
     if task.uses_in_batch_negatives and min(batch_sizes) == 1:
         what = "a batch of 1 holds nothing to compare an example with"
         raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
-    config, file_hashes = resolve_files(task, config, in_memory)
-    start = resolve_checkpoint(config.model, commit=config.model_commit)
-    config = replace(config, model_commit=commit_of(start))
+    config, file_hashes = resolve_files(task, config, inputs.in_memory)
+    start = inputs.start
     refuse_int8(start, "trained")
     encoder_config = load_config(start)
     student_layers = config.distillation.student_layers
@@ -123,16 +149,16 @@ def prepare_data(
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
-    task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress, in_memory)
-    head = _load_initial_head(task, config, start, context, progress)
-    prepared = PreparedData(
-        task, config, file_hashes, data, tokenizer, start, context, head, in_memory=in_memory
+    task, data = load_data(
+        task.with_checkpoint_settings(start), config, tokenizer, progress, inputs.in_memory
     )
-    if config.distillation.teacher is None:
-        return prepared
-    teacher = load_teacher(task, config, tokenizer)
-    distillation = replace(config.distillation, teacher_sha256=teacher.sha256)
-    return replace(prepared, teacher=teacher, config=replace(config, distillation=distillation))
+    head = _load_initial_head(task, config, start, context, progress)
+    teacher, distillation = None, config.distillation
+    if inputs.teacher is not None:
+        teacher = load_teacher(task, config, inputs.teacher, tokenizer)
+        distillation = replace(distillation, teacher_sha256=teacher.sha256)
+    config = replace(config, model_commit=commit_of(start), distillation=distillation)
+    return PreparedData(task, config, file_hashes, data, tokenizer, start, context, head, teacher)
 
 
 def _load_initial_head(
@@ -153,27 +179,14 @@ def _load_initial_head(
     return {} if is_student else head
 
 
-def with_teacher_outputs(
-    prepared: PreparedData, model: nn.Module | None, run: Path, progress: Progress
-) -> PreparedData:
-    """Add what the training data learn from the teacher, if there is one; it is kept in the directory of the run.
-
-    Args:
-        prepared: the data.
-        model: the teacher's; None loads it if its outputs are not in the directory.
-        run: the directory.
-        progress: receives progress messages.
-    """
+def with_teacher_outputs(prepared: PreparedData, run: Path, progress: Progress) -> PreparedData:
+    """Add the outputs of the teacher for the training data, if there is one; the directory of the run keeps them."""
     teacher, context = prepared.teacher, prepared.context
     if teacher is None or prepared.teacher_outputs is not None:
         return prepared
-
-    def load() -> nn.Module:
-        return (teacher.load_model() if model is None else model).to(context.device)
-
     task, config, tokenizer = prepared.task, prepared.config, prepared.tokenizer
     context.run_on_rank_zero(
-        lambda: ensure_outputs(run, teacher, load, task, config, tokenizer, prepared.data, progress)
+        lambda: ensure_outputs(run, teacher, context.device, task, config, tokenizer, prepared.data, progress)
     )
     return replace(prepared, teacher_outputs=read_outputs(run))
 
@@ -207,15 +220,16 @@ def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedD
     return replace(prepared, data=replace(data, train_features=train_features, dev_features=dev_features))
 
 
-def build_model(prepared: PreparedData, config: FinetuneConfig, generator: torch.Generator) -> nn.Module:
+def build_model(prepared: PreparedData) -> nn.Module:
     """Return the initial model: the layers that the student keeps, the head, and frozen parts as the settings say.
 
     Raises:
         InputError: it cannot be read.
     """
+    generator = torch.Generator().manual_seed(prepared.config.seed)
     model = prepared.task.head(load_initial_encoder(prepared), generator=generator)
     model.load_state_dict(prepared.head, strict=False)
-    return freeze(model, config)
+    return freeze(model, prepared.config)
 
 
 def load_initial_encoder(prepared: PreparedData) -> Encoder:
@@ -243,16 +257,23 @@ def freeze(model: nn.Module, config: FinetuneConfig) -> nn.Module:
 
 
 def train_and_score(
-    prepared: PreparedData, config: FinetuneConfig, run: Path, progress: Progress, *, resume: bool = False
+    prepared: PreparedData,
+    run: Path,
+    progress: Progress,
+    *,
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> dict[str, Any]:
     """Make one run, and score its best checkpoint.
 
     Args:
-        prepared: the data.
-        config: settings of this run.
+        prepared: the data, and the settings of this run.
         run: its directory.
         progress: receives progress messages.
         resume: continue from the newest intact checkpoint; otherwise an existing run is replaced.
+        callbacks: receive what the run measures.
+        in_memory: data in memory, which the run keeps.
 
     Returns:
         The content of `scores.json`.
@@ -260,30 +281,24 @@ def train_and_score(
     Raises:
         InputError: the model to start from cannot be read; nothing was written.
     """
-    task, context = prepared.task, prepared.context
-    steps_per_epoch = -(-len(prepared.data.flat_train_features) // config.batch_size)
-    teacher_model = None
+    task, config, context = prepared.task, prepared.config, prepared.context
+    features = prepared.data.flat_train_features
+    steps_per_epoch = -(-len(features) // config.batch_size)
     if prepared.teacher is not None and prepared.teacher_outputs is None and not resume:
-        # one that cannot be read is found before anything is written
-        teacher_model = prepared.teacher.load_model()
+        prepared.teacher.load_model()  # one that cannot be read is found before anything is written
 
     def load(checkpoint: Path | None) -> FinetuningObjective:
         tuned = task
         if checkpoint is None:
-            generator = torch.Generator().manual_seed(config.seed)
-            model = build_model(prepared, config, generator)
+            model = build_model(prepared)
         else:
             model = freeze(load_model(checkpoint, task.head, verify=False), config)
-            stored = load_task(checkpoint)
-            tuned = task if stored is None else stored[0]  # with the threshold of the last evaluation
+            tuned = load_finetuned_task(checkpoint)  # with the threshold of the last evaluation
         return FinetuningObjective(model.to(context.device), tuned, prepared.data, config, prepared.tokenizer)
 
     def build_batches() -> FinetuningBatches:
-        data = prepared.data
-        outputs = with_teacher_outputs(prepared, teacher_model, run, progress).teacher_outputs
-        return FinetuningBatches(
-            task, data.flat_train_features, config, context, data.num_labeled_features, outputs
-        )
+        outputs = with_teacher_outputs(prepared, run, progress).teacher_outputs
+        return FinetuningBatches(task, features, config, context, prepared.data.num_labeled_features, outputs)
 
     training_run = TrainingRun(
         path=run,
@@ -295,25 +310,21 @@ def train_and_score(
             patience=config.patience,
         ),
         budget=Budget(config.epochs * steps_per_epoch, config.budget_seconds),
-        card=_build_card_info(prepared, config),
+        card=_build_card_info(prepared),
         context=context,
         progress=progress,
-        in_memory=prepared.in_memory,
-        callbacks=prepared.callbacks,
+        in_memory=in_memory,
+        callbacks=callbacks,
     )
     training_run.train(load, build_batches, resume=resume)
-    return context.run_on_rank_zero(lambda: _score_best(prepared, config, run, progress))
+    return context.run_on_rank_zero(lambda: _score_best(prepared, run, progress))
 
 
-def _score_best(
-    prepared: PreparedData, config: FinetuneConfig, run: Path, progress: Progress
-) -> dict[str, Any]:
+def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[str, Any]:
     """Score the best checkpoint on the dev data in float32, as `cloze evaluate` does, and write the scores."""
-    data = prepared.data
+    data, config = prepared.data, prepared.config
     best = follow_pointer(run, "best")
-    stored = load_task(best)
-    assert stored is not None
-    task, _ = stored
+    task = load_finetuned_task(best)
     model = load_model(best, task.head, verify=False).to(prepared.context.device)
     max_tokens = config.micro_batch_tokens
     predictions = predict(
@@ -334,9 +345,10 @@ def _score_best(
     return scores
 
 
-def _summary(prepared: PreparedData, config: FinetuneConfig) -> str:
+def _summary(prepared: PreparedData) -> str:
     """Return what the model is and where it comes from, in Markdown."""
-    task, settings = prepared.task, config.distillation
+    task, config = prepared.task, prepared.config
+    settings = config.distillation
     layers = f", layers {', '.join(map(str, settings.student_layers))}" if settings.student_layers else ""
     start = f"{code_span(config.model)}{describe_commit(config.model_commit)}{layers}"
     text = f"From {start}, for the task {task.name} ({task.source})."
@@ -351,9 +363,9 @@ def _summary(prepared: PreparedData, config: FinetuneConfig) -> str:
     )
 
 
-def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo:
+def _build_card_info(prepared: PreparedData) -> CardInfo:
     """Return the facts about the run that are known before its first step."""
-    task, data = prepared.task, prepared.data
+    task, config, data = prepared.task, prepared.config, prepared.data
 
     def reference(role: str, name: str, num_examples: int) -> DatasetReference:
         sha256 = prepared.file_hashes[name]
@@ -369,7 +381,7 @@ def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo
         references.append(reference("unlabeled", config.distillation.unlabeled, len(data.unlabeled)))
     return CardInfo(
         title=f"A BERT fine-tuned with cloze: {task.name}",
-        summary=_summary(prepared, config),
+        summary=_summary(prepared),
         use=f"cloze predict {task.name} -m DIR INPUT\ncloze evaluate {task.name} -m DIR -d LABELED",
         data=references,
         measured_on=measured_on,

@@ -8,7 +8,7 @@ Shapes: N features, R rows.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import nn
 
 from cloze import artifacts, file_io
 from cloze.config import to_dict
 from cloze.errors import InputError
-from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.engine import TorchEngine
@@ -81,23 +81,20 @@ class TeacherOutputs:
         return np.concatenate(parts)
 
 
-def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) -> Teacher:
-    """Return the teacher that settings name, for a task whose labels are known.
+def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokenizer: Tokenizer) -> Teacher:
+    """Return the teacher in a directory, for a task whose labels are known.
 
     Raises:
-        InputError: there is no such model, it is not the one that the settings were made for, it has another
-            vocabulary than the student or fewer positions than a sequence has tokens, or its task or labels are others.
+        InputError: it is not the one that the settings were made for, it has another vocabulary than the student or
+            fewer positions than a sequence has tokens, or its task or labels are others.
     """
-    settings = config.distillation
-    assert settings.teacher is not None
-    directory = resolve_checkpoint(settings.teacher)
     refuse_int8(directory, "used as a teacher")
     if family_of(task) is Task:
         remedy = "Leave out the teacher"
         raise InputError(f"{task.name} cannot learn from a teacher", where=directory, remedy=remedy)
     positions = load_config(directory).max_position_embeddings
     sha256 = checkpoint_sha256(directory)
-    if settings.teacher_sha256 not in (None, sha256):
+    if config.distillation.teacher_sha256 not in (None, sha256):
         remedy = "Restore the run's teacher, or leave teacher_sha256 out of a new run's settings"
         raise InputError("not the teacher that the settings were made for", where=directory, remedy=remedy)
     if replace(load_tokenizer(directory), model_max_length=tokenizer.model_max_length) != tokenizer:
@@ -148,7 +145,7 @@ def checkpoint_sha256(directory: Path) -> str:
 def ensure_outputs(
     run: Path,
     teacher: Teacher,
-    load: Callable[[], nn.Module],
+    device: torch.device,
     task: AnyTask,
     config: FinetuneConfig,
     tokenizer: Tokenizer,
@@ -160,7 +157,7 @@ def ensure_outputs(
     Args:
         run: the directory of the run.
         teacher: the teacher.
-        load: returns its model on the device to compute on.
+        device: the device to compute on.
         task: the student's.
         config: settings of the run.
         tokenizer: that of both.
@@ -186,7 +183,7 @@ def ensure_outputs(
         except artifacts.IntegrityError as error:
             progress.note(f"{error}: computed again")
     artifacts.remove_temporary_files(run)
-    model = load()
+    model = teacher.load_model().to(device)
     examples = [*data.train, *data.unlabeled]
     with (
         artifacts.write_directory(path, kind=_KIND, overwrite=True) as directory,

@@ -17,10 +17,10 @@ from cloze.models.engine import TorchEngine
 from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, FrozenLayers, frozen_states
 from cloze.tasks.families.feature_tagging import FeatureTagging
 from cloze.tasks.features import featurize
-from cloze.tasks.finetune import finetune
 from cloze.tasks.predict import precompute_states, predict
 from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
+from runs import finetune
 
 LAYERS: tuple[FrozenLayers, ...] = get_args(FrozenLayers)
 

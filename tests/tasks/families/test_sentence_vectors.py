@@ -16,9 +16,9 @@ from cloze.models.checkpoint import load_model
 from cloze.models.pooling import Pooling, pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.tasks.config import with_settings
-from cloze.tasks.finetune import finetune
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.loading import load_tokenizer
+from runs import finetune
 
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 PAIRS = "text\tpair\tscore\n" + "the film was good\tfine\t4\na bad book\tfine , good\t1\n" * 8

@@ -20,7 +20,6 @@ from cloze.progress import SILENT
 from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import load_data
 from cloze.tasks.features import featurize
-from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.paragraphs import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.predict import predict
@@ -30,7 +29,7 @@ from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 from helpers import finetuning_of
-from runs import rows
+from runs import finetune, resume_finetuning, rows
 
 WORDS = WordPieceTokenizer.from_tokens(
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abcdefgh"), ".", "1"]

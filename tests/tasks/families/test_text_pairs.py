@@ -15,13 +15,11 @@ from cloze.model_paths import follow_pointer
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config
-from cloze.progress import SILENT
 from cloze.tasks.families.text_pairs import PairVectors, TextPairs, TextTriplet
-from cloze.tasks.finetune import finetune
 from cloze.tasks.objective import FinetuningBatches
-from cloze.tasks.run import prepare_data
 from cloze.tasks.texts import LabeledText
 from cloze.training.distributed import DistributedContext
+from runs import finetune, prepare
 
 PAIRS = "text\tpair\n" + "a good film\tfine\na bad book\tawful\nthe book\tthe film\nvery , very\t.\n" * 4
 
@@ -204,7 +202,7 @@ def test_all_pairs_of_a_step_are_one_batch(configure, tmp_path):
     data = tmp_path / "a.tsv"
     task, config = configure("text-pairs", data, "max_seq_length=16 batch_size=12", dev=data)
     context = DistributedContext(torch.device("cpu"))
-    prepared = prepare_data(task, config, context, SILENT)
+    prepared = prepare(task, config, context)
     batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, config, context)
     sizes = [
         [batch.num_targets for batch in batches.step_data(0, DataPosition(0, 0, start), 16).batches]
@@ -216,7 +214,7 @@ def test_all_pairs_of_a_step_are_one_batch(configure, tmp_path):
 def test_batch_of_one_is_refused(configure, tmp_path):
     task, config = configure("text-pairs", tmp_path, "batch_size=1", dev=tmp_path)
     with pytest.raises(InputError, match="text-pairs: a batch of 1 holds nothing to compare"):
-        prepare_data(task, config, DistributedContext(torch.device("cpu")), SILENT)
+        prepare(task, config, DistributedContext(torch.device("cpu")))
 
 
 @pytest.mark.slow
