@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harness import Check, Contestant, TimedBenchmark, TimedFunction
+from cloze.api.vocabularies import load_tokenizer
 from cloze.cli.options import Flag
 from cloze.data.build.cleaning import STEPS, CleaningConfig
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
@@ -20,7 +21,6 @@ from cloze.data.build.vocabulary import train_vocabulary
 from cloze.data.reading.documents import Document
 from cloze.errors import InputError
 from cloze.progress import Progress
-from cloze.tokenization.loading import load_tokenizer
 
 THREADS = 2
 """Threads of a peer that has threads, besides one."""

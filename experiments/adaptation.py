@@ -178,7 +178,7 @@ class Adaptation:
         shutil.rmtree(directory, ignore_errors=True)
         sample = _sample(self.split(run.domain)[1], int(run.megabytes * 1_000_000), run.seed)
         file_io.write_text(directory / "sample.txt", _as_text(sample))
-        build_dataset([directory / "sample.txt"], self.control, directory / "data")
+        build_dataset([directory / "sample.txt"], resolve_checkpoint(self.control), directory / "data")
         tokens = Dataset.open(directory / "data").info.tokens
         config = self.settings(run, directory / "data", tokens)
         pretrain(config, directory / "run", start=find_initial_checkpoint(config), progress=self.progress)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from cloze.api.vocabularies import InspectedVocabulary as InspectedVocabulary
     from cloze.api.vocabularies import extend_vocabulary as extend_vocabulary
     from cloze.api.vocabularies import inspect_vocabulary as inspect_vocabulary
+    from cloze.api.vocabularies import load_tokenizer as load_tokenizer
     from cloze.api.vocabularies import train_vocabulary as train_vocabulary
     from cloze.callbacks import Callback as Callback
     from cloze.data.audit import Audit as Audit
@@ -109,7 +110,6 @@ if TYPE_CHECKING:
     from cloze.tasks.squad import SquadV1 as SquadV1
     from cloze.tasks.squad import SquadV2 as SquadV2
     from cloze.tasks.tag_predictions import PredictedEntity as PredictedEntity
-    from cloze.tokenization.loading import load_tokenizer as load_tokenizer
     from cloze.tokenization.tokenizer import Tokenizer as Tokenizer
     from cloze.tokenization.wordpiece import WordPieceTokenizer as WordPieceTokenizer
 

@@ -131,7 +131,7 @@ def test_the_server_counts_unknown_words_of_a_request(classifier: Path, pretrain
 
 
 def test_unknown_words_are_those_that_become_the_unknown_token() -> None:
-    tokenizer = load_tokenizer("cloze-mini")
+    tokenizer = cloze.load_tokenizer("cloze-mini")
     assert unknown_words(tokenizer, "this day 😍 and 😡😡 fjord, Ünaffable ᚠᚢ") == ["😍", "😡😡", "ᚠᚢ"]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloze import artifacts
 from cloze.api.texts import Inputs, open_text
+from cloze.api.vocabularies import find_tokenizer
 from cloze.arguments import check_path
 from cloze.data.build.cleaning import Step
 from cloze.data.build.input_shards import plan_input_shards
@@ -82,8 +83,7 @@ def build_dataset(
     from cloze.data.build.parts import BuildConfig
 
     check_path(output, "output")
-    if vocabulary is not None:
-        check_path(vocabulary, "vocabulary")
+    tokenizer = None if vocabulary is None else find_tokenizer(vocabulary, "vocabulary")
     if is_url(output) and (append or task is not None):
         raise InputError("append and task need a local or shared directory", where=output)
     if task is not None and (overwrite or texts is not None):
@@ -103,7 +103,7 @@ def build_dataset(
         def write(directory: Path) -> "BuildSummary | None":
             summary = build.build_dataset(
                 files,
-                vocabulary,
+                tokenizer,
                 directory,
                 config,
                 append=append,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cloze.api.texts import Inputs, open_text
 from cloze.arguments import check_path, check_paths, check_texts
 from cloze.data.build.cleaning import Step
+from cloze.model_paths import resolve_checkpoint
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
@@ -19,6 +20,33 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.data.build.vocabulary_extension import Extension
     from cloze.tokenization.statistics import TextStatistics, VocabularyStatistics
     from cloze.tokenization.tokenizer import Tokenizer
+
+
+def find_tokenizer(model: object, name: str) -> Path:
+    """Return the directory of the tokenizer of a model or a vocabulary, which the argument `name` gives.
+
+    Raises:
+        InputError: there is no such model, or it is no path.
+    """
+    return resolve_checkpoint(check_path(model, name), files="tokenizer")
+
+
+def load_tokenizer(directory: str | Path) -> "Tokenizer":
+    """Load the tokenizer of a model or a vocabulary.
+
+    Reads `tokenizer.json` if it exists, else `vocab.txt`. As in transformers, case, accents and Chinese characters in
+    `tokenizer_config.json` take precedence. With `vocab.txt` alone, text is lower-cased if no token has a capital
+    letter.
+
+    Args:
+        directory: directory of cloze or of any BERT tool, run, cloze-mini or hf://org/name.
+
+    Raises:
+        InputError: the files are missing or damaged, or the vocabulary lacks special tokens.
+    """
+    from cloze.tokenization import loading
+
+    return loading.load_tokenizer(find_tokenizer(directory, "directory"))
 
 
 def train_vocabulary(
@@ -141,7 +169,7 @@ def extend_vocabulary(
             file.write_text("".join(f"{word}\n" for word in words), "utf-8")
             words = file
         return vocabulary_extension.extend_vocabulary(
-            check_path(vocabulary, "vocabulary"),
+            find_tokenizer(vocabulary, "vocabulary"),
             check_path(output, "output"),
             words=None if words is None else Path(words),
             inputs=files,
@@ -212,7 +240,7 @@ def inspect_vocabulary(
     from cloze.tokenization.statistics import describe_text, describe_vocabulary
 
     directories = [vocabulary, *check_paths(beside, "beside")]
-    tokenizers = [load_wordpiece(check_path(path, "vocabulary")) for path in directories]
+    tokenizers = [load_wordpiece(find_tokenizer(path, "vocabulary")) for path in directories]
     examples = check_texts(text, "text")
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
     with open_text(inputs, texts, format, text_field, limit, without) as (files, reading):

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-from cloze.arguments import check_path
 from cloze.artifacts import MANIFEST, verify
 from cloze.errors import InputError
-from cloze.model_paths import resolve_checkpoint
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import (
@@ -19,7 +17,7 @@ from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 
 def load_tokenizer(directory: Path | str) -> Tokenizer:
-    """Load a tokenizer from a directory of cloze or of any BERT tool, or that of a bundled model by its name.
+    """Load the tokenizer in a directory of cloze or of any BERT tool.
 
     Reads `tokenizer.json` if it exists, else `vocab.txt`. As in transformers, case, accents and Chinese characters in
     `tokenizer_config.json` take precedence. With `vocab.txt` alone, text is lower-cased if no token has a capital
@@ -28,7 +26,7 @@ def load_tokenizer(directory: Path | str) -> Tokenizer:
     Raises:
         InputError: the files are missing or damaged, or the vocabulary lacks special tokens.
     """
-    directory = resolve_checkpoint(check_path(directory, "directory"), files="tokenizer")
+    directory = Path(directory)
     if directory.is_file():
         raise InputError("is a file", where=directory, remedy="Give its directory")
     has_manifest = (directory / MANIFEST).exists()
