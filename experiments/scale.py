@@ -17,7 +17,7 @@ from cloze.errors import InputError
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.config import PhaseConfig
-from cloze.training.step_cost import Workload, pretraining_step_flops
+from experiments.step_cost import Workload, pretraining_step_flops
 
 _DEVICES = Path(__file__).with_name("devices.toml")
 _TOKENS_PER_WORD = 1.3  # of English, with 30,522 tokens

@@ -13,7 +13,7 @@ from cloze.errors import InputError, RunError
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.training.step_cost import Workload, pretraining_step_flops
+from experiments.step_cost import Workload, pretraining_step_flops
 from tiny_models import tiny_config, write_checkpoint
 
 ONCE = {"rounds": 1, "min_seconds": 0.0}

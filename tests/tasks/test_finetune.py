@@ -214,14 +214,6 @@ def test_time_limit_ends_the_run_with_learning_rate_near_zero(config, tmp_path):
     assert logged[-1]["learning_rate"] < 0.05 * config.optimizer.learning_rate
 
 
-def test_a_time_limit_without_time_to_train_is_refused_before_anything_is_written(config, tmp_path):
-    readings = count()
-    clock = Progress(quiet=True, clock=lambda: next(readings) / 100)
-    with pytest.raises(InputError, match=r"leaves none of 0.005 s for training.*budget_seconds=1"):
-        finetune(REVIEWS, replace(config, budget_seconds=0.005), tmp_path / "run", progress=clock)
-    assert not (tmp_path / "run").exists()
-
-
 def test_truncated_examples_are_counted(config, tmp_path, capsys):
     finetune(REVIEWS, replace(config, epochs=1, max_seq_length=8), tmp_path / "run", progress=Progress())
     assert "training examples are longer than 8 tokens: cut" in capsys.readouterr().err

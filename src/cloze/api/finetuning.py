@@ -179,7 +179,7 @@ def finetune(
         callbacks=(*callbacks, *writers),
         progress=resolve_progress(progress),
     )
-    return FinetuneResult(request.run, report, request.table.get("device", "auto"))
+    return FinetuneResult(request.run, report, config.device)
 
 
 @takes_arguments_of(finetune)

@@ -1,6 +1,5 @@
 """The settings of a pre-training run; the defaults are those of the paper's BERT-base."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -143,12 +142,8 @@ class PretrainConfig(RunSettings):
 
     data: str
     """The data set that `cloze corpus` wrote."""
-    data_sha256: str | None = None
-    """SHA-256 of its files, set at the start of the run; another data set is refused."""
     steps: int | None = None
     """Optimizer steps; set either this or `budget_seconds`."""
-    budget_seconds: float | None = None
-    """Training time; phases and learning rate then follow the clock."""
     init: str | None = None
     """A checkpoint or the name of a model to start from: its architecture and weights, a new optimizer. Of `model` only
     dropout applies."""
@@ -171,8 +166,6 @@ class PretrainConfig(RunSettings):
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("set either steps or a budget: `steps=10000` or `budget=30m`")
         check_positive(self, steps=_MAX_STEPS)
-        if self.budget_seconds is not None and not 0 < self.budget_seconds < math.inf:
-            raise ValueError(f"budget_seconds {self.budget_seconds} is not positive and finite")
         if self.google_instances is not None:
             self._check_google_instances()
         if self.model.attends_to != "all" and self.masking != MaskingConfig():
@@ -183,15 +176,15 @@ class PretrainConfig(RunSettings):
             raise ValueError("google_instances: they have masked tokens, which model.attends_to does not use")
         if not self.phases or abs(sum(phase.fraction for phase in self.phases) - 1) > 1e-6:
             raise ValueError("the fractions of the phases do not add up to 1")
-        longest = max(phase.max_seq_length for phase in self.phases)
         # the limit of a checkpoint to start from is known when it is loaded
-        if self.init is None and longest > self.model.max_position_embeddings:
+        if self.init is None and (longest := self.longest_sequence) > self.model.max_position_embeddings:
             limit = self.model.max_position_embeddings
             raise ValueError(f"max_seq_length {longest} is more than model.max_position_embeddings {limit}")
-        if self.micro_batch_tokens < longest:
-            raise ValueError(
-                f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence ({longest})"
-            )
+
+    @property
+    def longest_sequence(self) -> int:
+        """Maximum number of tokens of a sequence, of all phases."""
+        return max((phase.max_seq_length for phase in self.phases), default=0)
 
     def _check_google_instances(self) -> None:
         """Check that no setting differs from the constants of Google's program."""

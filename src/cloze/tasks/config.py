@@ -89,8 +89,6 @@ class FinetuneConfig(RunSettings):
     """Hold out this share of each class."""
     train_examples: int | None = None
     """Train on this many random examples, for a learning curve; None uses all."""
-    data_sha256: str | None = None
-    """SHA-256 of the data, set at the start of the run; other data are refused."""
     epochs: int = 3
     """Passes over the training data."""
     patience: int | None = None
@@ -101,8 +99,6 @@ class FinetuneConfig(RunSettings):
     """Leave so many of the lowest layers, and the embeddings, as they are."""
     dropout: float | None = None
     """Probability of dropout in the encoder, of hidden states and of attention weights; None is that of its config."""
-    budget_seconds: float | None = None
-    """Maximum training time: if the epochs take longer, the schedule follows the clock."""
     batch_size: int = 32
     """Sequences per optimizer step; each window of a text is one."""
     max_seq_length: int = MAX_SEQ_LENGTH
@@ -128,7 +124,6 @@ class FinetuneConfig(RunSettings):
             self,
             "log_every_steps",
             "train_examples",
-            "budget_seconds",
             "patience",
             epochs=_MAX_EPOCHS,
             batch_size=MAX_BATCH_SIZE,
@@ -143,13 +138,15 @@ class FinetuneConfig(RunSettings):
             raise ValueError(f"freeze_layers {self.freeze_layers} is negative")
         if self.max_seq_length < 8:
             raise ValueError(f"max_seq_length {self.max_seq_length} is less than 8")
-        if self.micro_batch_tokens < self.max_seq_length:
-            what = f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence"
-            raise ValueError(f"{what} ({self.max_seq_length})")
         if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
             raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
         if self.seed + self.seeds > 2**31:
             raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
+
+    @property
+    def longest_sequence(self) -> int:
+        """Maximum number of tokens of a sequence."""
+        return self.max_seq_length
 
     def selection_metric(self, task: AnyTask) -> str:
         """Return the name of the score that decides the best checkpoint.

@@ -1,5 +1,6 @@
 """Settings of the training loop that pre-training and fine-tuning share."""
 
+import math
 from dataclasses import dataclass, field
 
 from cloze.choices import Precision
@@ -34,6 +35,10 @@ class EvaluationConfig:
 class RunSettings(Settings):
     """Settings that pre-training and fine-tuning share."""
 
+    data_sha256: str | None = None
+    """SHA-256 of the data, set at the start of the run; other data are refused."""
+    budget_seconds: float | None = None
+    """Training time, which phases and learning rate follow; it takes the place of `steps`, or cuts epochs short."""
     license: str = UNKNOWN_LICENSE
     """License of the weights for the model card: an identifier such as apache-2.0."""
     seed: int = 12345
@@ -56,5 +61,15 @@ class RunSettings(Settings):
         check_types(self)
         check_license(self.license)
         check_positive(self, micro_batch_tokens=MAX_TOKENS)
+        if self.budget_seconds is not None and not 0 < self.budget_seconds < math.inf:
+            raise ValueError(f"budget_seconds {self.budget_seconds} is not positive and finite")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed {self.seed} is not in 0..2147483647")
+        if self.micro_batch_tokens < self.longest_sequence:
+            what = f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence"
+            raise ValueError(f"{what} ({self.longest_sequence})")
+
+    @property
+    def longest_sequence(self) -> int:
+        """Maximum number of tokens of a sequence."""
+        raise NotImplementedError
