@@ -28,7 +28,8 @@ from cloze.optional_dependencies import require
 from cloze.progress import SILENT
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.hyperparameter_search import scores_of_report
-from cloze.tasks.run import PreparedData, RunInputs, precompute_features, prepare_data, train_and_score
+from cloze.tasks.preparation import PreparedData, RunInputs, precompute_features, prepare_data
+from cloze.tasks.run import train_and_score
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.precision import resolve_device, resolve_dtype

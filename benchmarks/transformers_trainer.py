@@ -23,7 +23,7 @@ from cloze.models.engine import TorchEngine
 from cloze.tasks.batches import shuffled_indices
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.predict import predict
-from cloze.tasks.run import PreparedData
+from cloze.tasks.preparation import PreparedData
 from cloze.tasks.task import AnyTask
 from cloze.training.budget import Budget
 from cloze.training.optimizer import build_optimizer, learning_rate_at, round_warmup

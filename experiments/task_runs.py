@@ -22,8 +22,9 @@ from cloze.tasks.config import FinetuneConfig, load_finetuning
 from cloze.tasks.data import find_files, resolve_files
 from cloze.tasks.finetune import finetune
 from cloze.tasks.hyperparameter_search import TRIALS, extract_scores
+from cloze.tasks.preparation import RunInputs
 from cloze.tasks.registry import find_task
-from cloze.tasks.run import SCORES, RunInputs
+from cloze.tasks.run import SCORES
 from cloze.tasks.task import AnyTask
 from experiments.results import TaskScores
 

@@ -26,7 +26,7 @@ from cloze.tables import text_table
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.finetune import plan_finetuning
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
-from cloze.tasks.run import RunInputs, precompute_features, prepare_data
+from cloze.tasks.preparation import RunInputs, precompute_features, prepare_data
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer

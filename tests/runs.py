@@ -16,7 +16,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks import finetune as finetuning
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.hyperparameter_search import scores_of_report
-from cloze.tasks.run import PreparedData, RunInputs, prepare_data
+from cloze.tasks.preparation import PreparedData, RunInputs, prepare_data
 from cloze.tasks.task import AnyTask
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics

@@ -14,7 +14,7 @@ import sys
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
@@ -66,15 +66,7 @@ def load(config: type[Config], path: Path | None = None, overrides: Iterable[str
     Raises:
         InputError: an unknown key, a wrong type, a value out of range, or a file that is not TOML.
     """
-    overrides = list(overrides)
-    return from_dict(config, read_dict(path, overrides), where=describe_source(path, overrides))
-
-
-def describe_source(path: Path | None, overrides: Sequence[str]) -> str:
-    """Return where settings come from, for error messages."""
-    if path is None:
-        return "settings"
-    return f"{path} and flags" if overrides else str(path)
+    return from_dict(config, read_dict(path, overrides), where="settings" if path is None else str(path))
 
 
 def read_dict(path: Path | None = None, overrides: Iterable[str] = ()) -> dict[str, Any]:

@@ -270,13 +270,14 @@ def _find_task_name(task: str | None, model: Any) -> str:
     from cloze.inference.ensemble import check_models
     from cloze.inference.predictor import Predictor, find_task_name
     from cloze.inference.pretrained_scores import USED_ARGUMENTS
+    from cloze.model_paths import resolve_checkpoint
 
     if task is not None:
         return check_text(task, "task")
     if isinstance(model, Predictor):
         return model.task.name
     first = check_models(model)[0]
-    name = find_task_name(first)
+    name = find_task_name(resolve_checkpoint(first))
     if name is None:
         remedy = f"Name what to evaluate: {', '.join(USED_ARGUMENTS)}"
         raise InputError("is not fine-tuned, and so has no task", where=first, remedy=remedy)

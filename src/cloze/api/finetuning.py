@@ -158,7 +158,7 @@ def finetune(
     arguments = locals()
     from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
-    from cloze.tasks.run import RunInputs
+    from cloze.tasks.preparation import RunInputs
 
     writers = load_writers(report_to, where="report_to")
     if writers and workers != 1:
@@ -190,7 +190,7 @@ def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
     """
     from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
-    from cloze.tasks.run import RunInputs
+    from cloze.tasks.preparation import RunInputs
 
     progress = resolve_progress(arguments.get("progress", False))
     request = FinetuningRequest(arguments)
@@ -208,7 +208,7 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
     """
     from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
-    from cloze.tasks.run import RunInputs
+    from cloze.tasks.preparation import RunInputs
 
     progress = resolve_progress(arguments.get("progress", False))
     request = FinetuningRequest(arguments)

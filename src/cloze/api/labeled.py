@@ -69,7 +69,7 @@ def baseline(
     from cloze.tasks.baselines import score_baselines
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import find_files, open_data, read_examples
-    from cloze.tasks.run import check_trainable
+    from cloze.tasks.preparation import check_trainable
 
     numbers = _parse_sizes(sizes)
     configured = with_settings(

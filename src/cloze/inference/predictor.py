@@ -13,7 +13,6 @@ from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.inference.loading import Checkpoint, LoadedModel
-from cloze.model_paths import resolve_checkpoint
 from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
 from cloze.models.heads import BertForSequenceClassification, find_output_head
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
@@ -227,13 +226,12 @@ def read_ahead(examples: Iterable[Any], limit: int = 20_000) -> tuple[Iterator[A
     return chain(first, remaining), len(first) if len(first) <= limit else None
 
 
-def find_task_name(directory: Path | str) -> str | None:
+def find_task_name(checkpoint: Path) -> str | None:
     """Return the task that a model was fine-tuned for, by cloze or another program; None for a pre-trained model.
 
     Raises:
-        InputError: the run has no checkpoint, or a file of the checkpoint is damaged.
+        InputError: a file of the checkpoint is damaged.
     """
-    checkpoint = resolve_checkpoint(directory)
     if (stored := load_task(checkpoint)) is not None:
         return stored[0].name
     config = read_json(checkpoint / CONFIG_FILE) if (checkpoint / CONFIG_FILE).is_file() else {}

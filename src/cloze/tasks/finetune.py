@@ -18,14 +18,8 @@ from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, to_toml
 from cloze.tasks.data import count_classes, find_files
 from cloze.tasks.hyperparameter_search import expand_grid, run_trials
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
-from cloze.tasks.run import (
-    RunInputs,
-    build_model,
-    load_initial_encoder,
-    precompute_features,
-    prepare_data,
-    train_and_score,
-)
+from cloze.tasks.preparation import RunInputs, load_initial_encoder, precompute_features, prepare_data
+from cloze.tasks.run import build_model, train_and_score
 from cloze.tasks.task import AnyTask
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory

@@ -24,15 +24,14 @@ from cloze.parallel_map import WorkerPlacement, map_unordered
 from cloze.progress import SILENT, Progress
 from cloze.tables import format_score
 from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
-from cloze.tasks.run import (
-    SCORES,
+from cloze.tasks.preparation import (
     PreparedData,
     RunInputs,
     precompute_features,
     prepare_data,
-    train_and_score,
     with_teacher_outputs,
 )
+from cloze.tasks.run import SCORES, train_and_score
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Scores
 from cloze.training.checkpoints import keep_best_checkpoint

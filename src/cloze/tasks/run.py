@@ -1,39 +1,28 @@
 """One fine-tuning run, from prepared data to a scored model."""
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cloze.callbacks import Callback
-from cloze.choices import Precision
-from cloze.errors import DataWarning, InputError
 from cloze.file_io import write_json
 from cloze.markdown import code_span
-from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
+from cloze.model_paths import follow_pointer
 from cloze.models.checkpoint import load_model
-from cloze.models.config_file import load_config
-from cloze.models.encoder import Encoder, check_layers, find_encoder, keep_layers, set_dropout
+from cloze.models.encoder import find_encoder
 from cloze.models.engine import TorchEngine
-from cloze.models.quantization import refuse_int8
-from cloze.models.torch_internals import cpu_instructions
 from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, load_finetuned_task, to_toml
-from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory, LabeledData, load_data, resolve_files
-from cloze.tasks.initial_head import load_trained_head
+from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
-from cloze.tasks.predict import precompute_states, predict
-from cloze.tasks.task import AnyTask
-from cloze.tasks.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
-from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tasks.predict import predict
+from cloze.tasks.preparation import PreparedData, load_initial_encoder, with_teacher_outputs
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig
-from cloze.training.distributed import DistributedContext
 from cloze.training.model_card import (
     LEARNED_FROM,
     SCORED_ON,
@@ -43,181 +32,9 @@ from cloze.training.model_card import (
     DatasetReference,
     describe_commit,
 )
-from cloze.training.precision import finetuning_precision
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"
-
-
-class RunInputs(NamedTuple):
-    """The models and the data in memory that a run reads."""
-
-    start: Path
-    """Directory of the model to start from."""
-    teacher: Path | None
-    """Directory of the teacher."""
-    in_memory: InMemory
-
-    @classmethod
-    def find(cls, config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY) -> "RunInputs":
-        """Return the inputs of a run with the models that the settings name.
-
-        Raises:
-            InputError: there is no such model.
-        """
-        name = config.distillation.teacher
-        teacher = None if name is None else resolve_checkpoint(name)
-        return cls(resolve_checkpoint(config.model, commit=config.model_commit), teacher, in_memory)
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedData:
-    """The data of a command's runs, read and tokenized, and the model that they start from."""
-
-    task: AnyTask
-    config: FinetuneConfig
-    """The settings, with files in the place of directories, and the checksums of all that is read."""
-    file_hashes: dict[str, str]
-    """SHA-256 of each data file."""
-    data: LabeledData
-    tokenizer: Tokenizer
-    start: Path
-    context: DistributedContext
-    head: dict[str, Tensor] = field(default_factory=dict)
-    """Weights of the head to start from; empty: a new head."""
-    teacher: Teacher | None = None
-    teacher_outputs: TeacherOutputs | None = None
-    """Those of the training data, once they are computed."""
-
-    @property
-    def precision(self) -> Precision:
-        """The number format of matrix products."""
-        size = load_config(self.start).hidden_size
-        device = self.context.device
-        return finetuning_precision(self.config.precision, device, cpu_instructions(), hidden_size=size)
-
-
-def check_trainable(task: AnyTask) -> None:
-    """Check that a task can be trained and scored.
-
-    Raises:
-        InputError: it has no training data, or an optional package is not installed.
-    """
-    if task.trained_as is not None:
-        remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"
-        raise InputError("has no data to learn from", where=task.name, remedy=remedy)
-
-
-def prepare_data(
-    task: AnyTask,
-    config: FinetuneConfig,
-    inputs: RunInputs,
-    context: DistributedContext,
-    progress: Progress,
-) -> PreparedData:
-    """Read, check and tokenize all data.
-
-    Args:
-        task: the task, with its settings.
-        config: the settings of the run, or of several.
-        inputs: what they name.
-        context: this rank.
-        progress: receives progress messages.
-
-    Raises:
-        InputError: a data file is wrong, there is no such model or score, or the ranks cannot share the batches.
-    """
-    check_trainable(task)
-    config.selection_metric(task)
-    batch_sizes = config.grid.batch_sizes or [config.batch_size]
-    context.check_batch_sizes(batch_sizes)
-    if task.uses_in_batch_negatives and context.world_size > 1:
-        what = f"{context.world_size} ranks cannot share a batch whose examples are compared with each other"
-        raise InputError(what, where=task.name, remedy="Start 1")
-    if task.uses_in_batch_negatives and min(batch_sizes) == 1:
-        what = "a batch of 1 holds nothing to compare an example with"
-        raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
-    config, file_hashes = resolve_files(task, config, inputs.in_memory)
-    start = inputs.start
-    refuse_int8(start, "trained")
-    encoder_config = load_config(start)
-    student_layers = config.distillation.student_layers
-    check_layers(student_layers, encoder_config.num_hidden_layers, where=start)
-    _check_encoder_settings(task, config, len(student_layers) or encoder_config.num_hidden_layers)
-    limit = encoder_config.max_position_embeddings
-    tokenizer = load_tokenizer(start)
-    if config.max_seq_length > limit:
-        what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
-        raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
-    task, data = load_data(
-        task.with_checkpoint_settings(start), config, tokenizer, progress, inputs.in_memory
-    )
-    head = _load_initial_head(task, config, start, context, progress)
-    teacher, distillation = None, config.distillation
-    if inputs.teacher is not None:
-        teacher = load_teacher(task, config, inputs.teacher, tokenizer)
-        distillation = replace(distillation, teacher_sha256=teacher.sha256)
-    config = replace(config, model_commit=commit_of(start), distillation=distillation)
-    return PreparedData(task, config, file_hashes, data, tokenizer, start, context, head, teacher)
-
-
-def _load_initial_head(
-    task: AnyTask, config: FinetuneConfig, start: Path, context: DistributedContext, progress: Progress
-) -> dict[str, Tensor]:
-    """Return the weights of the head to start from, empty for a new one, and say whether the checkpoint's is used."""
-    try:
-        head = load_trained_head(task, start)
-    except InputError as error:
-        if context.is_rank_zero:
-            which = "the head is new" if task.has_head else "its head is left out"
-            what = ". ".join(filter(None, (error.what, error.remedy)))
-            warnings.warn(DataWarning(f"{config.model}: {which}: {what}"), stacklevel=2)
-        return {}
-    is_student = bool(config.distillation.student_layers)  # whose head would read another layer
-    if head:
-        progress.note(f"{config.model}: {'the head is new' if is_student else 'its head is trained further'}")
-    return {} if is_student else head
-
-
-def with_teacher_outputs(prepared: PreparedData, run: Path, progress: Progress) -> PreparedData:
-    """Add the outputs of the teacher for the training data, if there is one; the directory of the run keeps them."""
-    teacher, context = prepared.teacher, prepared.context
-    if teacher is None or prepared.teacher_outputs is not None:
-        return prepared
-    task, config, tokenizer = prepared.task, prepared.config, prepared.tokenizer
-    context.run_on_rank_zero(
-        lambda: ensure_outputs(run, teacher, context.device, task, config, tokenizer, prepared.data, progress)
-    )
-    return replace(prepared, teacher_outputs=read_outputs(run))
-
-
-def _check_encoder_settings(task: AnyTask, config: FinetuneConfig, num_layers: int) -> None:
-    """Refuse settings of training for an encoder that is not trained, and to freeze more layers than it has."""
-    values = {
-        "freeze_layers": config.freeze_layers or None,
-        "freeze_embeddings": config.freeze_embeddings or None,
-        "dropout": config.dropout,
-    }
-    unused = [name for name, value in values.items() if value is not None and task.frozen_states is not None]
-    if unused:
-        raise InputError(f"the encoder of {task.name} is frozen", where=unused[0], remedy="Leave it out")
-    if config.freeze_layers > num_layers:
-        remedy = f"Say `freeze_layers={num_layers}`, or less"
-        what = f"{config.freeze_layers}, the model has {num_layers} layers"
-        raise InputError(what, where="freeze_layers", remedy=remedy)
-
-
-def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedData:
-    """Add the outputs of the encoder to the features, if it is not trained."""
-    task, data, max_tokens = prepared.task, prepared.data, prepared.config.micro_batch_tokens
-    if task.frozen_states is None:
-        return prepared
-    encoder = load_initial_encoder(prepared).to(prepared.context.device)
-    train_features, dev_features = (
-        precompute_states(task, encoder, features, max_tokens=max_tokens, progress=progress)
-        for features in (data.train_features, data.dev_features)
-    )
-    return replace(prepared, data=replace(data, train_features=train_features, dev_features=dev_features))
 
 
 def build_model(prepared: PreparedData) -> nn.Module:
@@ -230,21 +47,6 @@ def build_model(prepared: PreparedData) -> nn.Module:
     model = prepared.task.head(load_initial_encoder(prepared), generator=generator)
     model.load_state_dict(prepared.head, strict=False)
     return freeze(model, prepared.config)
-
-
-def load_initial_encoder(prepared: PreparedData) -> Encoder:
-    """Return the encoder to start from, with the layers that the student keeps and the dropout of the settings.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    layers, dropout = prepared.config.distillation.student_layers, prepared.config.dropout
-    encoder = load_model(prepared.start)
-    if layers:
-        encoder = keep_layers(encoder, layers)
-    if dropout is not None:
-        set_dropout(encoder, hidden=dropout, attention=dropout)
-    return encoder
 
 
 def freeze(model: nn.Module, config: FinetuneConfig) -> nn.Module:

@@ -20,29 +20,17 @@ class MetricAccumulator:
 
     def add(self, sums: MetricSums) -> None:
         """Add the metrics of a batch."""
+        self.merge({name: (total.item(), count) for name, (total, count) in sums.items()})
+
+    def merge(self, sums: Mapping[str, Sequence[float]]) -> None:
+        """Add the sum and the count of each metric of other batches."""
         for name, (total, count) in sums.items():
-            self._add(name, total.item(), count)
-
-    def merge(self, other: "MetricAccumulator") -> None:
-        """Add the metrics of other batches."""
-        for name, (total, count) in other._sums.items():
-            self._add(name, total, count)
-
-    def _add(self, name: str, total: float, count: float) -> None:
-        total_before, count_before = self._sums.get(name, (0.0, 0.0))
-        self._sums[name] = (total_before + total, count_before + count)
+            total_before, count_before = self._sums.get(name, (0.0, 0.0))
+            self._sums[name] = (total_before + total, count_before + count)
 
     def sums(self) -> dict[str, tuple[float, float]]:
         """Return the sum and the count of each metric."""
         return dict(self._sums)
-
-    @classmethod
-    def from_sums(cls, sums: Mapping[str, Sequence[float]]) -> "MetricAccumulator":
-        """Return an accumulator of these sums and counts."""
-        accumulator = cls()
-        for name, (total, count) in sums.items():
-            accumulator._add(name, total, count)
-        return accumulator
 
     def means(self, loss_names: tuple[str, ...]) -> dict[str, float]:
         """Return the mean of each metric, preceded by `loss`, the sum of those named."""
@@ -64,7 +52,7 @@ class LogWindow:
         self, metrics: MetricAccumulator, learning_rate: float, norm: float, tokens: int, seconds: float
     ) -> None:
         """Add a step: its metrics, learning rate, gradient norm, tokens and seconds."""
-        self.metrics.merge(metrics)
+        self.metrics.merge(metrics.sums())
         self.learning_rate = learning_rate
         self.norms.append(norm)
         self.tokens += tokens
@@ -73,7 +61,7 @@ class LogWindow:
     def to_state(self, context: DistributedContext) -> dict[str, Any]:
         """Return the window as JSON values, with the metrics of every rank; all ranks call it."""
         return {
-            "metrics": [metrics.sums() for metrics in context.all_gather(self.metrics)],
+            "metrics": context.all_gather(self.metrics.sums()),
             "learning_rate": self.learning_rate,
             "norms": list(self.norms),
             "tokens": self.tokens,
@@ -98,7 +86,7 @@ class LogWindow:
         )
         for rank, sums in enumerate(state["metrics"]):
             if context.rank == (rank if rank < context.world_size else 0):
-                window.metrics.merge(MetricAccumulator.from_sums(sums))
+                window.metrics.merge(sums)
         return window
 
     def means(self, loss_names: tuple[str, ...], context: DistributedContext) -> dict[str, float]:
@@ -106,8 +94,8 @@ class LogWindow:
         if not self.norms:
             return {}
         total = MetricAccumulator()
-        for metrics in context.all_gather(self.metrics):
-            total.merge(metrics)
+        for sums in context.all_gather(self.metrics.sums()):
+            total.merge(sums)
         means = total.means(loss_names)
         means["learning_rate"] = self.learning_rate
         means["gradient_norm"] = sum(self.norms) / len(self.norms)
