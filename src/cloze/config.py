@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import json
 import math
+import operator
 import re
 import sys
 import tomllib
@@ -178,6 +179,26 @@ def check_positive(settings: object, *names: str, **maxima: int) -> None:
                 raise ValueError(f"{name} {number} is not positive")
             if number is not None and number > maxima.get(name, math.inf):
                 raise ValueError(f"{name} {number} is more than {maxima[name]:,}")
+
+
+def check_interval(settings: object, interval: str, *names: str) -> None:
+    """Check that settings are in an interval, as in "[0, 1)", or None.
+
+    Raises:
+        ValueError: one is not.
+    """
+    low, high = interval[1:-1].split(", ")
+    is_above, start = (operator.ge, "at least") if interval[0] == "[" else (operator.gt, "above")
+    is_below, end = (operator.le, "at most") if interval[-1] == "]" else (operator.lt, "below")
+    expected = f"{start} {low}"
+    if high != "inf":
+        expected += f" and {end} {high}"
+    elif end == "below":
+        expected += " and finite"
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not (is_above(value, float(low)) and is_below(value, float(high))):
+            raise ValueError(f"{name} {value} is not {expected}")
 
 
 def _is_required(field: "dataclasses.Field[Any]") -> bool:

@@ -118,7 +118,7 @@ def test_dropout_is_that_of_the_settings(config, tmp_path):
     assert len(set(losses)) == 4
     with pytest.raises(InputError, match=r"dropout: the encoder of feature-tagging is frozen"):
         finetune(FeatureTagging(), replace(config, dropout=0.0), tmp_path / "features")
-    with pytest.raises(ValueError, match=r"dropout 1\.0 must be"):
+    with pytest.raises(ValueError, match=r"dropout 1\.0 is not at least 0 and below 1"):
         replace(config, dropout=1.0)
 
 

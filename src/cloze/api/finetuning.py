@@ -16,6 +16,7 @@ from cloze.results import NamedScores
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.tasks.config import FinetuneConfig
+    from cloze.tasks.preparation import RunInputs
     from cloze.tasks.task import AnyTask
     from cloze.training.plan import RunPlan
 
@@ -188,15 +189,11 @@ def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
 
     Takes the arguments of `finetune`, and raises its errors.
     """
-    from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
-    from cloze.tasks.preparation import RunInputs
 
-    progress = resolve_progress(arguments.get("progress", False))
-    request = FinetuningRequest(arguments)
-    task, config = request.resolve()
-    inputs = RunInputs.find(config, request.rows)
-    return finetuning.plan_finetuning(task, config, inputs, progress=progress)
+    return finetuning.plan_finetuning(
+        *_resolve(arguments), progress=resolve_progress(arguments.get("progress", False))
+    )
 
 
 @takes_arguments_of(finetune)
@@ -206,15 +203,21 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
     Takes the arguments of `finetune`, and raises its errors. Returns numbers of examples and sequences, the classes
     and the settings of the task.
     """
-    from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
+
+    return finetuning.validate(
+        *_resolve(arguments), progress=resolve_progress(arguments.get("progress", False))
+    )
+
+
+def _resolve(arguments: dict[str, Any]) -> "tuple[AnyTask, FinetuneConfig, RunInputs]":
+    """Return the task, the settings and the inputs of a new run."""
+    from cloze.api.settings import FinetuningRequest
     from cloze.tasks.preparation import RunInputs
 
-    progress = resolve_progress(arguments.get("progress", False))
     request = FinetuningRequest(arguments)
     task, config = request.resolve()
-    inputs = RunInputs.find(config, request.rows)
-    return finetuning.validate(task, config, inputs, progress=progress)
+    return task, config, RunInputs.find(config, request.rows)
 
 
 @takes_arguments_of(finetune)

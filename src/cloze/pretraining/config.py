@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from cloze.config import Settings, check_positive, merge_dicts, to_dict
+from cloze.config import Settings, check_interval, check_positive, merge_dicts, to_dict
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
@@ -107,10 +107,8 @@ class PhaseConfig:
     """Maximum number of masked tokens per sequence; None sets no limit."""
 
     def __post_init__(self) -> None:
-        if self.max_seq_length < 8:
-            raise ValueError(f"max_seq_length {self.max_seq_length} is less than 8")
-        if not 0 < self.fraction <= 1:
-            raise ValueError(f"fraction {self.fraction} is not in (0, 1]")
+        check_interval(self, "[8, inf]", "max_seq_length")
+        check_interval(self, "(0, 1]", "fraction")
         check_positive(
             self, batch_size=MAX_BATCH_SIZE, max_seq_length=MAX_TOKENS, max_predictions_per_seq=MAX_TOKENS
         )

@@ -26,8 +26,8 @@ from cloze.training.distributed import init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
 from cloze.training.run import TrainingRun
 from cloze.training.run_directory import (
+    changed_settings,
     run_settings_file,
-    settings_to_change,
 )
 
 MIN_HELD_OUT_INSTANCES = 200
@@ -44,7 +44,7 @@ def pretrain(
     callbacks: Sequence[Callback] = (),
     progress: Progress = SILENT,
 ) -> dict[str, float]:
-    """Pre-train an encoder with masked words and next sentence; under torchrun, on all of its ranks.
+    """Pre-train an encoder with masked words and next sentence, as `cloze.pretrain` does.
 
     Args:
         config: the settings; `run.toml` keeps them.
@@ -59,12 +59,7 @@ def pretrain(
         The last metrics on held-out documents: losses in nats, accuracies in 0..1.
 
     Raises:
-        InputError: a setting, the data set or the checkpoint to start from is wrong; nothing was written.
-        Interrupted: SIGINT or SIGTERM arrived, and the state was saved.
-        RunError: the loss stayed infinite or NaN, the disk is full, or a rank was lost.
-
-    Source:
-        Devlin et al. 2019, 3.1 and A.2; google-research/bert run_pretraining.py @eedf571.
+        InputError, Interrupted, RunError: as for `cloze.pretrain`.
     """
     with init_distributed(config.device) as context:
         progress = progress if context.is_rank_zero else SILENT
@@ -140,8 +135,7 @@ def resumed_settings(run: Path, settings: Mapping[str, Any], explicit: Mapping[s
             for name, pair in changes.items()
             if not name.startswith("model.") or name in MODEL_OVERRIDES_WITH_INIT
         }
-    table = configuration.read_toml(file)
-    configuration.merge_dicts(table, settings_to_change(run, changes, explicit))
+    table = changed_settings(run, changes, explicit)
     return configuration.from_dict(PretrainConfig, table, where="settings")
 
 

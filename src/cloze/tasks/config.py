@@ -130,14 +130,10 @@ class FinetuneConfig(RunSettings):
             seeds=_MAX_RUNS,
             evaluations_per_epoch=1000,
         )
-        if not 0 < self.dev_fraction < 1:
-            raise ValueError(f"dev_fraction {self.dev_fraction} is not between 0 and 1")
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout {self.dropout} must be at least 0 and less than 1")
-        if self.freeze_layers < 0:
-            raise ValueError(f"freeze_layers {self.freeze_layers} is negative")
-        if self.max_seq_length < 8:
-            raise ValueError(f"max_seq_length {self.max_seq_length} is less than 8")
+        configuration.check_interval(self, "(0, 1)", "dev_fraction")
+        configuration.check_interval(self, "[0, 1)", "dropout")
+        configuration.check_interval(self, "[0, inf]", "freeze_layers")
+        configuration.check_interval(self, "[8, inf]", "max_seq_length")
         if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
             raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
         if self.seed + self.seeds > 2**31:

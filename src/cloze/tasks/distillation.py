@@ -3,10 +3,11 @@
 Source: Hinton et al. 2015, 2.
 """
 
-import math
 from dataclasses import dataclass
 
 from torch import Tensor, nn
+
+from cloze.config import check_interval
 
 IMPOSSIBLE = -1e9
 """Logit of padding, which is not infinite: the divergence of two impossible classes is 0, not NaN."""
@@ -32,10 +33,8 @@ class DistillationConfig:
     """The layers of the initial model that the student keeps, counted from 0; empty keeps all (Sanh et al. 2019)."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature {self.temperature} is not positive and finite")
-        if not 0 < self.weight <= 1:
-            raise ValueError(f"weight {self.weight} is not above 0 and at most 1")
+        check_interval(self, "(0, inf)", "temperature")
+        check_interval(self, "(0, 1]", "weight")
         if self.teacher is None:
             if self.unlabeled is not None:
                 raise ValueError("unlabeled texts need a teacher")

@@ -26,10 +26,10 @@ from cloze.training.memory import available_memory
 from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
 from cloze.training.run_directory import (
+    changed_settings,
     create_run_directory,
     replace_settings,
     run_settings_file,
-    settings_to_change,
 )
 from cloze.training.run_lock import run_lock
 from cloze.training.workers import place_workers
@@ -47,9 +47,7 @@ def finetune(
     callbacks: Sequence[Callback] = (),
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Fine-tune a model on a task; under torchrun, on all of its ranks.
-
-    All data are read, checked and tokenized before the first step.
+    """Fine-tune a model on a task, as `cloze.finetune` does; under torchrun, on all of its ranks.
 
     Args:
         task: the task, with its settings.
@@ -67,15 +65,7 @@ def finetune(
         The content of `scores.json`, or of `trials.json` of several runs.
 
     Raises:
-        InputError: a setting, a line of the data or the model to start from is wrong; nothing was written.
-        Interrupted: SIGINT or SIGTERM arrived, and the state was saved.
-        RunError: the loss stayed infinite or NaN, the disk is full, or a rank or a worker was lost.
-
-    Source:
-        Devlin et al. 2019, 4; google-research/bert run_classifier.py @eedf571.
-
-    Differs:
-        The last batch of an epoch has the remaining examples, where Google's code fills it from the next epoch.
+        InputError, Interrupted, RunError: as for `cloze.finetune`.
     """
     placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:
@@ -132,8 +122,7 @@ def resumed_settings(
     changes = configuration.differences(saved, new) | {
         f"{task_name}.{name}": pair for name, pair in of_task.items()
     }
-    table = read_toml(file)
-    configuration.merge_dicts(table, settings_to_change(run, changes, {} if saved.has_trials else explicit))
+    table = changed_settings(run, changes, {} if saved.has_trials else explicit)
     return finetuning_from_dict(task_name, table, where="settings")
 
 

@@ -1,10 +1,9 @@
 """Settings of the training loop that pre-training and fine-tuning share."""
 
-import math
 from dataclasses import dataclass, field
 
 from cloze.choices import Precision
-from cloze.config import Settings, check_positive, check_types
+from cloze.config import Settings, check_interval, check_positive, check_types
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributionConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
@@ -61,10 +60,8 @@ class RunSettings(Settings):
         check_types(self)
         check_license(self.license)
         check_positive(self, micro_batch_tokens=MAX_TOKENS)
-        if self.budget_seconds is not None and not 0 < self.budget_seconds < math.inf:
-            raise ValueError(f"budget_seconds {self.budget_seconds} is not positive and finite")
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"seed {self.seed} is not in 0..2147483647")
+        check_interval(self, "(0, inf)", "budget_seconds")
+        check_interval(self, "[0, 2147483647]", "seed")
         if self.micro_batch_tokens < self.longest_sequence:
             what = f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence"
             raise ValueError(f"{what} ({self.longest_sequence})")

@@ -3,7 +3,6 @@
 Shapes: K matrices of one shape, M rows, N columns, M <= N.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from cloze.config import check_positive
+from cloze.config import check_interval, check_positive
 from cloze.models.encoder import HiddenMatrix
 from cloze.training.adamw import AdamW
 from cloze.training.precision import resolve_dtype
@@ -39,12 +38,9 @@ class MuonConfig:
     """Iterations that make the momentum orthogonal."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.learning_rate < 1:
-            raise ValueError(f"learning_rate {self.learning_rate} is not between 0 and 1")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum {self.momentum} is not in [0, 1)")
-        if not 0 <= self.weight_decay < math.inf:
-            raise ValueError("weight_decay must be finite and not negative")
+        check_interval(self, "(0, 1)", "learning_rate")
+        check_interval(self, "[0, 1)", "momentum")
+        check_interval(self, "[0, inf)", "weight_decay")
         check_positive(self, newton_schulz_steps=100)
 
 

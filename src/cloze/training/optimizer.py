@@ -1,6 +1,5 @@
 """The optimizer and its schedule, by default Google's: AdamW without bias correction, a clipped global norm."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cloze.config import check_positive
+from cloze.config import check_interval
 from cloze.errors import InputError
 from cloze.models.encoder import find_encoder
 from cloze.models.torch_internals import scale_
@@ -45,19 +44,12 @@ class OptimizerConfig:
     """Train the matrices in the encoder's layers with Muon, and all other parameters with the settings above."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.learning_rate < 1:
-            raise ValueError(f"learning_rate {self.learning_rate} is not between 0 and 1")
-        if not 0 <= self.warmup_fraction < 1:
-            raise ValueError(f"warmup_fraction {self.warmup_fraction} is not in [0, 1)")
-        if not 0 < self.decay_fraction <= 1:
-            raise ValueError(f"decay_fraction {self.decay_fraction} is not in (0, 1]")
-        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
-            raise ValueError(f"beta1 {self.beta1} and beta2 {self.beta2} must be in [0, 1)")
-        if not (0 < self.epsilon < math.inf and 0 <= self.weight_decay < math.inf):
-            raise ValueError("epsilon must be positive, weight_decay not negative, and both finite")
-        check_positive(self, "max_grad_norm")
-        if not 0 < self.layer_decay <= 1:
-            raise ValueError(f"layer_decay {self.layer_decay} is not in (0, 1]")
+        check_interval(self, "(0, 1)", "learning_rate")
+        check_interval(self, "[0, 1)", "warmup_fraction", "beta1", "beta2")
+        check_interval(self, "(0, 1]", "decay_fraction", "layer_decay")
+        check_interval(self, "(0, inf)", "epsilon")
+        check_interval(self, "[0, inf)", "weight_decay")
+        check_interval(self, "(0, inf]", "max_grad_norm")
         if self.layer_decay < 1 and self.muon is not None:
             raise ValueError("layer_decay and muon exclude each other")
 

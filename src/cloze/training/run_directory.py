@@ -51,10 +51,10 @@ def is_changeable(setting: str) -> bool:
     return setting.startswith(_CHANGEABLE_SECTIONS) or setting in _CHANGEABLE
 
 
-def settings_to_change(
+def changed_settings(
     run: Path, differences: Mapping[str, tuple[object, object]], explicit: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the settings that may and do change in a run to resume, as nested dictionaries.
+    """Return the settings of a run to resume, with those that may change and do, as nested dictionaries.
 
     Args:
         run: the run.
@@ -74,7 +74,9 @@ def settings_to_change(
         settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
         what = f"resume uses the settings of the run: {settings}"
         raise InputError(what, where=run, remedy="Leave them out, or start a new run in another output")
-    return configuration.nest({key: new for key, (_, new) in different.items()})
+    table = configuration.read_toml(run / artifacts.RUN_CONFIG)
+    configuration.merge_dicts(table, configuration.nest({key: new for key, (_, new) in different.items()}))
+    return table
 
 
 def _absolute(path: object) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cloze.config import check_interval
 from cloze.data.batch import Integers
 from cloze.data.hashing import mix, uniform
 from cloze.errors import InputError
@@ -26,8 +27,7 @@ class PairsConfig:
     """Share of the instances with a shorter target length, drawn uniformly from 2 to the maximum."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.short_seq_prob <= 1:
-            raise ValueError(f"short_seq_prob {self.short_seq_prob} is not in [0, 1]")
+        check_interval(self, "[0, 1]", "short_seq_prob")
 
 
 @dataclass(frozen=True, slots=True)
