@@ -65,7 +65,9 @@ def test_evaluate_gives_the_scores_of_the_run(mnli: Path, cloze: Cloze) -> None:
 def test_models_of_mnli_are_evaluated_on_ax(mnli: Path, cloze: Cloze, error_line: ErrorLine) -> None:
     scores = cloze(f"evaluate ax -m {mnli}/run -d {mnli}/ax.tsv --json --quiet").json
     assert scores["matthews"] == 1.0
-    assert "Fine-tune mnli: its models answer ax, too" in error_line(f"finetune ax -m M -d D -o {mnli}/none")
+    assert "Fine-tune mnli: its models answer ax, too" in error_line(
+        f"finetune ax -m cloze-mini -d D -o {mnli}/none"
+    )
     assert "a model for the task 'mnli', not 'rte'" in error_line(f"evaluate rte -m {mnli}/run -d D")
 
 
@@ -194,7 +196,7 @@ WRONG = {
     "score classification a.jsonl b.tsv": "b.tsv: no such file",
     "predict mnli -m {mnli}/run {tmp}/none.tsv": "none.tsv: no such file",
     "evaluate mnli -m {mnli}/run -d {tmp}/none.tsv": "none.tsv: no such file",
-    "finetune mnli -m M -d {tmp} -o {tmp}/run": "{tmp}: no train.tsv nor mnli.train.jsonl",
+    "finetune mnli -m cloze-mini -d {tmp} -o {tmp}/run": "{tmp}: no train.tsv nor mnli.train.jsonl",
     "finetune mnli -m M -d D -o {tmp}/run -c gleu": "no recipe 'gleu'. Give a TOML file, or one of ",
 }
 
