@@ -116,24 +116,13 @@ PRODIGY = [
 ]
 
 
-@pytest.mark.parametrize("form", ["a.jsonl", "a.json", "a.csv", "a.parquet", "memory"])
-def test_rejected_labels_are_not_learned(write: Write, tmp_path: Path, form: str) -> None:
-    path: Any = tmp_path / form
-    if form == "memory":
-        _, path = read_memory(Classification(), PRODIGY, "train")
-    elif form == "a.csv":
-        pd.DataFrame(PRODIGY).to_csv(path, index=False)
-    elif form == "a.parquet":
-        pd.DataFrame(PRODIGY).to_parquet(path)
-    else:
-        write(PRODIGY, form)
+def test_rejected_labels_are_not_learned(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    pd.DataFrame(PRODIGY).to_csv(path, index=False)
     with pytest.warns(DataWarning, match="2 of 3 rows are left out: 1 rejected, 1 ignored"):
         assert labels(path) == [("fine", "GOOD")]
-    assert [example.text for example in Classification().examples(path, labeled=False)] == [
-        "fine",
-        "bad",
-        "gray",
-    ]
+    texts = [example.text for example in Classification().examples(path, labeled=False)]
+    assert texts == ["fine", "bad", "gray"]
 
 
 def test_a_column_called_answer_may_have_the_labels(write: Write) -> None:
@@ -378,10 +367,6 @@ def test_tags_without_names_are_refused(write: Write) -> None:
         tags(write([row]))
     assert tags(write([row]), CustomTagging(scheme="plain")) == ["LABEL_1 LABEL_0"]
     assert tags(write([row]), CustomTagging(tag_names=("O", "B-PER"))) == ["B-PER O"]
-    with pytest.raises(
-        InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
-    ):
-        CustomTagging().with_class_names(("LABEL_0", "LABEL_1"))
 
 
 def test_webanno_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from cloze.cli import main
 from cloze.data.reading.json_rows import parse_list
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import CustomTagging
@@ -127,50 +126,6 @@ def test_names_of_tags_may_be_beside_their_numbers(write: Write, names: str) -> 
         read(write("a.jsonl", json.dumps(other) + "\n"))
 
 
-BAD = {
-    "names": (
-        "Ada,B-PER\nran,O\n",
-        r"a\.csv: the first line does not name .* Name them there: sentence_id,word,tag",
-    ),
-    "two tags": (
-        "sentence_id,word,ner,label\n1,Ada,B-PER,X\n",
-        r"a\.csv:2: tags may be in 'ner' or 'label'\. .*`tagging\.tags_field=NAME`",
-    ),
-    "no word": (
-        "word,tag\nAda,B-PER\n,O\n",
-        r"a\.csv:3: the word in 'word' is empty\. Write the word, or leave",
-    ),
-    "no tag": ("word,tag\nAda,B-PER\nran,\n", r"a\.csv:3: '' is not a tag\. Tags are O"),
-    "a cell too few": (
-        "sentence_id,word,tag\n1,Ada,B-PER\n1,ran\n",
-        r"a\.csv:3: 2 cells, the first line names 3",
-    ),
-    "a tag too few": ("text,tags\nAda left Oslo,\"['B-PER', 'O']\"\n", r"a\.csv:2: 2 tags for 3 tokens"),
-    "numbers": (
-        "tokens,tags\n\"['Ada', 'ran']\",\"[1, 0]\"\n",
-        r"a\.csv:2: 'tags' holds the number 1.*tag_names=",
-    ),
-    "numbers of words": (
-        "sentence_id,word,tag\n1,Ada,1\n",
-        r"a\.csv:2: 'tag' holds the number 1.*tag_names=",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-def test_bad_tables_of_words_are_refused(write: Write, kind: str) -> None:
-    content, message = BAD[kind]
-    with pytest.raises(InputError, match=message):
-        read(write("a.csv", content))
-
-
-def test_remedies_for_tables_of_words_work(write: Write) -> None:
-    assert read(write("a.csv", "word,tag\n" + BAD["names"][0])) == [["Ada/B-PER", "ran/O"]]
-    assert read(write("a.csv", BAD["two tags"][0]), tags_field="ner") == [["Ada/B-PER"]]
-    for kind in ("numbers", "numbers of words"):
-        assert read(write("a.csv", BAD[kind][0]), tag_names=("O", "B-PER"))[0][0] == "Ada/B-PER"
-
-
 ONE_SENTENCE = "Ada B-PER\nran O\n. O\nBo B-PER\nran O\n. O\nHe O\nfell O\n. O\n"
 
 
@@ -216,17 +171,6 @@ def test_arrays_of_numpy_in_a_cell(cell: str, values: list[Any] | None) -> None:
     assert parse_list(cell) == values
 
 
-def test_kaggle_data_are_learned_from(
-    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write("ner.csv", WORDS["Kaggle"] * 1)
-    assert (
-        main(["finetune", "tagging", "-m", "cloze-mini", "-d", str(path), "--dev", str(path), "--validate"])
-        == 0
-    )
-    assert "tags in IOB2, of 2 types: LOC, PER" in capsys.readouterr().err
-
-
 NUMBERED = {
     "CoNLL-U Plus": "# global.columns = ID FORM UPOS NER\n1\tAda\tN\tB-PER\n2\tran\tV\tO\n",
     "GermEval": "#\thttp://a [2001]\n1\tAda\tB-PER\tO\n2\tran\tO\tO\n",
@@ -242,16 +186,6 @@ def test_numbers_of_words_are_no_words(write: Write, kind: str) -> None:
     assert read(path, word_column=1)[0][0].startswith("Ada/")
     path = write("a.conll", "1 N B-X\n2 N O\n\nAda N B-PER\nran V O\n")  # words that are numbers
     assert read(path)[0] == ["1/B-X", "2/O"]
-
-
-def test_rejected_annotations_are_not_learned(write: Write) -> None:
-    rows = [
-        {"text": "Ada ran", "spans": [{"start": 0, "end": 3, "label": "PER"}], "answer": "accept"},
-        {"text": "Bo ran", "spans": [{"start": 0, "end": 2, "label": "ORG"}], "answer": "reject"},
-    ]
-    path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.warns(DataWarning, match="1 of 2 rows are left out: 1 rejected"):
-        assert read(path) == [["Ada/B-PER", "ran/O"]]
 
 
 def test_an_older_doccano_calls_the_text_data(write: Write) -> None:

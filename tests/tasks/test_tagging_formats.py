@@ -83,15 +83,10 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("form", ["a.jsonl", "a.txt", "a.json", "pretty.json"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_json_shapes_have_the_same_words_and_tags(write, shape, form):
+def test_json_shapes_have_the_same_words_and_tags(write, shape):
     rows = [SHAPES[shape]] * 2
-    if form.endswith(".json"):
-        content: Any = json.dumps(rows, indent=1 if form == "pretty.json" else None)
-    else:
-        content = rows
-    assert read(write(form, content)) == TAGGED * 2
+    assert read(write("a.txt", rows)) == read(write("a.json", json.dumps(rows, indent=1))) == TAGGED * 2
 
 
 def test_examples_of_the_documentation_are_read(write):
@@ -168,18 +163,6 @@ def test_sentences_for_a_text_without_words_are_refused(write):
 
 
 NUMBERS = {"tokens": ["Ada", "ran"], "ner_tags": [1, 0]}
-
-
-def test_tags_may_be_numbers_with_names(write, tmp_path):
-    task = CustomTagging(tag_names=("O", "B-PER"))
-    expected = [("Ada", "B-PER"), ("ran", "O")]
-    assert read(write("a.jsonl", [NUMBERS]), task) == expected
-    feature = {"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}, "_type": "Sequence"}
-    table = pyarrow.Table.from_pylist([NUMBERS])
-    metadata = {"huggingface": json.dumps({"info": {"features": {"ner_tags": feature}}})}
-    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
-    assert read(tmp_path / "a.parquet") == expected
-    assert words(tmp_path / "a.parquet", CustomTagging()) == [["Ada", "ran"]]
 
 
 BAD_JSON: list[tuple[Any, str]] = [
@@ -294,8 +277,6 @@ def test_invalid_json_is_named(write, content, message):
 
 
 def test_remedies_for_json_work(write):
-    two = write("two.jsonl", [{"tokens": ["a"], "pos_tags": ["X"], "ner_tags": ["O"]}])
-    assert read(two, with_settings(CustomTagging(), {"tagging.tags_field": "ner_tags"})) == [("a", "O")]
     task = with_settings(CustomTagging(), {"tagging.tag_names": ["O", "B-PER"]})
     assert read(write("a.jsonl", [NUMBERS]), task) == [("Ada", "B-PER"), ("ran", "O")]
     with pytest.raises(InputError, match=r"the number 2, and there are 2 names of tags"):
@@ -363,14 +344,6 @@ def test_neither_columns_nor_text_is_refused_until_the_format_is_set(write, name
         assert words(path, with_settings(CustomTagging(), {"tagging.format": "columns"}))
 
 
-def test_plain_text_is_no_training_data(write):
-    path = write("a.txt", TEXTS["words of equal number"])
-    with pytest.raises(InputError, match=r"a.txt:1: 'now.' is not a tag"):
-        read(path)
-    with pytest.raises(InputError, match=r"a.txt: plain text has no tags"):
-        read(path, CustomTagging(format="text"))
-
-
 CONLLU = """# newdoc
 # sent_id = 1
 # text = She dunno it.
@@ -408,8 +381,6 @@ def test_comments_are_no_words(write):
 def test_comments_of_shared_tasks_are_no_words(write):
     content = "#begin document (a); part 0\nAda B-PER\n\n#end document\n\n# O\nBo B-PER\n"
     assert read(write("a.conll", content)) == [("Ada", "B-PER"), ("#", "O"), ("Bo", "B-PER")]
-    germeval = write("b.tsv", "#\thttp://a [2001]\n1\tAda\tB-PER\tO\n2\tran\tO\tO\n")
-    assert read(germeval, CustomTagging(word_column=1, tag_column=2)) == [("Ada", "B-PER"), ("ran", "O")]
 
 
 def test_neighbors_with_one_plain_tag_are_an_entity_if_there_is_a_tag_o():
@@ -469,10 +440,6 @@ def test_tables_are_refused_as_columns(write, name):
     assert message in str(raised.value)
     if "Leave it out" in message:
         assert read(write(name, content.partition("\n")[2])) == [("Ada", "NOUN"), ("Bo", "NOUN")]
-
-
-def test_a_table_with_tabs_and_names_is_read(write):
-    assert read(write("a.tsv", "word\tpos\nAda\tNOUN\nBo\tNOUN\n")) == [("Ada", "NOUN"), ("Bo", "NOUN")]
 
 
 @pytest.mark.parametrize("content", REFUSED_TAGS)

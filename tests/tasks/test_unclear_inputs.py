@@ -156,10 +156,3 @@ SPACY: list[Any] = [["Ada lives in Oslo", {"entities": [[0, 3, "PER"], [13, 17, 
 def test_examples_of_spacy_are_read(tmp_path: Path, content: str) -> None:
     examples = list(CustomTagging().examples(_write(tmp_path, "a.json", content)))
     assert [example.sentences[0].tags for example in examples] == [("B-PER", "O", "O", "B-LOC")] * 2
-
-
-def test_tags_in_lower_case_are_no_plain_tags(tmp_path: Path) -> None:
-    path = _write(tmp_path, "a.conll", "ada b-per\nran o\n\nbo b-per\nran o\n")
-    with pytest.raises(InputError, match=r"a\.conll:1: 'b-per' is not a tag\. Tags are O, .*scheme=plain"):
-        list(CustomTagging().examples(path))
-    assert len(list(CustomTagging(scheme="plain").examples(path))) == 2

@@ -208,7 +208,7 @@ def test_the_separator_is_found_from_the_first_line(
 
 
 @given(
-    st.lists(st.lists(st.text('ab ,;|\t"\n', max_size=5), min_size=2, max_size=2), min_size=1),
+    st.lists(st.lists(st.text('ab ,;|\t"\n\u2028', max_size=5), min_size=2, max_size=2), min_size=1),
     st.sampled_from(sorted(SEPARATORS)),
     st.booleans(),
 )
@@ -279,33 +279,22 @@ ROWS = [{"text": "a, b", "label": 1}, {"text": "ü", "label": 0}]
 BY_COLUMN = {name: {str(i): row[name] for i, row in enumerate(ROWS)} for name in ROWS[0]}
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.json", json.dumps(ROWS)),
-        ("a.json", "\ufeff\n" + json.dumps(ROWS, indent=2, ensure_ascii=False)),
-        ("a.jsonl", json.dumps(ROWS)),
-        ("a.json", "".join(json.dumps(row) + "\n" for row in ROWS)),
-        ("a.json", json.dumps(BY_COLUMN)),
-        ("a.json", json.dumps({name: list(cells.values()) for name, cells in BY_COLUMN.items()})),
-        ("a.json", json.dumps({"columns": [*ROWS[0]], "data": [[*row.values()] for row in ROWS]}, indent=1)),
-        ("a.json", json.dumps({"version": 1, "data": ROWS}, indent=1)),
-        ("a.json", json.dumps({"rows": [{"row_idx": i, "row": row} for i, row in enumerate(ROWS)]})),
-    ],
-    ids=[
-        *(
-            "one line",
-            "indented",
-            "a list in .jsonl",
-            "lines in .json",
-            "pandas by column",
-            "lists by column",
-        ),
-        *("pandas split", "a list within", "rows of the hub"),
-    ],
-)
-def test_json_is_lines_or_a_list_whatever_its_name(tmp_path: Path, name: str, content: str) -> None:
-    (tmp_path / name).write_text(content, encoding="utf-8")
+JSON_FORMS = {
+    "one line": json.dumps(ROWS),
+    "indented": "\ufeff\n" + json.dumps(ROWS, indent=2, ensure_ascii=False),
+    "lines": "".join(json.dumps(row) + "\n" for row in ROWS),
+    "pandas by column": json.dumps(BY_COLUMN),
+    "lists by column": json.dumps({name: list(cells.values()) for name, cells in BY_COLUMN.items()}),
+    "pandas split": json.dumps({"columns": [*ROWS[0]], "data": [[*row.values()] for row in ROWS]}, indent=1),
+    "a list within": json.dumps({"version": 1, "data": ROWS}, indent=1),
+    "rows of the hub": json.dumps({"rows": [{"row_idx": i, "row": row} for i, row in enumerate(ROWS)]}),
+}
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+@pytest.mark.parametrize("form", JSON_FORMS)
+def test_json_is_lines_or_a_list_whatever_its_name(tmp_path: Path, name: str, form: str) -> None:
+    (tmp_path / name).write_text(JSON_FORMS[form], encoding="utf-8")
     for labeled in (True, False):
         examples = list(Classification().examples(tmp_path / name, labeled=labeled))
         assert [(example.text, example.label) for example in examples] == [
@@ -334,19 +323,6 @@ def test_a_label_is_required_and_a_text_may_be_empty(tmp_path: Path) -> None:
     path.write_text("text\tlabel\n\tx\nb\t \n")
     with pytest.raises(InputError, match=r"a\.tsv:3: the cell 'label' is empty"):
         list(Classification().examples(path))
-
-
-@given(
-    st.lists(st.lists(st.text('ab ,"\n\u2028', max_size=5), min_size=3, max_size=3), min_size=1),
-    st.booleans(),
-)
-def test_csv_rows_are_those_of_the_csv_module(tmp_path_factory, rows, quoted):
-    path = tmp_path_factory.mktemp("table") / "a.csv"
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL)
-        writer.writerows([["one", "two", "three"], *rows])
-    columns = ("one", "two", "three")
-    assert [[row.text(column) for column in columns] for row in read_rows(path, columns)] == rows
 
 
 def test_the_limit_of_the_csv_module_is_not_changed():

@@ -169,7 +169,9 @@ def test_invalid_labels_are_refused():
         CustomTagging(labels=("O", "O"))
     with pytest.raises(ValueError, match="'PER', which is not a tag"):
         CustomTagging(labels=("O", "PER"))
-    with pytest.raises(InputError, match="'LABEL_0' is not a tag"):
+    with pytest.raises(
+        InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
+    ):
         CustomTagging().with_class_names(("LABEL_0", "LABEL_1"))
     with pytest.raises(InputError, match="names no labels"):
         CustomTagging().with_class_names(())
@@ -230,17 +232,6 @@ def test_predictions_of_other_words_are_refused(tmp_path, text, message):
     with pytest.raises(InputError) as caught:
         task.read_predictions(out, list(task.examples(gold)))
     assert message.replace("GOLD", str(gold)) in str(caught.value)
-
-
-def test_plain_text_has_an_example_per_line(tmp_path):
-    path = tmp_path / "letters.txt"
-    path.write_text("Ann left. Bob stayed.\n\nYes.\n")
-    examples = list(CustomTagging(format="text").examples(path, labeled=False))
-    assert [[s.words for s in example.sentences] for example in examples] == [
-        [("Ann", "left", "."), ("Bob", "stayed", ".")],
-        [],
-        [("Yes", ".")],
-    ]
 
 
 def test_plain_text_is_not_read_as_columns(tmp_path):
