@@ -65,13 +65,12 @@ class Checkpoint:
     @cached_property
     def weights(self) -> dict[str, Tensor]:
         """The weights by their Hugging Face names."""
-        verify_checkpoint(self.directory)
-        # a directory without a model is reported as such, not as missing weights
         return load_weights(self.directory, self.encoder_class.names)
 
     @cached_property
     def config(self) -> EncoderConfig:
         """The architecture of the encoder."""
+        verify_checkpoint(self.directory)  # first: a directory of another kind is reported as such
         return load_config(self.directory)
 
     @property
