@@ -14,22 +14,9 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import encode_untruncated
 from cloze.inference.fill_mask import Candidate, top_candidates
-from cloze.models.bert import BertLayer
 from cloze.models.encoder import Encoder
 from cloze.models.heads import MaskedLMHead
 from cloze.tokenization.tokenizer import Tokenizer
-
-STEPS = {
-    "context": ("attention_output", 0),  # the outputs of all heads, side by side
-    "attended": ("attention_output", 1),  # a dense layer on them
-    "attention_sum": ("attention_layer_norm", 0),  # that plus the input of the layer
-    "attention_normalized": ("attention_layer_norm", 1),
-    "intermediate": ("output", 0),  # a dense layer and the activation
-    "output": ("output", 1),  # a dense layer back to [D]
-    "output_sum": ("output_layer_norm", 0),  # that plus `attention_normalized`
-    "normalized": ("output_layer_norm", 1),  # the output of the layer
-}
-"""The steps of a layer: the input (0) or output (1) of a submodule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +29,7 @@ class TokenTrace:
     input_ids: tuple[int, ...]
     token_type_ids: tuple[int, ...]
     layers: tuple[dict[str, Tensor], ...]
-    """The token's vector at each of `STEPS`, [D] or, of the intermediate one, [I]."""
+    """The token's vector at each of the `layer_steps` of the encoder, [D] or, of the intermediate one, [I]."""
     hidden_states: Tensor
     """The token's vector after the embeddings and after each layer, [L + 1, D]."""
     movements: Tensor
@@ -76,7 +63,7 @@ def trace_token(
         token = ids.index(tokenizer.mask_id) if tokenizer.mask_id in ids else len(ids) // 2
     if not 0 <= token < len(encoding):
         raise InputError(f"{token} is not in 0..{len(encoding) - 1}", where="token")
-    if not all(isinstance(layer, BertLayer) for layer in model.layers):
+    if not model.layer_steps:
         what = f"the layers of a {type(model).__name__} have other steps than BERT's"
         raise InputError(what, where="model", remedy="Give a model of another family")
     recorded: list[dict[str, Tensor]] = [{} for _ in model.layers]
@@ -90,7 +77,7 @@ def trace_token(
     handles = [
         record(getattr(module, name), layer, step, place)
         for layer, module in enumerate(model.layers)
-        for step, (name, place) in STEPS.items()
+        for step, (name, place) in model.layer_steps.items()
     ]
     try:
         encoded = model(batch, output_hidden_states=True)
@@ -104,7 +91,7 @@ def trace_token(
         tokens=tuple(encoding.tokens),
         input_ids=tuple(encoding.input_ids),
         token_type_ids=tuple(encoding.token_type_ids),
-        layers=tuple({step: steps[step] for step in STEPS} for steps in recorded),
+        layers=tuple({step: steps[step] for step in model.layer_steps} for steps in recorded),
         hidden_states=hidden_states[:, token],
         movements=movements_LT,
         pooled=encoded.pooled_output[0].float().cpu(),

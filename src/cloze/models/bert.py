@@ -5,6 +5,7 @@ Shapes: T tokens in the packed batch, B sequences, L columns, D hidden, N heads,
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -262,6 +263,18 @@ class BertModel(Encoder):
     config_class: ClassVar[type[EncoderConfig]] = BertConfig
     size_prefix = ""
     names = HuggingFaceNames(encoder=BERT)
+    layer_steps = MappingProxyType(
+        {
+            "context": ("attention_output", 0),  # the outputs of all heads, side by side
+            "attended": ("attention_output", 1),  # a dense layer on them
+            "attention_sum": ("attention_layer_norm", 0),  # that plus the input of the layer
+            "attention_normalized": ("attention_layer_norm", 1),
+            "intermediate": ("output", 0),  # a dense layer and the activation
+            "output": ("output", 1),  # a dense layer back to [D]
+            "output_sum": ("output_layer_norm", 0),  # that plus `attention_normalized`
+            "normalized": ("output_layer_norm", 1),  # the output of the layer
+        }
+    )
     embeddings_class: ClassVar[type[BertEmbeddings]] = BertEmbeddings
     pooler_class: ClassVar[type[Pooler]] = Pooler
 

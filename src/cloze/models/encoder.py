@@ -62,6 +62,8 @@ class Encoder(nn.Module):
     """The names of its classes and weights in transformers."""
     stacked_matrices: ClassVar[Mapping[str, int]] = MappingProxyType({"query_key_value": 3})
     """Parts of the dense layers whose weights are several matrices."""
+    layer_steps: ClassVar[Mapping[str, tuple[str, int]]] = MappingProxyType({})
+    """The steps of a layer that the explorer shows: each is the input (0) or output (1) of a submodule."""
     token_outputs: ClassVar[tuple[str, ...]] = ("last_hidden_state",)
     """The `named_outputs` that have a value for each token; the others have one for each sequence."""
     has_biases: ClassVar[bool] = True
