@@ -13,8 +13,8 @@ from tokenizers import Tokenizer
 
 from benchmarks.harness import import_peer
 from cloze.errors import InputError
+from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.optional_dependencies import require
-from cloze.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 """Maximum distance from 1 of the cosine of the two vectors of a text."""

@@ -12,8 +12,8 @@ import tokenizers
 
 from benchmarks.harness import Check, Contestant, Peers, Result, TimedFunction, repeat
 from benchmarks.text import TextBenchmark, compare_tokens, with_threads
+from cloze.file_names import TOKENIZER_FILE
 from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer_files import TOKENIZER_FILE
 
 _BATCH_SIZE = 1000
 

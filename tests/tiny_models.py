@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from cloze import artifacts
+from cloze.file_names import TASK_FILE
 from cloze.models.bert import BertConfig, BertModel
-from cloze.models.checkpoint import TASK_FILE, save_model
+from cloze.models.checkpoint import save_model
 from cloze.tasks.config import TaskSettings, to_toml
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.wordpiece import WordPieceTokenizer

@@ -12,6 +12,22 @@ from typing import Any, Literal, TypeAlias
 from cloze import file_io
 from cloze.artifacts import CARD_FILE, MANIFEST
 from cloze.errors import ClozeError, InputError, RunError
+from cloze.file_names import (
+    ADDED_TOKENS_FILE,
+    CONFIG_FILE,
+    MODULES_FILE,
+    SENTENCE_LENGTH_FILE,
+    SENTENCE_SETTINGS_FILE,
+    SPECIAL_TOKENS_FILE,
+    TASK_FILE,
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    TORCH_WEIGHTS_FILE,
+    TRAINING_FOLDER,
+    VOCAB_FILE,
+    WEIGHTS_FILE,
+    WEIGHTS_INDEX_FILE,
+)
 from cloze.optional_dependencies import import_package
 
 HubFiles: TypeAlias = Literal["model", "tokenizer", "pickle"]
@@ -20,29 +36,13 @@ HubFiles: TypeAlias = Literal["model", "tokenizer", "pickle"]
 PREFIX = "hf://"
 MAIN = "main"
 """The default branch."""
-CONFIG, WEIGHTS, WEIGHTS_INDEX, PICKLE = (
-    "config.json",
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-)
-MODULES = "modules.json"
-TRAINING = "training/"
-TOKENIZERS = ("tokenizer.json", "vocab.txt")
-TOKENIZER_FILES = (
-    *TOKENIZERS,
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    MANIFEST,
-)
+TOKENIZERS = (TOKENIZER_FILE, VOCAB_FILE)
+TOKENIZER_FILES = (*TOKENIZERS, TOKENIZER_CONFIG_FILE, SPECIAL_TOKENS_FILE, ADDED_TOKENS_FILE, MANIFEST)
 MODEL_FILES = (
-    CONFIG,
+    CONFIG_FILE,
     *TOKENIZER_FILES,
-    MODULES,
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "task.toml",
+    *(MODULES_FILE, SENTENCE_LENGTH_FILE, SENTENCE_SETTINGS_FILE),
+    TASK_FILE,
     CARD_FILE,
 )
 """The files that are read of a model, without its weights and the poolings of sentence-transformers."""
@@ -174,8 +174,8 @@ def first_missing(directory: Path, files: HubFiles) -> str | None:
         return TOKENIZERS[0]
     if files == "tokenizer":
         return None
-    weights = weight_names(directory) or ([PICKLE] if files == "pickle" else [WEIGHTS])
-    names = (CONFIG, *weights, *module_files(directory), *checkpoint_files(directory))
+    weights = weight_names(directory) or ([TORCH_WEIGHTS_FILE] if files == "pickle" else [WEIGHTS_FILE])
+    names = (CONFIG_FILE, *weights, *module_files(directory), *checkpoint_files(directory))
     return next((name for name in names if not (directory / name).is_file()), None)
 
 
@@ -184,25 +184,25 @@ def has_all(directory: Path, files: HubFiles) -> bool:
 
     A model without modules of sentence-transformers is complete only if the cache recorded that its commit has none.
     """
-    absent = directory.parents[1] / ".no_exist" / directory.name / MODULES
-    knows_modules = files == "tokenizer" or (directory / MODULES).is_file() or absent.is_file()
+    absent = directory.parents[1] / ".no_exist" / directory.name / MODULES_FILE
+    knows_modules = files == "tokenizer" or (directory / MODULES_FILE).is_file() or absent.is_file()
     return knows_modules and first_missing(directory, files) is None
 
 
 def weight_names(directory: Path) -> list[str]:
     """Return the names of the files with safetensors of a model in the cache, which may be missing there."""
-    if (directory / WEIGHTS).is_file() or not (directory / WEIGHTS_INDEX).is_file():
-        return [WEIGHTS] if (directory / WEIGHTS).is_file() else []
-    weight_map = _read_table(directory / WEIGHTS_INDEX).get("weight_map")
+    if (directory / WEIGHTS_FILE).is_file() or not (directory / WEIGHTS_INDEX_FILE).is_file():
+        return [WEIGHTS_FILE] if (directory / WEIGHTS_FILE).is_file() else []
+    weight_map = _read_table(directory / WEIGHTS_INDEX_FILE).get("weight_map")
     names = set(weight_map.values()) if isinstance(weight_map, dict) else set()
     return sorted(name for name in names if isinstance(name, str) and Path(name).name == name)
 
 
 def module_files(directory: Path) -> list[str]:
     """Return the names of the configurations of sentence-transformers' poolings."""
-    modules = _read_table(directory / MODULES).get("modules", [])
+    modules = _read_table(directory / MODULES_FILE).get("modules", [])
     return [
-        f"{module['path']}/{CONFIG}"
+        f"{module['path']}/{CONFIG_FILE}"
         for module in modules
         if isinstance(module, dict)
         and str(module.get("type")).endswith(".Pooling")
@@ -214,15 +214,19 @@ def module_files(directory: Path) -> list[str]:
 def model_files(directory: Path) -> list[str]:
     """Return the names of the files in a directory that loading a model reads, and of its card."""
     names = (*MODEL_FILES, *weight_names(directory), *module_files(directory), *checkpoint_files(directory))
-    if WEIGHTS not in names:
-        names = (*names, WEIGHTS_INDEX)
+    if WEIGHTS_FILE not in names:
+        names = (*names, WEIGHTS_INDEX_FILE)
     return [name for name in dict.fromkeys(names) if (directory / name).is_file()]
 
 
 def checkpoint_files(directory: Path) -> list[str]:
     """Return the names in the manifest of a checkpoint of cloze, without its training state."""
     files = _read_table(directory / MANIFEST).get("files")
-    return [name for name in files if not name.startswith(TRAINING)] if isinstance(files, dict) else []
+    return (
+        [name for name in files if not name.startswith(f"{TRAINING_FOLDER}/")]
+        if isinstance(files, dict)
+        else []
+    )
 
 
 def _read_table(file: Path) -> dict[str, Any]:

@@ -8,17 +8,13 @@ from typing import Any
 
 from cloze import file_io
 from cloze.errors import ClozeError, InputError, RunError
+from cloze.file_names import CONFIG_FILE, MODULES_FILE, TORCH_WEIGHTS_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.hub import (
-    CONFIG,
     LOG,
     MAIN,
     MODEL_FILES,
-    MODULES,
-    PICKLE,
     TOKENIZER_FILES,
     TOKENIZERS,
-    WEIGHTS,
-    WEIGHTS_INDEX,
     HubFiles,
     HubName,
     cache_directory,
@@ -81,14 +77,16 @@ def download(name: HubName, files: HubFiles) -> Path:
         if files == "tokenizer":
             is_new = fetch(TOKENIZER_FILES)
         else:
-            is_new = fetch((*MODEL_FILES, *(() if WEIGHTS in sizes else (WEIGHTS_INDEX,))))
-            weights = [WEIGHTS] if WEIGHTS in sizes else weight_names(snapshot) or [PICKLE]
+            is_new = fetch((*MODEL_FILES, *(() if WEIGHTS_FILE in sizes else (WEIGHTS_INDEX_FILE,))))
+            weights = (
+                [WEIGHTS_FILE] if WEIGHTS_FILE in sizes else weight_names(snapshot) or [TORCH_WEIGHTS_FILE]
+            )
             is_new |= fetch((*weights, *module_files(snapshot), *checkpoint_files(snapshot)), shown=True)
         if is_new or cached != snapshot:
             _check_hashes(api, name, commit)
             unchecked_marker(snapshot).unlink(missing_ok=True)
-        if files != "tokenizer" and MODULES not in sizes:
-            file_io.write_text(directory / ".no_exist" / commit / MODULES, "", sync=False)
+        if files != "tokenizer" and MODULES_FILE not in sizes:
+            file_io.write_text(directory / ".no_exist" / commit / MODULES_FILE, "", sync=False)
         if name.commit is None:
             ref = file_io.safe_join(directory / "refs", name.revision or MAIN, where=directory)
             file_io.write_text(ref, commit, sync=False)
@@ -123,16 +121,19 @@ def _check_readable(name: HubName, available: Collection[str], files: HubFiles) 
         if not any(file in available for file in TOKENIZERS):
             raise InputError(f"no tokenizer: neither {' nor '.join(TOKENIZERS)}", where=name)
         return
-    if CONFIG not in available:
-        raise InputError(f"not a model: it has no {CONFIG}", where=name, remedy="Give another name")
-    if WEIGHTS in available or WEIGHTS_INDEX in available or (files == "pickle" and PICKLE in available):
+    if CONFIG_FILE not in available:
+        raise InputError(f"not a model: it has no {CONFIG_FILE}", where=name, remedy="Give another name")
+    pickles = {TORCH_WEIGHTS_FILE} if files == "pickle" else set()
+    if not {WEIGHTS_FILE, WEIGHTS_INDEX_FILE, *pickles}.isdisjoint(available):
         return
-    if PICKLE in available:
-        what = f"its weights are pickled: it has {PICKLE}, but no {WEIGHTS}"
+    if TORCH_WEIGHTS_FILE in available:
+        what = f"its weights are pickled: it has {TORCH_WEIGHTS_FILE}, but no {WEIGHTS_FILE}"
         remedy = f"Run cloze import {name} -o DIR, which reads tensors alone and runs no code in the file"
         raise InputError(what, where=name, remedy=remedy)
     others = sorted(file for file in available if file.endswith(_OTHER_WEIGHTS))
-    what = f"no weights that cloze reads: no {WEIGHTS}" + (f", but {', '.join(others[:3])}" if others else "")
+    what = f"no weights that cloze reads: no {WEIGHTS_FILE}" + (
+        f", but {', '.join(others[:3])}" if others else ""
+    )
     raise InputError(what, where=name, remedy="Give another name or another revision")
 
 

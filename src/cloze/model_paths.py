@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError
+from cloze.file_names import MODULES_FILE
 from cloze.hub import (
-    MODULES,
     PREFIX,
     HubFiles,
     HubName,
@@ -78,7 +78,7 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
     if missing := first_missing(cached, files):
         what = f"is in the cache of the Hub without {missing}"
         raise InputError(what, where=path, remedy=f"{PREFIX}{path} downloads it")
-    note = "" if has_all(cached, files) else f", perhaps without {MODULES}; {PREFIX}{path} completes it"
+    note = "" if has_all(cached, files) else f", perhaps without {MODULES_FILE}; {PREFIX}{path} completes it"
     LOG.info("%s: commit %s, from the cache%s", path, cached.name, note)
     return cached
 

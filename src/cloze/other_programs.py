@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE, TORCH_WEIGHTS_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 
-_READ = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+_READ = (WEIGHTS_FILE, WEIGHTS_INDEX_FILE, TORCH_WEIGHTS_FILE)
 """Files of weights that cloze reads; a TensorFlow checkpoint has a file that ends in .index."""
 _HEADS_OF_ADAPTERS = {
     "SEQ_CLS": "ForSequenceClassification",
@@ -122,7 +123,7 @@ def _model_of_adapter(file: Path) -> tuple[str, str, str]:
 
 def _model_class(directory: Path) -> str:
     """Return the class of a model in transformers, by its config.json."""
-    config = directory / "config.json"
+    config = directory / CONFIG_FILE
     architectures = read_json(config).get("architectures") if config.is_file() else None
     name = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
     return name.removeprefix("TF").removeprefix("Flax") or "AutoModel"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from cloze.artifacts import CARD_FILE
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE
 from cloze.markdown import code_block, code_span, front_matter
-from cloze.models.config_file import CONFIG_FILE, load_labels
+from cloze.models.config_file import load_labels
 from cloze.training.model_card import BaseModel
 
 _MAX_LABELS = 50

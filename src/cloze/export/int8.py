@@ -10,11 +10,12 @@ from torch import Tensor
 
 from cloze import artifacts
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.hub import model_files, weight_names
 from cloze.markdown import code_span, front_matter
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import save_weights, verify_checkpoint
-from cloze.models.config_file import CONFIG_FILE, load_config
+from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, build_encoder
 from cloze.models.quantization import (
     INT8_KIND,
@@ -24,7 +25,7 @@ from cloze.models.quantization import (
     quantized_weights,
     refuse_int8,
 )
-from cloze.models.weight_files import WEIGHTS_FILE, WEIGHTS_INDEX_FILE, load_weights
+from cloze.models.weight_files import load_weights
 from cloze.results import Result
 from cloze.training.model_card import BaseModel
 

@@ -8,13 +8,11 @@ from typing import Any
 from cloze import artifacts
 from cloze.arguments import check_path, check_text
 from cloze.errors import InputError
+from cloze.file_names import TRAINING_FOLDER, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.hub import (
     MAIN,
     MODEL_FILES,
     PREFIX,
-    TRAINING,
-    WEIGHTS,
-    WEIGHTS_INDEX,
     HubName,
     first_missing,
     hub_errors,
@@ -149,13 +147,13 @@ def _contents(checkpoint: Path, file: str) -> str | bytes:
         return str(path)
     table = json.loads(path.read_bytes())
     table["files"] = {
-        name: record for name, record in table["files"].items() if not name.startswith(TRAINING)
+        name: record for name, record in table["files"].items() if not name.startswith(f"{TRAINING_FOLDER}/")
     }
     return (json.dumps(table, indent=1) + "\n").encode()
 
 
 def _stale_files(api: Any, target: HubName, files: list[str]) -> list[str]:
     """Return the files of the repository that loading would read, but which the checkpoint lacks."""
-    read = {*MODEL_FILES, WEIGHTS, WEIGHTS_INDEX} - {artifacts.CARD_FILE, *files}
+    read = {*MODEL_FILES, WEIGHTS_FILE, WEIGHTS_INDEX_FILE} - {artifacts.CARD_FILE, *files}
     info = api.model_info(target.repo, revision=target.revision)
     return sorted(entry.rfilename for entry in info.siblings or () if entry.rfilename in read)

@@ -12,8 +12,9 @@ from cloze.arguments import check_text, describe, iterate
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE
 from cloze.inference.loading import Checkpoint, LoadedModel
-from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
+from cloze.models.config_file import load_config, load_labels
 from cloze.models.heads import BertForSequenceClassification, find_output_head
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
 from cloze.parallel_map import Workers, map_ordered

@@ -18,22 +18,19 @@ from torch import Tensor, nn
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError, RunError
+from cloze.file_names import CONFIG_FILE, TRAINING_FOLDER, VOCAB_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.models.bert import initialize_weights
-from cloze.models.config_file import CONFIG_FILE, load_config
+from cloze.models.config_file import load_config
 from cloze.models.cross_encoder import Activation, activation_to_json
 from cloze.models.encoder import Encoder, build_encoder, get_encoder
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.quantization import INT8_KIND, is_int8_directory
-from cloze.models.weight_files import WEIGHTS_FILE, WEIGHTS_INDEX_FILE, load_weights, weight_files
+from cloze.models.weight_files import load_weights, weight_files
 from cloze.models.weight_mapping import MissingWeightsError, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import MAX_VOCABULARY_BYTES
 
 KIND = "checkpoint"
-TASK_FILE = "task.toml"
-"""The task for which a model was fine-tuned, with its settings."""
-TRAINING_FOLDER = "training"
-"""The state from which training resumes; models do not need it."""
 
 
 _POOLER_SEED = 12345
@@ -188,16 +185,16 @@ def assign_weights(
     shapes = {name: weight.shape for name, weight in named_weights(model).items()}
     expected = mapping.external_shapes(shapes)
     external = {name: weights[name] for name in sorted(expected) if name in weights}
-    pooler_weights = _pooler_weights(model, mapping)
-    missing = sorted(name for name in pooler_weights if name not in weights)
+    pooler = {name: mapping.external_names(name)[0] for name in shapes if name.startswith("bert.pooler.")}
+    missing = {name: file_name for name, file_name in pooler.items() if file_name not in weights}
     # a file with one of the pooler's weights is damaged
-    lacks_pooler = isinstance(model, Encoder) and len(missing) == len(pooler_weights)
+    lacks_pooler = isinstance(model, Encoder) and len(missing) == len(pooler)
     if not (new_pooler or lacks_pooler or not getattr(model, "reads_pooler", True)):
-        missing = []
-    # one zero that is repeated: memory is allocated after all shapes are checked
-    external |= {name: torch.zeros(()).expand(expected[name]) for name in missing}
+        missing = {}
     try:
-        assigned = mapping.from_external(external, shapes)
+        assigned = mapping.from_external(
+            external, {name: shape for name, shape in shapes.items() if name not in missing}
+        )
     except InputError as error:
         what, remedy = _explain(error, model, set(expected), set(weights))
         raise type(error)(what, where=where, remedy=remedy) from error
@@ -209,17 +206,16 @@ def assign_weights(
         encoder = get_encoder(model)
         if lacks_pooler and not new_pooler and encoder.names.has_pooler:
             warnings.warn(f"{where}: no pooler: it starts with random weights", stacklevel=2)
-        pooler = copy.deepcopy(encoder.pooler).to_empty(device="cpu")
+        new = copy.deepcopy(encoder.pooler).to_empty(device="cpu")
         generator = torch.Generator().manual_seed(_POOLER_SEED)
-        initialize_weights(pooler, encoder.config.initializer_range, generator)
-        new = {f"bert.pooler.{part}": weight for part, weight in pooler.state_dict().items()}
-        assigned |= {name: w for name, w in new.items() if mapping.external_names(name)[0] in missing}
+        initialize_weights(new, encoder.config.initializer_range, generator)
+        assigned |= {name: new.get_parameter(name.removeprefix("bert.pooler.")).detach() for name in missing}
     prefix = "bert." if isinstance(model, Encoder) else ""
     model.load_state_dict(
         {name.removeprefix(prefix): weight.float() for name, weight in assigned.items()}, assign=True
     )
     model.eval()
-    return missing, sorted(set(weights) - set(expected))
+    return sorted(missing.values()), sorted(set(weights) - set(expected))
 
 
 def _is_finite(weight: Tensor) -> bool:
@@ -275,7 +271,7 @@ def verify_shared_weights(directory: Path) -> None:
 
 def _check_vocabulary(directory: Path, config: EncoderConfig) -> None:
     """Refuse more tokens than embeddings; fewer are fine, since some programs round the number of embeddings up."""
-    file = directory / "vocab.txt"
+    file = directory / VOCAB_FILE
     if not file.exists():
         return
     vocabulary = file_io.read_file(file, max_bytes=MAX_VOCABULARY_BYTES)
@@ -289,12 +285,6 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
     """Return the weights by their names in the mappings, where those of an encoder have the prefix `bert.`."""
     prefix = "bert." if isinstance(model, Encoder) else ""
     return {f"{prefix}{name}": weight for name, weight in model.state_dict().items()}
-
-
-def _pooler_weights(model: nn.Module, mapping: WeightMapping) -> list[str]:
-    """Return the names of the pooler's weights in a file."""
-    names = [name for name in named_weights(model) if name.startswith("bert.pooler.")]
-    return [external for name in names for external in mapping.external_names(name)]
 
 
 def _is_saved(name: str, model: nn.Module) -> bool:

@@ -5,12 +5,10 @@ from pathlib import Path
 from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.models.encoder import encoders, get_config_class
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.quantization import INT8_PREFIX
-
-CONFIG_FILE = "config.json"
-GOOGLE_CONFIG_FILE = "bert_config.json"
 
 _NO_CHECKPOINT = "Give the directory of a checkpoint"
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")

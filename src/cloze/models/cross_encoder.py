@@ -10,11 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE, MODULES_FILE, SENTENCE_SETTINGS_FILE
 
 CROSS_ENCODER = "CrossEncoder"
 """The `model_type` of config_sentence_transformers.json."""
-SETTINGS_FILE = "config_sentence_transformers.json"
-MODULES_FILE = "modules.json"
 
 Activation: TypeAlias = Literal["identity", "sigmoid"]
 """The function from a logit to a score."""
@@ -57,7 +56,7 @@ def load_activation(directory: Path, config: dict[str, Any]) -> Activation | Non
         if default is not None and (settings.get("prompts") or {}).get(default):
             what = f"default_prompt_name {default!r}: cloze has no prompts for cross-encoders"
             remedy = "Set it to null, and put the prompt before your texts"
-            raise InputError(what, where=directory / SETTINGS_FILE, remedy=remedy)
+            raise InputError(what, where=directory / SENTENCE_SETTINGS_FILE, remedy=remedy)
     in_config = config.get(_CONFIG_KEY)
     name = settings.get("activation_fn")
     if name is None and isinstance(in_config, dict):
@@ -68,7 +67,7 @@ def load_activation(directory: Path, config: dict[str, Any]) -> Activation | Non
         return None
     module, _, kind = str(name).rpartition(".")
     if not module.startswith("torch.nn") or kind not in _ACTIVATIONS:
-        where = directory / (SETTINGS_FILE if "activation_fn" in settings else "config.json")
+        where = directory / (SENTENCE_SETTINGS_FILE if "activation_fn" in settings else CONFIG_FILE)
         what = f"activation_fn {name!r}: cloze has {' and '.join(_CLASS_OF_ACTIVATION.values())}"
         raise InputError(what, where=where)
     return _ACTIVATIONS[kind]
@@ -91,5 +90,5 @@ def _check_modules(directory: Path) -> None:
 
 
 def _read_settings(directory: Path) -> dict[str, Any]:
-    file = directory / SETTINGS_FILE
+    file = directory / SENTENCE_SETTINGS_FILE
     return read_json(file) if file.is_file() else {}

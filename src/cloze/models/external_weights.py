@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from cloze.choices import GeluForm
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
+from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE, TORCH_WEIGHTS_FILE, VOCAB_FILE, WEIGHTS_FILE
 from cloze.models.bert import GOOGLE
 from cloze.models.checkpoint import Head, assign_weights, save_model, verify_checkpoint
-from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE, load_config, load_labels
+from cloze.models.config_file import load_config, load_labels
 from cloze.models.cross_encoder import Activation, load_activation
 from cloze.models.encoder import build_encoder, get_encoder_class
 from cloze.models.heads import (
@@ -28,17 +29,10 @@ from cloze.models.heads import (
 from cloze.models.quantization import refuse_int8
 from cloze.models.sentence_transformers import load_max_seq_length
 from cloze.models.tensor_bundle import read_bundle
-from cloze.models.weight_files import (
-    TORCH_WEIGHTS_FILE,
-    WEIGHTS_FILE,
-    has_weights,
-    load_weights_or_pickle,
-    read_weight_headers,
-)
+from cloze.models.weight_files import has_weights, load_weights_or_pickle, read_weight_headers
 from cloze.models.weight_mapping import WeightMapping
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.tokenizer_files import VOCAB_FILE
 
 OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
 """The ends of the names of the two slots that Google's optimizer keeps for each weight."""

@@ -7,18 +7,21 @@ from pathlib import Path
 from cloze import artifacts
 from cloze.choices import GeluForm
 from cloze.errors import InputError
+from cloze.file_names import (
+    CONFIG_FILE,
+    GOOGLE_CONFIG_FILE,
+    MODULES_FILE,
+    SENTENCE_LENGTH_FILE,
+    SENTENCE_SETTINGS_FILE,
+    TASK_FILE,
+)
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory
-from cloze.models.checkpoint import KIND, TASK_FILE
-from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE
-from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
+from cloze.models.checkpoint import KIND
+from cloze.models.cross_encoder import is_cross_encoder
 from cloze.models.encoder import get_encoder
 from cloze.models.external_weights import ExternalModel, is_google_checkpoint, load_external_model
-from cloze.models.sentence_transformers import (
-    LENGTH_FILE,
-    load_sentence_encoder_config,
-    save_sentence_encoder_config,
-)
+from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
 from cloze.other_programs import refuse_other_program
 
 
@@ -61,7 +64,7 @@ def import_model(
         if (source / TASK_FILE).is_file() and not external.unexpected_keys:
             shutil.copyfile(source / TASK_FILE, directory / TASK_FILE)
         if is_cross_encoder(source):
-            for name in (SETTINGS_FILE, MODULES_FILE, LENGTH_FILE):
+            for name in (SENTENCE_SETTINGS_FILE, MODULES_FILE, SENTENCE_LENGTH_FILE):
                 if (source / name).is_file():
                     shutil.copyfile(source / name, directory / name)
         if sentence_encoder is not None:

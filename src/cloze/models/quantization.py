@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.hub import CONFIG
+from cloze.file_names import CONFIG_FILE
 from cloze.models.encoder import Encoder
 from cloze.models.torch_internals import cpu_instructions, int8_linear, pack_int8_weight
 
@@ -159,7 +159,7 @@ def dequantize_weights(weights: Mapping[str, Tensor], *, where: Path) -> dict[st
 
 def is_int8_directory(directory: Path) -> bool:
     """Whether `cloze export --to int8` wrote a directory."""
-    config = directory / CONFIG
+    config = directory / CONFIG_FILE
     if not config.is_file():
         return False
     model_type = read_json(config, remedy="Give the directory of a checkpoint").get("model_type")

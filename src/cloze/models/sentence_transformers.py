@@ -15,12 +15,17 @@ from typing import Any
 from cloze import file_io
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
+from cloze.file_names import (
+    CONFIG_FILE,
+    MODULES_FILE,
+    SENTENCE_LENGTH_FILE,
+    SENTENCE_SETTINGS_FILE,
+    TOKENIZER_CONFIG_FILE,
+)
+from cloze.models.cross_encoder import is_cross_encoder
 from cloze.models.pooling import POOLINGS, Pooling
 from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE
 
-LENGTH_FILE = "sentence_bert_config.json"
 _POOLING_FOLDER = "1_Pooling"
 _MODEL_TYPE = "SentenceTransformer"
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -92,16 +97,16 @@ def save_sentence_encoder_config(
     (directory / _POOLING_FOLDER).mkdir()
     _write_json(directory / MODULES_FILE, module_table)
     pooling = {"word_embedding_dimension": hidden_size, **flags, "include_prompt": settings.include_prompt}
-    _write_json(directory / _POOLING_FOLDER / "config.json", pooling)
+    _write_json(directory / _POOLING_FOLDER / CONFIG_FILE, pooling)
     length = {"max_seq_length": settings.max_seq_length, "do_lower_case": False}
-    _write_json(directory / LENGTH_FILE, length)
+    _write_json(directory / SENTENCE_LENGTH_FILE, length)
     table = dict(settings.other)
     if settings.prompts:
         table |= {"prompts": dict(settings.prompts), "default_prompt_name": settings.default_prompt_name}
     if settings.truncate_dim is not None:
         table["truncate_dim"] = settings.truncate_dim
     if table:
-        _write_json(directory / SETTINGS_FILE, table)
+        _write_json(directory / SENTENCE_SETTINGS_FILE, table)
 
 
 def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | None:
@@ -130,9 +135,9 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
     for module in modules:
         if module.get("kwargs"):
             raise InputError(f"kwargs of the module {module['type']!r}: cloze has none", where=file)
-    pooling_file = file_io.safe_join(directory, kinds["Pooling"], where=file) / "config.json"
+    pooling_file = file_io.safe_join(directory, kinds["Pooling"], where=file) / CONFIG_FILE
     pooling = read_json(pooling_file)
-    length_file = directory / LENGTH_FILE
+    length_file = directory / SENTENCE_LENGTH_FILE
     length = read_json(length_file) if length_file.is_file() else {}
     if length.get("do_lower_case") and not load_tokenizer(directory).lowercase:
         what = "do_lower_case is true, but the tokenizer is cased"
@@ -141,7 +146,7 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
         )
     _check_values(length, _REQUIRED_VALUES, length_file)
     if "Normalize" in kinds:
-        normalize_file = file_io.safe_join(directory, kinds["Normalize"], where=file) / "config.json"
+        normalize_file = file_io.safe_join(directory, kinds["Normalize"], where=file) / CONFIG_FILE
         normalize = read_json(normalize_file) if normalize_file.is_file() else {}
         names = dict.fromkeys(("module_input_name", "module_output_name"), "sentence_embedding")
         _check_values(normalize, names, normalize_file)
@@ -150,7 +155,7 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
         normalize="Normalize" in kinds,
         max_seq_length=load_max_seq_length(directory),
         include_prompt=pooling.get("include_prompt", True) is True,
-        **_read_settings(directory / SETTINGS_FILE),
+        **_read_settings(directory / SENTENCE_SETTINGS_FILE),
     )
 
 
@@ -180,7 +185,7 @@ def load_max_seq_length(directory: Path) -> int | None:
     Raises:
         InputError: a file is damaged.
     """
-    for name, key in ((LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
+    for name, key in ((SENTENCE_LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
         file = directory / name
         length = read_json(file).get(key) if file.is_file() else None
         if length is not None:

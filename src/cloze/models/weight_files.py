@@ -13,13 +13,10 @@ from torch import Tensor
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import TORCH_WEIGHTS_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.model_paths import is_bundled
 from cloze.models.quantization import SCALES_SUFFIX, dequantize_weights
 from cloze.models.weight_mapping import HuggingFaceNames, normalize_hugging_face_names
-
-WEIGHTS_FILE = "model.safetensors"
-WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
-TORCH_WEIGHTS_FILE = "pytorch_model.bin"
 
 _STATE_DICT_KEYS = ("state_dict", "model_state_dict", "model", "module")
 """Where programs put the weights beside other state: Lightning, PyTorch's tutorial, fairseq, DeepSpeed."""

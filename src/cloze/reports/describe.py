@@ -12,10 +12,11 @@ from cloze.config import read_toml
 from cloze.data.dataset import INFO_FILE, Dataset, Documents
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory, follow_pointer, is_bundled
-from cloze.models.checkpoint import TRAINING_FOLDER, verify_shared_weights
-from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
+from cloze.models.checkpoint import verify_shared_weights
+from cloze.models.config_file import load_config, load_labels
 from cloze.models.encoder import get_encoder_class
 from cloze.models.quantization import INT8_KIND
 from cloze.models.weight_files import read_weight_headers
@@ -23,7 +24,6 @@ from cloze.reports.run_report import read_run_metrics
 from cloze.tasks.hyperparameter_search import TRIALS, TRIALS_FOLDER
 from cloze.tasks.run import SCORES
 from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer_files import TOKENIZER_FILE, VOCAB_FILE
 from cloze.training.checkpoints import STATE_FILE, copy_of_settings, read_state
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import METRICS

@@ -21,7 +21,8 @@ from torch import nn
 from cloze import config as configuration
 from cloze.arguments import check_type
 from cloze.errors import InputError
-from cloze.models.checkpoint import TASK_FILE, save_model
+from cloze.file_names import TASK_FILE
+from cloze.models.checkpoint import save_model
 from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task

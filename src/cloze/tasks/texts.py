@@ -21,7 +21,8 @@ from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.models.config_file import CONFIG_FILE, load_labels
+from cloze.file_names import CONFIG_FILE
+from cloze.models.config_file import load_labels
 from cloze.models.cross_encoder import load_activation
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification

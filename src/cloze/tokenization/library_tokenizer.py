@@ -14,10 +14,11 @@ import tokenizers
 
 from cloze.errors import InputError
 from cloze.file_io import disk_errors
+from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
-from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
+from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY
 from cloze.tokenization.vocabulary import count_embeddings
 
 _ROLES: Mapping[SpecialRole, tuple[str, ...]] = {

@@ -4,14 +4,10 @@ from pathlib import Path
 
 from cloze.artifacts import MANIFEST, verify
 from cloze.errors import InputError
+from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.tokenizer_files import (
-    TOKENIZER_CONFIG_FILE,
-    TOKENIZER_FILE,
-    VOCAB_FILE,
-    TokenizerFiles,
-)
+from cloze.tokenization.tokenizer_files import TokenizerFiles
 from cloze.tokenization.vocabulary import warn_of_missing_tokens
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 

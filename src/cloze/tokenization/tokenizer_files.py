@@ -17,17 +17,18 @@ import tokenizers
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import (
+    ADDED_TOKENS_FILE,
+    SPECIAL_TOKENS_FILE,
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    VOCAB_FILE,
+)
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, SPECIAL_TOKENS, UNK
 from cloze.tokenization.vocabulary import check_vocabulary, count_embeddings, keep_ids, read_vocabulary
 
-VOCAB_FILE = "vocab.txt"
-TOKENIZER_FILE = "tokenizer.json"
-TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
-SPECIAL_TOKENS_FILE = "special_tokens_map.json"
-ADDED_TOKENS_FILE = "added_tokens.json"
-"""Tokens beyond `vocab.txt`, in directories of transformers without a `tokenizer.json`."""
 ADDED_TOKENS_KEY = "added_tokens_decoder"
-"""The same in `tokenizer_config.json`, by id."""
+"""The key of added tokens in `tokenizer_config.json`, by id."""
 MAX_INPUT_CHARS_PER_WORD = 100
 """Longer words become [UNK]. Differs: 200 in Google's code; BERT's published tokenizer.json files all have 100."""
 MAX_WORD_LIMIT = 1_000_000

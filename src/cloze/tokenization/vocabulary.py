@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
+from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.progress import SILENT, Bar, Progress
 from cloze.tables import format_count
 from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
@@ -94,7 +95,7 @@ def warn_of_missing_tokens(num_tokens: int, directory: Path) -> None:
 
 def count_embeddings(directory: Path) -> int | None:
     """Return the number of embeddings of the model in a directory, if there is one."""
-    for name in ("config.json", "bert_config.json"):
+    for name in (CONFIG_FILE, GOOGLE_CONFIG_FILE):
         if (directory / name).is_file():
             size = read_json(directory / name).get("vocab_size")
             if isinstance(size, int):

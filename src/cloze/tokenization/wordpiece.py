@@ -22,17 +22,14 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from cloze.arguments import check_path, check_texts
 from cloze.errors import InputError
 from cloze.file_io import disk_errors
+from cloze.file_names import ADDED_TOKENS_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
 from cloze.tokenization.tokenizer_files import (
-    ADDED_TOKENS_FILE,
     ADDED_TOKENS_KEY,
     MAX_INPUT_CHARS_PER_WORD,
     MAX_WORD_KEY,
-    TOKENIZER_CONFIG_FILE,
-    TOKENIZER_FILE,
-    VOCAB_FILE,
     AddedToken,
 )
 from cloze.tokenization.vocabulary import check_vocabulary

@@ -21,8 +21,9 @@ from cloze import artifacts, file_io
 from cloze.config import check_positive
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
+from cloze.file_names import TRAINING_FOLDER
 from cloze.model_paths import follow_pointer
-from cloze.models.checkpoint import KIND, TRAINING_FOLDER, save_weights
+from cloze.models.checkpoint import KIND, save_weights
 from cloze.progress import Progress
 from cloze.training.metrics_log import METRICS
 

@@ -16,8 +16,9 @@ from cloze.choices import LongTexts
 from cloze.data.reading.bad_rows import source_of
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
-from cloze.models.config_file import CONFIG_FILE, load_labels
+from cloze.models.config_file import load_labels
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.distillation import sigmoid_divergence

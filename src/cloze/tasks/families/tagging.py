@@ -21,9 +21,9 @@ from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.tables import TableConfig
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE
 from cloze.metrics.breakdown import Breakdown, class_breakdown, class_scores
 from cloze.metrics.conll import entities, entity_scores
-from cloze.models.config_file import CONFIG_FILE
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForTokenClassification
 from cloze.tasks.arrays import softmax, split_rows

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from cloze.data.reading.bad_rows import source_of
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE
 from cloze.metrics.regression import METRICS
-from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_activation
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeature
