@@ -9,9 +9,10 @@ import torch
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings
+from cloze.explorer.layer_trace import trace_token
 from cloze.explorer.word_in_context import word_in_context
 from cloze.models.batch import to_device
-from cloze.models.bert import BertLayer, BertModel
+from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
@@ -121,18 +122,15 @@ def test_weights_are_those_of_transformers(model: BertModel, tokenizer: Tokenize
         torch.testing.assert_close(layer.weights, weights[0], rtol=0, atol=1e-5)
 
 
-def test_weights_times_values_give_the_next_hidden_state(model: BertModel, tokenizer: Tokenizer) -> None:
-    encoding = tokenizer.encode("river bank")
-    packed = to_device(collate([encoding.input_ids], [encoding.token_type_ids]))
-    found = attention_map(model, tokenizer, "river bank")
-    with torch.no_grad():
-        hidden_states = model(packed, output_hidden_states=True).hidden_states
-        for number, (layer, looked) in enumerate(zip(model.layers, found.layers, strict=True)):
-            assert isinstance(layer, BertLayer)
-            context = (looked.weights @ looked.value).transpose(0, 1).flatten(1)
-            attended = layer.attention_layer_norm(hidden_states[number] + layer.attention_output(context))
-            after = layer.output(torch.nn.functional.gelu(layer.intermediate(attended)))
-            torch.testing.assert_close(layer.output_layer_norm(attended + after), hidden_states[number + 1])
+def test_weights_times_values_are_the_context_that_the_layer_computes(
+    model: BertModel, tokenizer: Tokenizer
+) -> None:
+    attention = attention_map(model, tokenizer, "river bank")
+    for token in range(4):
+        trace = trace_token(model, tokenizer, "river bank", token=token)
+        for layer, steps in zip(attention.layers, trace.layers, strict=True):
+            context = (layer.weights @ layer.value)[:, token].flatten()
+            torch.testing.assert_close(context, steps["context"], rtol=1e-4, atol=1e-5)
 
 
 def test_too_many_tokens_are_refused(model: BertModel, tokenizer: Tokenizer) -> None:

@@ -1,12 +1,17 @@
-"""`cloze.load` returns the class that answers with a model, and each class answers one input as in a list."""
+"""Each class loads, answers one input as in a list, shows itself shortly, and saves a model with the same answers."""
 
+import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cloze
+from cloze import artifacts
+from cloze.inference.ensemble import EnsembleEngine
 from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMaskedLM, BertForNextSentencePrediction, BertForPreTraining
@@ -45,6 +50,28 @@ INPUTS: Mapping[str, tuple[Any, ...]] = {
 }
 
 
+FACTS: Mapping[str, str] = {
+    "TextClassifier": "3 classes, 1.9k parameters",
+    "MultiLabelClassifier": "3 classes, 1.9k parameters",
+    "TextRegressor": "1.9k parameters",
+    "TextRanker": "1.9k parameters",
+    "EntityTagger": "3 classes, 1.9k parameters",
+    "QuestionAnswerer": "1.9k parameters",
+    "ChoiceAnswerer": "1.9k parameters",
+    "FillMask": "2.1k parameters",
+    "SentenceScorer": "2.1k parameters",
+    "NextSentence": "1.9k parameters",
+    "Embedder": "width 12, 1.9k parameters",
+}
+
+
+def answers(name: str, model: Any) -> Any:
+    """Return the answers of a model to both inputs."""
+    if name in ("TextRanker", "ChoiceAnswerer"):
+        return model(*map(list, zip(*INPUTS[name], strict=True)))
+    return model(list(INPUTS.get(name, ("a b", "c"))))
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     place = tmp_path_factory.mktemp("models")
@@ -73,7 +100,7 @@ def test_one_input_is_answered_as_in_a_list_and_results_are_shown(
 ) -> None:
     model, inputs = models[name], INPUTS[name]
     in_two_lists = name in ("TextRanker", "ChoiceAnswerer")
-    together = model(*map(list, zip(*inputs, strict=True))) if in_two_lists else model(list(inputs))
+    together = answers(name, model)
     assert len(together) == 2
     assert len(model([], []) if in_two_lists else model([])) == 0
     for one, expected in zip(inputs, together, strict=True):
@@ -107,3 +134,59 @@ def test_passages_are_ranked(models: Mapping[str, Any]) -> None:
         ranker(["a", "b"], [["c"]])
     with pytest.raises(cloze.InputError, match="choices has 1 texts"):
         models["ChoiceAnswerer"]("a", ["b"])
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_saved_model_gives_the_same_answers(name: str, models: Mapping[str, Any], tmp_path: Path) -> None:
+    model_class: Any = getattr(cloze, name)
+    directory = shutil.copytree(models.get(name, models["FillMask"]).directory, tmp_path / "model")
+    (directory / "README.md").write_text("license: cc-by-sa-4.0\n")
+    loaded = model_class.load(directory, device="cpu")
+    assert repr(loaded) == f"{name}('model', {FACTS[name]})"
+    loaded.save(str(tmp_path / "again"))
+    artifacts.verify(tmp_path / "again", kind="checkpoint")
+    assert (tmp_path / "again" / "README.md").read_text() == "license: cc-by-sa-4.0\n"
+    again = model_class.load(tmp_path / "again", device="cpu")
+    assert repr(again) == repr(loaded).replace("'model'", "'again'")
+    np.testing.assert_equal(answers(name, again), answers(name, loaded))
+    with pytest.raises(cloze.InputError, match="again: already exists"):
+        loaded.save(tmp_path / "again")
+    loaded.save(tmp_path / "again", overwrite=True)
+    with pytest.raises(cloze.InputError, match="is an input, and would be replaced"):
+        loaded.save(directory, overwrite=True)
+
+
+def test_changed_settings_are_saved(models: Mapping[str, Any], tmp_path: Path) -> None:
+    classifier = models["TextClassifier"]
+    replace(classifier, task=replace(classifier.task, long_texts="windows")).save(tmp_path / "again")
+    assert cloze.load(tmp_path / "again", device="cpu").task.long_texts == "windows"
+
+
+def test_the_name_is_that_of_the_run(models: Mapping[str, Any], tmp_path: Path) -> None:
+    for inner in ("checkpoints/step-00000010", "trials/seed-7/checkpoints/step-00000010"):
+        path = shutil.copytree(models["TextClassifier"].directory, tmp_path / "triage" / inner)
+        assert repr(cloze.TextClassifier.load(path, device="cpu")).startswith("TextClassifier('triage', ")
+
+
+def test_vectors_of_other_layers_and_ensembles_are_not_saved(
+    models: Mapping[str, Any], tmp_path: Path
+) -> None:
+    path = models["Embedder"].directory
+    for settings in ({"layers": (0,)}, {"pooling": "idf_mean"}, {"precision": "bfloat16"}):
+        with pytest.raises(cloze.InputError, match="only the last layer"):
+            cloze.Embedder.load(path, device="cpu", **settings).save(tmp_path / "again")
+    first = models["TextClassifier"]
+    ensemble = replace(first, engine=EnsembleEngine([first.engine, first.engine]))
+    with pytest.raises(cloze.InputError, match="an ensemble is several models"):
+        ensemble.save(tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_sentence_transformers_reads_a_saved_embedder(models: Mapping[str, Any], tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    path = models["Embedder"].directory
+    embedder = cloze.Embedder.load(path, device="cpu", pooling="max", normalize=True, max_seq_length=9)
+    embedder.save(tmp_path / "again")
+    theirs = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
+    texts = ["a b", "c d e " * 9]
+    np.testing.assert_allclose(theirs.encode(texts), embedder(texts), atol=1e-6)

@@ -22,6 +22,7 @@ Ending: TypeAlias = Literal["wait", "half-close", "leave", "reset"]
 
 GOOD = b'{"inputs": "a b"}'
 HEAD = b"POST /embed HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+BODY = b'{"inputs": ["a", "b \\u00e9"], "normalize": true, "dimensions": 3}'
 WHOLE = HEAD + b"Content-Length: 17\r\n\r\n" + GOOD
 SLOW = HEAD + b"Content-Length: 10000\r\n\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -74,18 +75,18 @@ ANSWERED = {
     "another place, encoded": (_get(b"/page/%2e%2e/%2e%2e/etc/passwd"), {404}),
     "many ranges": (_get(b"/page/main.js", b"Range: bytes=" + b"0-1," * 10_000), {200, 400}),
 }
-"""What is sent, and what may be said to it."""
+"""Requests, and the statuses that they may get."""
 
 
 @dataclass(frozen=True)
 class Connection:
-    """What is sent over a connection, and how that ends."""
+    """The data that are sent over a connection, and how it ends."""
 
     data: bytes
     ending: Ending = "wait"
 
     def received(self, port: int, *, patience: float) -> bytes:
-        """Send it, and return what comes back within so many seconds of silence."""
+        """Send the data; return what is received until so many seconds of silence."""
         received = b""
         with (
             suppress(TimeoutError, ConnectionError),  # the server waits for more, or has hung up
@@ -102,9 +103,9 @@ class Connection:
         return received
 
 
-def _mutated(random: Random) -> bytes:
-    broken = bytearray(WHOLE)
-    for at in random.integers(0, len(broken), size=random.integers(1, 6)):
+def _broken(random: Random, data: bytes, max_changes: int) -> bytes:
+    broken = bytearray(data)
+    for at in random.integers(0, len(broken), size=random.integers(1, max_changes + 1)):
         broken[at] = random.integers(0, 256)
     return bytes(broken)
 
@@ -113,12 +114,8 @@ def _noise(random: Random) -> bytes:
     return random.bytes(int(random.integers(0, 4000)))
 
 
-def _cut(random: Random) -> bytes:
-    return WHOLE[: random.integers(0, len(WHOLE))]
-
-
 def _chunks(random: Random) -> bytes:
-    """Return chunks whose lengths lie by a little."""
+    """Return chunks whose lengths are wrong by a little."""
     lengths = random.integers(0, 40, size=5)
     return CHUNKED + b"".join(
         b"%x\r\n" % (n + random.integers(-1, 2) % 99) + b"[" * n + b"\r\n" for n in lengths
@@ -131,26 +128,14 @@ def _pipelined(random: Random) -> bytes:
     return several + _noise(random)
 
 
-def _body(random: Random) -> bytes:
-    """Return a request whose JSON is broken, or is not what the route takes."""
-    broken = bytearray(b'{"inputs": ["a", "b \\u00e9"], "normalize": true, "dimensions": 3}')
-    for at in random.integers(0, len(broken), size=random.integers(1, 4)):
-        broken[at] = random.integers(0, 256)
-    return _post(bytes(broken))
-
-
-def _large(random: Random) -> bytes:
-    return ANSWERED["too large"][0][: random.integers(2_000_000, TOO_LARGE)]
-
-
 KINDS: tuple[tuple[float, Callable[[Random], bytes]], ...] = (
-    (0.35, _mutated),
+    (0.35, lambda random: _broken(random, WHOLE, 5)),
     (0.15, _noise),
-    (0.14, _cut),
+    (0.14, lambda random: WHOLE[: random.integers(0, len(WHOLE))]),
     (0.10, _chunks),
     (0.10, _pipelined),
-    (0.15, _body),
-    (0.01, _large),
+    (0.15, lambda random: _post(_broken(random, BODY, 3))),
+    (0.01, lambda random: ANSWERED["too large"][0][: random.integers(2_000_000, TOO_LARGE)]),
 )
 ENDINGS: tuple[tuple[float, Ending], ...] = (
     (0.55, "wait"),
@@ -161,7 +146,7 @@ ENDINGS: tuple[tuple[float, Ending], ...] = (
 
 
 def connections(seed: int) -> Iterator[Connection]:
-    """Yield abuse without end: the same for the same seed."""
+    """Yield abusive connections without end, the same for the same seed."""
     random = np.random.default_rng(seed)
     shares, kinds = zip(*KINDS, strict=True)
     ending_shares, endings = zip(*ENDINGS, strict=True)
@@ -188,7 +173,7 @@ def test_abuse_is_answered_by_a_refusal(served: ServerProcess, name: str) -> Non
 
 
 class SlowBodies:
-    """Connections whose bodies come a byte at a time."""
+    """Connections that send their bodies a byte at a time."""
 
     def __init__(self, port: int, count: int) -> None:
         self._open = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(count)]
@@ -201,7 +186,7 @@ class SlowBodies:
                 connection.sendall(b" ")
 
     def received(self) -> list[bytes]:
-        """Return what each was told in the end."""
+        """Return the response to each."""
         told = []
         for connection in self._open:
             try:

@@ -98,7 +98,7 @@ class Predictor(LoadedModel):
         )
 
     def _facts(self) -> list[str]:
-        return [f"{len(self.labels)} classes"] if self.labels else []
+        return [f"{len(self.labels)} classes"] if len(self.labels) > 1 else []
 
     def _write(self, directory: Path) -> None:
         save_finetuned(directory, self.module, self.tokenizer, self.task, max_seq_length=self.max_seq_length)
