@@ -204,43 +204,38 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit(hub, commit, written, tmp_path
     assert hub.downloads() == ["vocab.txt"]
 
 
-def failing(hub: Hub, **settings: object) -> None:
+@pytest.mark.protected
+@pytest.mark.parametrize(
+    ("settings", "code", "message"),
+    [
+        ({"is_private": True}, 2, "no such repository at {url}, or a private one. Check the name, or set"),
+        ({"is_gated": True}, 2, f"its authors restrict the access to it. Ask for access at {{url}}/{NAME}"),
+        ({"throttled": 9, "retry_after": "3600"}, 1, "too many requests. Run it again in 3600 seconds."),
+        ({"throttled": 9, "retry_after": None}, 1, "too many requests. Run it again later."),
+        ({"status": 503}, 1, "{url} answers with error 503: an error of the server. Run it again later."),
+        ({"status": 403}, 2, "the token may not read it. Use a token with read access."),
+    ],
+)
+def test_failures_are_one_line(hub, commit, capsys, settings, code, message):
     for name, value in settings.items():
         setattr(hub if hasattr(hub, name) else hub.models[NAME], name, value)
+    line = error_of(capsys, "fill", "-m", URL, TEXT, code=code)
+    assert line.startswith(f"{URL}: {message.format(url=hub.url)}")
 
 
 @pytest.mark.protected
 @pytest.mark.parametrize(
-    ("settings", "name", "code", "message"),
+    ("name", "message"),
     [
         (
-            {},
             "hf://ardent/other",
-            2,
             "no such repository at {url}, or a private one. Check the name, or set HF_TOKEN",
         ),
-        ({}, f"{URL}@v9", 2, "no such revision. Give a branch, a tag or a commit."),
-        ({"is_private": True}, URL, 2, "no such repository at {url}, or a private one. Check the name"),
-        (
-            {"is_gated": True},
-            URL,
-            2,
-            "its authors restrict the access to it. Ask for access at {url}/" + NAME,
-        ),
-        ({"throttled": 9, "retry_after": "3600"}, URL, 1, "too many requests. Run it again in 3600 seconds."),
-        ({"throttled": 9, "retry_after": None}, URL, 1, "too many requests. Run it again later."),
-        (
-            {"status": 503},
-            URL,
-            1,
-            "{url} answers with error 503: an error of the server. Run it again later.",
-        ),
-        ({"status": 403}, URL, 2, "the token may not read it. Use a token with read access."),
+        (f"{URL}@v9", "no such revision. Give a branch, a tag or a commit."),
     ],
 )
-def test_failures_are_one_line(hub, commit, capsys, settings, name, code, message):
-    failing(hub, **settings)
-    line = error_of(capsys, "fill", "-m", name, TEXT, code=code)
+def test_missing_repositories_and_revisions_are_one_line(hub, commit, capsys, name, message):
+    line = error_of(capsys, "fill", "-m", name, TEXT, code=2)
     assert line.startswith(f"{name}: {message.format(url=hub.url)}")
 
 
@@ -378,13 +373,18 @@ def test_info_shows_the_commit(hub, commit, capsys):
     assert json.loads(capsys.readouterr().out)["source"] == f"{URL}@{commit}"
 
 
-def test_a_run_keeps_its_commit(hub, commit, written, tmp_path, capsys):
-    table = tmp_path / "films.tsv"
+def finetune(model: str, folder: Path) -> tuple[Path, list[str]]:
+    """Fine-tune a model; return the run and the command."""
+    table, run = folder / "films.tsv", folder / "run"
     table.write_text("text\tlabel\n" + "the film was good .\t1\na bad film .\t0\n" * 10)
-    run = tmp_path / "run"
-    settings = ["--set=max_seq_length=16", "--batch-size=8", "--epochs=2", "--set=device=cpu"]
-    command = ["finetune", "classification", "-m", URL, "-d", str(table), "-o", str(run), *settings]
+    settings = ["--set=max_seq_length=16", "--batch-size=8", "--epochs=2", "--set=device=cpu", "--quiet"]
+    command = ["finetune", "classification", "-m", model, "-d", str(table), "-o", str(run), *settings]
     assert main(command) == 0
+    return run, command
+
+
+def test_a_run_keeps_its_commit(hub, commit, written, tmp_path):
+    run, command = finetune(URL, tmp_path)
     saved = read_toml(run / "run.toml")
     assert (saved["model"], saved["model_commit"]) == (URL, commit)
     card = (resolve_checkpoint(run) / "README.md").read_text()
@@ -415,15 +415,7 @@ def test_pretraining_keeps_its_commit(hub, commit, tmp_path):
 @pytest.fixture
 def run(written: Path, tmp_path: Path) -> Path:
     """A run with a training state, a best checkpoint and a latest one."""
-    table = tmp_path / "films.tsv"
-    table.write_text("text\tlabel\n" + "the film was good .\t1\na bad film .\t0\n" * 10)
-    run = tmp_path / "run"
-    settings = ["--set=max_seq_length=16", "--batch-size=8", "--epochs=2", "--set=device=cpu", "--quiet"]
-    assert (
-        main(["finetune", "classification", "-m", str(written), "-d", str(table), "-o", str(run), *settings])
-        == 0
-    )
-    return run
+    return finetune(str(written), tmp_path)[0]
 
 
 @pytest.mark.slow
@@ -468,29 +460,27 @@ def test_push_replaces_a_model_and_creates_branches(hub, run, written, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("name", "token", "code", "message"),
+    ("name", "token", "message"),
     [
-        ("films", "hf_right", 2, "films: is not the name of a repository. Write org/name"),
-        ("hf://ardent/films@v1", "hf_right", 2, "names another revision than v2. Leave out one of them"),
-        ("ardent/films", "hf_wrong", 2, "hf://ardent/films@v2: {url} refuses the token. Set HF_TOKEN"),
+        ("films", "hf_right", "films: is not the name of a repository. Write org/name"),
+        ("hf://ardent/films@v1", "hf_right", "names another revision than v2. Leave out one of them"),
+        ("ardent/films", "hf_wrong", "hf://ardent/films@v2: {url} refuses the token. Set HF_TOKEN"),
         (
             "ardent/films",
             None,
-            2,
             "hf://ardent/films@v2: needs a token. Set HF_TOKEN to a token with write access",
         ),
         (
             "others/films",
             "hf_right",
-            2,
             "hf://others/films@v2: the token may not write it. Use a token with write",
         ),
     ],
 )
-def test_push_failures_are_one_line(hub, run, monkeypatch, capsys, name, token, code, message):
+def test_push_failures_are_one_line(hub, run, monkeypatch, capsys, name, token, message):
     if token is not None:
         monkeypatch.setenv("HF_TOKEN", token)
-    line = error_of(capsys, "push", str(run), name, "--revision", "v2", code=code)
+    line = error_of(capsys, "push", str(run), name, "--revision", "v2", code=2)
     assert message.format(url=hub.url) in line
     assert not hub.blobs
 

@@ -211,7 +211,8 @@ def preview_inputs(
     from cloze.data.build import survey
 
     with open_text(inputs, None, format, text_field, limit, without) as (files, reading):
-        return survey.preview_inputs(plan_input_shards(files, reading))
+        shards = plan_input_shards(files, reading)
+        return replace(survey.describe_inputs(shards), first_document=survey.first_document(shards))
 
 
 def check_inputs(

@@ -1,7 +1,7 @@
 """A dry run over text: read, clean and count it without writing anything."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, clean_all
@@ -47,14 +47,9 @@ class InputPreview(Result):
 
 
 def describe_inputs(input_shards: Sequence[InputShard]) -> InputPreview:
-    """Return what is known of inputs before they are read."""
+    """Return the formats and sizes of inputs before they are read."""
     formats = tuple(describe_input_formats(input_shards))
     return InputPreview(formats, total_bytes(input_shards), len(input_shards))
-
-
-def preview_inputs(input_shards: Sequence[InputShard]) -> InputPreview:
-    """Return the formats of inputs and the first document."""
-    return replace(describe_inputs(input_shards), first_document=first_document(input_shards))
 
 
 def check_inputs(
