@@ -57,7 +57,7 @@ class Encoder(nn.Module):
     model_type: ClassVar[str]
     """Its name in config.json, set by `register_encoder`."""
     size_prefix: ClassVar[str]
-    """Begins the names of its sizes; by default its model type and a hyphen."""
+    """The prefix of the names of its sizes; by default its model type and a hyphen."""
     names: ClassVar[HuggingFaceNames]
     """The names of its classes and weights in transformers."""
     stacked_matrices: ClassVar[Mapping[str, int]] = MappingProxyType({"query_key_value": 3})

@@ -38,7 +38,7 @@ _REQUIRED = (
     "max_position_embeddings",
 )
 _MAX_VALUES = dict.fromkeys((*_REQUIRED, "type_vocab_size"), 10_000_000) | {"num_hidden_layers": 1000}
-"""Limits against damaged files and settings, from which a model would be built before anything is missing."""
+"""Limits for damaged files and settings, since a model is built before its weights are read."""
 _MAX_PARAMETERS = 4_000_000_000
 
 

@@ -30,8 +30,8 @@ def import_model(
 ) -> ExternalModel:
     """Write a model of google-research/bert or transformers as a checkpoint, and return it.
 
-    The settings of sentence-transformers are copied, and so is the task that cloze fine-tuned the model for, unless
-    some of its weights are not.
+    The settings of sentence-transformers are copied, and so is the task of a model that cloze fine-tuned, if all its
+    weights are imported.
 
     Args:
         source: directory or name of the model, or the prefix of a TensorFlow checkpoint.

@@ -21,7 +21,7 @@ from cloze.models.torch_internals import cpu_instructions, int8_linear, pack_int
 INT8_KIND = "int8 checkpoint"
 """A directory that `cloze export --to int8` wrote."""
 INT8_PREFIX = "cloze-int8-"
-"""Begins the model type of int8 checkpoints: other programs, which would read their weights as numbers, refuse it."""
+"""The prefix of the model type of int8 checkpoints, so that other programs refuse them."""
 SCALES_SUFFIX = ".scales"
 """In files, the scales of a matrix have its name and this suffix."""
 

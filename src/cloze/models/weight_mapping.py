@@ -111,7 +111,7 @@ def dense(name: str, external_name: str) -> Entries:
 
 
 def same_names(*names: str) -> Entries:
-    """Return the entries of weights that no other program has."""
+    """Return the entries of weights whose names are the same in both programs."""
     return {name: (name,) for name in names}
 
 

@@ -28,7 +28,7 @@ _ROLES: Mapping[SpecialRole, tuple[str, ...]] = {
     "sep": ("sep_token", "eos_token"),
     "mask": ("mask_token",),
 }
-"""The keys of tokenizer_config.json for each role, the first that is there counts."""
+"""The keys of tokenizer_config.json for each role; the first one present counts."""
 _USUAL: Mapping[SpecialRole, tuple[str, ...]] = {
     "pad": ("<pad>", "[PAD]"),
     "unk": ("<unk>", "[UNK]"),

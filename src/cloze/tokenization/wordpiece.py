@@ -181,7 +181,6 @@ class WordPieceTokenizer(Tokenizer):
 
     @cached_property
     def _backend(self) -> tokenizers.Tokenizer:
-        """The tokenizer that `tokenizer.json` describes."""
         backend = self.build_backend()
         added = {token: AddedToken(token) for token in SPECIAL_TOKENS}
         added |= {token.content: token for token in self.added_tokens}
