@@ -127,6 +127,8 @@ def test_a_fine_tuning_resumes_with_its_own_settings_alone(
         cloze.finetune("classification", **given, overwrite=True)
     assert cloze.finetune("classification", **given, learning_rate=0.125) == result
     assert "learning_rate = 0.125\n" in (run / "run.toml").read_text()
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")  # torchrun repeats the command
+    assert cloze.finetune("classification", **(given | {"resume": False}), learning_rate=0.125) == result
 
 
 def test_a_pre_training_resumes_with_its_own_settings_alone(
@@ -145,6 +147,10 @@ def test_a_pre_training_resumes_with_its_own_settings_alone(
             cloze.pretrain(output=run, resume=True, **other)
     assert cloze.pretrain(output=run, resume=True, settings={"license": "mit"}) == result
     assert 'license = "mit"\n' in (run / "run.toml").read_text()
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")  # torchrun repeats the command
+    assert cloze.pretrain(output=run, data=samples.data.name, steps=4) == result
+    with pytest.raises(InputError, match="already exists"):
+        cloze.pretrain(output=run, data=samples.data.name, steps=5)
 
 
 @pytest.mark.parametrize(
