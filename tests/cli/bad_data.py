@@ -87,7 +87,7 @@ def two_files(*names_and_contents: tuple[str, bytes]) -> Prepare:
 
 
 DATA_REMEDIES: dict[str, Remedy] = {
-    "a row too short": good("a.tsv", WORDS, "A (tab) parts two cells"),
+    "a row too short": good("a.tsv", WORDS, "A (tab) separates two cells"),
     "an empty label": Remedy(
         "(No row has a label)", {"": V}, replaced("a.tsv", "a\t\n", WORDS.decode()[11:])
     ),

@@ -1,7 +1,9 @@
 """A model of a few thousand weights, and data that it learns in seconds."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +57,18 @@ def nano_checkpoint(
     with artifacts.write_directory(path, kind="checkpoint") as directory:
         save_model(directory, build_encoder(), tokenizer)
     return path
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, Any], Path]:
+    """Return a function that writes a file: a text, or rows as JSON lines."""
+
+    def write(name: str, content: Any) -> Path:
+        text = content if isinstance(content, str) else "".join(json.dumps(row) + "\n" for row in content)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    return write
 
 
 @pytest.fixture

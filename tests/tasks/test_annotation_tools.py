@@ -17,20 +17,15 @@ from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.memory import read_memory
 from cloze.tasks.tagging_formats.settings import Offsets
 
-Write = Callable[[Any, str], Path]
+Write = Callable[..., Path]
 
 SPAN = {"start": 0, "end": 3, "label": "PER"}
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def to_file(rows: Any, name: str = "a.jsonl") -> Path:
-        path = tmp_path / name
-        lines = "".join(json.dumps(row) + "\n" for row in rows) if name.endswith("l") else json.dumps(rows)
-        path.write_text(lines)
-        return path
-
-    return to_file
+def write(write: Callable[[str, Any], Path]) -> Write:
+    """Return a function that writes rows as lines, or as one list if the file is called .json."""
+    return lambda rows, name="a.jsonl": write(name, rows if name == "a.jsonl" else json.dumps(rows))
 
 
 def tags(path: Path, task: CustomTagging | None = None) -> list[str]:
@@ -81,9 +76,9 @@ UNUSED_TAGS: dict[str, tuple[list[Any], str]] = {
 @pytest.mark.parametrize("tool", UNUSED_TAGS)
 def test_texts_that_nobody_tagged_are_left_out_and_counted(write: Write, tool: str) -> None:
     rows, warning = UNUSED_TAGS[tool]
-    with pytest.warns(DataWarning, match=re.escape(warning)) as told:
+    with pytest.warns(DataWarning, match=re.escape(warning)) as warned:
         assert tags(write(rows)) == ["B-PER O"]
-    assert len(told) == 1
+    assert len(warned) == 1
 
 
 def test_one_object_holds_the_rows_of_some_tools(write: Write) -> None:

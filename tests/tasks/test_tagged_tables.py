@@ -1,6 +1,5 @@
 """Tables of tagged words: a word a row, or a sentence a row, with comma, semicolon, pipe or tab."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,7 @@ from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import CustomTagging
 
 TAGGED = [["Ada/B-PER", "left/O", "Oslo/B-LOC"], ["Bo/B-PER", "ran/O"]]
-Write = Callable[[str, str], Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write(name: str, content: str) -> Path:
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        return tmp_path / name
-
-    return write
+Write = Callable[[str, Any], Path]
 
 
 def read(path: Path, *, labeled: bool = True, **settings: Any) -> list[list[str]]:
@@ -106,7 +96,7 @@ WORD_ROWS = [
 
 
 def test_rows_of_words_in_json_and_parquet(write: Write, tmp_path: Path) -> None:
-    path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in WORD_ROWS))
+    path = write("a.jsonl", WORD_ROWS)
     assert read(path) == TAGGED
     rows = [
         row | {"Sentence #": number} for row, number in zip(WORD_ROWS, [1, None, None, 2, None], strict=True)
@@ -120,10 +110,10 @@ def test_rows_of_words_in_json_and_parquet(write: Write, tmp_path: Path) -> None
 def test_names_of_tags_may_be_beside_their_numbers(write: Write, names: str) -> None:
     number = "NER_Tags" if names[0] == "N" else "ner_tags"
     row = {"tokens": ["Ada", "ran"], number: [1, 0], names: ["B-PER", "O"]}
-    assert read(write("a.jsonl", json.dumps(row) + "\n")) == [["Ada/B-PER", "ran/O"]]
+    assert read(write("a.jsonl", [row])) == [["Ada/B-PER", "ran/O"]]
     other = {"tokens": ["Ada", "ran"], "pos_tags": [1, 0], names: ["B-PER", "O"]}
     with pytest.raises(InputError, match="Choose one of 'pos_tags', "):
-        read(write("a.jsonl", json.dumps(other) + "\n"))
+        read(write("a.jsonl", [other]))
 
 
 ONE_SENTENCE = "Ada B-PER\nran O\n. O\nBo B-PER\nran O\n. O\nHe O\nfell O\n. O\n"

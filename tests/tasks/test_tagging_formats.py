@@ -27,16 +27,6 @@ TAGGED = [("Ada", "B-PER"), ("lives", "O"), ("in", "O"), ("Oslo", "B-LOC"), ("."
 Write = Callable[[str, Any], Path]
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write(name: str, content: Any) -> Path:
-        text = content if isinstance(content, str) else "".join(json.dumps(row) + "\n" for row in content)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        return tmp_path / name
-
-    return write
-
-
 def tagged(texts: list[TaggedText]) -> list[tuple[str, str]]:
     return [
         pair for text in texts for s in text.sentences for pair in zip(s.words, s.tags or (), strict=True)

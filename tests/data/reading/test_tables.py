@@ -62,7 +62,7 @@ TSV_AS_EXCEL_WRITES_IT = 'text\tlabel\nplain\tx\n"one, two"\ty\n'
         (TSV_AS_EXCEL_WRITES_IT.replace("plain", '"plain"').replace("one,", "one"), 2, "one two"),
     ],
 )
-def test_cells_in_quotation_marks_in_a_tsv_are_told_if_no_others_are_in_it(
+def test_cells_in_quotation_marks_in_a_tsv_are_warned_of_if_no_others_are_in_it(
     tmp_path: Path, content: str, line: int, text: str
 ) -> None:
     with pytest.warns(
@@ -227,7 +227,7 @@ def test_a_separator_that_excel_names_is_used(tmp_path: Path) -> None:
     assert _read(tmp_path, "a.csv", content) == [(("a;b", "x"), "a.csv:3")]
 
 
-def test_bad_rows_are_told_together_and_can_be_left_out(tmp_path: Path) -> None:
+def test_bad_rows_are_reported_together_and_can_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "a,x\nb\n" * 12 + "c,y\n")
     rows = parse_rows(path, TableConfig(columns=(TEXT,)), lambda row: row.text("text"))

@@ -1,4 +1,4 @@
-"""Errors of many rows, told together."""
+"""Report the errors of many rows in one message."""
 
 import re
 import warnings
@@ -44,8 +44,8 @@ class BadRows:
         if len({error.what for error in self._first}) == 1 < self._num_bad:
             more = ", …" if self._num_bad > len(lines) else ""
             return f"{self._first[0].what}: {kind}s {', '.join(lines)}{more}"
-        told = (f"{kind} {line}: {error.what}" for line, error in zip(lines, self._first, strict=True))
-        return "; ".join([*told, *(["…"] if self._num_bad > len(self._first) else [])])
+        errors = [f"{kind} {line}: {error.what}" for line, error in zip(lines, self._first, strict=True)]
+        return "; ".join([*errors, *(["…"] if self._num_bad > len(errors) else [])])
 
     @property
     def _num_bad(self) -> int:
@@ -83,8 +83,8 @@ class BadRows:
             first.remedy = "No row has a label, to learn from or to score with; cloze predict needs none"
         if self._num_bad == 1:
             return first
-        told = self.describe().removeprefix(f"{first.what}: ")
-        what = f"{first.what} (the first of {self._num_bad:,} bad rows: {told})"
+        errors = self.describe().removeprefix(f"{first.what}: ")
+        what = f"{first.what} (the first of {self._num_bad:,} bad rows: {errors})"
         return InputError(what, where=first.where, remedy=first.remedy)
 
 

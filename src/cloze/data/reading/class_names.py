@@ -15,7 +15,7 @@ def find_class_names(table: Any, keeps_numbers: KeepsNumbers) -> dict[str, tuple
 
     Args:
         table: a table or a schema of Arrow, or a data set of `datasets`.
-        keeps_numbers: tells which columns are.
+        keeps_numbers: returns whether a column is.
     """
     features = getattr(table, "features", None)
     metadata = getattr(getattr(table, "schema", table), "metadata", None)

@@ -1,6 +1,6 @@
 """Split lines of TSV and CSV into cells, by the separator and the quotation marks that a file uses.
 
-Columns are parted by the separator that the first line has. A table with tabs is quote-parsed if its name ends in .csv
+Columns are separated as in the first line. A table with tabs is quote-parsed if its name ends in .csv
 or its first line is in quotation marks; in others a quotation mark is a character like any other, as in GLUE's files.
 """
 
@@ -122,5 +122,7 @@ class QuotationMarks:
     def remedy(self) -> str:
         """Return the remedy for a row with too many or too few cells."""
         return (
-            CALL_IT_CSV if self._is_open else "A tab parts two cells: replace those within a text by spaces"
+            CALL_IT_CSV
+            if self._is_open
+            else "A tab separates two cells: replace tabs within a text by spaces"
         )

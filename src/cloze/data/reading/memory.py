@@ -74,7 +74,7 @@ def iterate_rows(
     Args:
         data: the data.
         name: name of the argument, for messages.
-        keeps_numbers: tells which columns of named classes are read as numbers.
+        keeps_numbers: returns whether a column of named classes is read as numbers.
 
     Raises:
         InputError: the data have no rows, or no order; or the number of a class has no name.

@@ -51,7 +51,7 @@ class TaggingSettings:
     offsets: Offsets | None = None
     """What the offsets of spans count: characters, utf-16, utf-8, composed, decomposed, inclusive or newlines.
 
-    By default it is found out from the texts of spans, and spans that cut words are refused or named.
+    By default it is detected from the texts of spans, and spans that cut words are refused or warned of.
     """
     stray: Stray = "refuse"
     """Tags that the scheme does not allow are an error, or are read as conlleval does."""

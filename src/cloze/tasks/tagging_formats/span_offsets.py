@@ -44,11 +44,11 @@ class _RawSpan(NamedTuple):
 
 @dataclass(slots=True)
 class SpanReader:
-    """Reads the spans of the texts of a file, and finds out what they count from their own texts, where they have some.
+    """Reads the spans of a file, and detects what their offsets count from the texts that spans quote.
 
     Args:
         task: name of the task, for remedies.
-        offsets: what they count; None: found out.
+        offsets: what they count; None: detected.
     """
 
     task: str
@@ -83,7 +83,7 @@ class SpanReader:
         for offsets in _ALL:
             if _count_alike(text, offsets):
                 placed = placements.get("characters")
-            elif offsets == ("newlines" if has_texts else "inclusive"):  # is to be said
+            elif offsets == ("newlines" if has_texts else "inclusive"):  # only where the setting says so
                 placed = None
             else:
                 placed = _place_all(raw, text, offsets)
