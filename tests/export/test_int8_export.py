@@ -75,7 +75,7 @@ def test_a_directory_is_refused_where_weights_change(verb: str, int8_minilm: Pat
     ("arguments", "message"),
     [
         ({"to": "int4"}, "to: is 'int4'"),
-        ({"to": "int8", "precision": "float16"}, "precision: is that of a graph"),
+        ({"to": "int8", "precision": "float16"}, "precision: applies to graphs only"),
     ],
 )
 def test_other_exports_are_refused(arguments: dict[str, str], message: str, tmp_path: Path):

@@ -114,7 +114,7 @@ def evaluate(
             answer. For likelihood: text with a sentence per line, or a table. For blimp: BLiMP's JSON lines. In Python
             also rows, as for `finetune`.
         output: path or URL of a file for the predictions, or the scores of sentences: .jsonl, .csv, .tsv or .parquet.
-        errors: path or URL of a file for the wrong answers, the most confident first, likewise.
+        errors: path or URL of such a file for the wrong answers, the most confident first.
         text_column: column with the text (default: text, or as in training).
         label_column: column with the label (default: label, or as in training).
         missing_labels: refuse rows without a label (default), or drop and count them.

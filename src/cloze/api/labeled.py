@@ -50,7 +50,8 @@ def baseline(
         task: name of the task; cloze tasks lists them. In Python also a task with its settings.
         train: path or URL of a file in the task's format, or of a benchmark's directory. In Python also rows, as for
             `finetune`.
-        dev: data to score on, likewise (default: the dev file of the directory, else a tenth of the training data).
+        dev: data to score on, in the same formats (default: the dev file of the directory, else a tenth of the training
+            data).
         sizes: numbers of training examples for a learning curve, as in 100,500,2000,all. They are drawn at random; each
             sample contains the smaller ones. In Python also a list, as in [100, 500, "all"].
         text_column: column with the text (default: text).

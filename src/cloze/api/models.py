@@ -233,7 +233,7 @@ def export_model(
     source, target = check_path(model, "model"), check_path(output, "output")
     if to == "int8":
         if precision != "float32":
-            raise InputError("is that of a graph", where="precision", remedy="Leave it out")
+            raise InputError("applies to graphs only", where="precision", remedy="Leave it out")
         return export_int8(source, target, overwrite=overwrite)
     if to != "onnx":
         raise InputError(f"is {to!r}", where="to", remedy="Choose onnx or int8")

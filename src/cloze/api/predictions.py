@@ -143,7 +143,7 @@ def predict_file(
 
 
 def _task_and_input(first: str | Path, second: str | Path | None) -> tuple[str | None, str]:
-    """Return the task, None for that of the model, and the input, which is the only word or the second."""
+    """Return the task, or None for the model's own, and the input, which is the only argument or the second."""
     from cloze.tasks.registry import tasks
 
     if second is not None:

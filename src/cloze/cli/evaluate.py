@@ -9,7 +9,7 @@ from cloze.cli.parser import verb
 
 @verb(evaluate)
 def show(result: EvaluationResult) -> tuple[dict[str, Any], str]:
-    """Return the scores of a model, and those of its classes or of parts of the data."""
+    """Return the scores of a model, of its classes or of parts of the data."""
     if "masked_words" in result.counts:
         rows, width = dict(result), 24
         counts = "{masked_words:,} masked tokens, {pairs:,} pairs".format(**result.counts)

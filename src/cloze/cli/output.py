@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_evaluation(result: "EvaluationResult") -> tuple[dict[str, Any], str]:
-    """Return the scores of answers to examples, and those of their classes."""
+    """Return the scores of answers and of their classes."""
     from cloze.reports.breakdown_text import format_breakdown
 
     lines = format_scores(result, examples=result.counts["examples"], data=result.data)

@@ -55,7 +55,7 @@ class Parameter:
 
     name: str
     kind: Any
-    """What a word is converted to: str, int, float, bool, Path, a Literal, or a union of these."""
+    """The type that a word is converted to: str, int, float, bool, Path, a Literal, or a union of these."""
     shape: Literal["one", "many", "table"]
     """A table is made of words KEY=VALUE."""
     default: Any

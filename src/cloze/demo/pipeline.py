@@ -53,7 +53,7 @@ class DemoSize:
     """Amounts of data and training; the defaults take about five minutes on two idle CPU cores."""
 
     max_chapters: int | None = None
-    """Of each novel; None reads all."""
+    """Maximum number of chapters of each novel; None reads all."""
     vocabulary_size: int = 8000
     pretrain_steps: int = 1800
     train_passages: int = 800

@@ -26,10 +26,10 @@ def write_attention_page(
 
     Args:
         path: the file.
-        tokens: of a text, [T].
+        tokens: tokens of the text, [T].
         token_type_ids: their segments.
-        queries: of each layer, [N, T, H].
-        keys: likewise.
+        queries: queries of each layer, [N, T, H].
+        keys: keys of each layer, [N, T, H].
         model: name or path of the model.
 
     Raises:

@@ -82,7 +82,7 @@ class _Lengths(NamedTuple):
 
     unit: str
     counted: str
-    """What has a length: sentences, documents or sequences."""
+    """Sentences, documents or sequences."""
     distribution: Distribution
     limit: str = ""
 
