@@ -41,7 +41,13 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
         ("sentence\tlabel\na\t1\n", ":2: no column '#1 String' or 'sentence1'. There are 'sentence', 'label'")
     ],
     ("mrpc", "a.csv"): [('#1 String,#2 String,Quality\n"a,b,1\n', ":2: a quotation mark is never closed")],
-    ("ranking", "a.tsv"): [("query\tpassage\tlabel\na\tb\t0\n", ": no passage is relevant to its query")],
+    ("ranking", "a.tsv"): [
+        ("query\tpassage\tlabel\na\tb\t0\n", ": no passage is relevant to its query"),
+        ("query\tpassage\tlabel\na\tb\t-1\n", ":2: relevance '-1' is not a whole number of 0 or more"),
+        ("query\tpassage\tlabel\na\tb\t0.5\n", ":2: relevance '0.5' is not a whole number"),
+        ("query\tpassage\tlabel\na\tb\tyes\n", ":2: score 'yes' is not a number"),
+        ("query\tpassage\tlabel\na\tb\tnan\n", ":2: 'label' is 'nan', a placeholder and not"),
+    ],
     ("wnli", "a.tsv"): [("sentence1\tsentence2\tlabel\na\tb\t\n", ":2: the cell 'label' is empty")],
     ("qqp", "a.jsonl"): [
         ('{"question1": "a", "question2": null, "label": 1}\n', ":1: 'question2' is null, not a text")

@@ -21,6 +21,15 @@ KINDS = ["parquet", "arrow", "table", "datasets", "numpy", "streamed"]
 PAIRS = {"text": ["a", "b", "c"], "pair": ["d", "e", "f"]}
 
 
+def write(table: pyarrow.Table, kind: str, folder: Path) -> None:
+    """Write a table as a.parquet or a.arrow; other kinds stay in memory."""
+    if kind == "parquet":
+        pyarrow.parquet.write_table(table, folder / "a.parquet")
+    elif kind == "arrow":
+        with pyarrow.ipc.new_stream(str(folder / "a.arrow"), table.schema) as writer:
+            writer.write_table(table)
+
+
 def named(kind: str, folder: Path, label: Sequence[Any], names: Sequence[str], **columns: Any) -> Any:
     """Return columns and the numbers of classes with their names, in memory or in a file of a kind."""
     feature: Any = datasets.ClassLabel(names=list(names))
@@ -32,11 +41,7 @@ def named(kind: str, folder: Path, label: Sequence[Any], names: Sequence[str], *
         {**(columns or PAIRS), "label": label}, features=datasets.Features({**plain, "label": feature})
     )
     table = data.data.table
-    if kind == "parquet":
-        pyarrow.parquet.write_table(table, folder / "a.parquet")
-    elif kind == "arrow":
-        with pyarrow.ipc.new_stream(str(folder / "a.arrow"), table.schema) as writer:
-            writer.write_table(table)
+    write(table, kind, folder)
     in_memory = {
         "table": table,
         "datasets": data,
@@ -108,11 +113,7 @@ def test_numbers_without_a_name_are_refused(tmp_path, kind):
     table = named("table", tmp_path, [0, 1, 1], ["yes", "no"])
     table = table.set_column(2, "label", pyarrow.array([0, 7, -2]))
     table = table.replace_schema_metadata(named("table", tmp_path, [0, 1, 1], ["yes", "no"]).schema.metadata)
-    if kind == "parquet":
-        pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    elif kind == "arrow":
-        with pyarrow.ipc.new_stream(str(tmp_path / "a.arrow"), table.schema) as writer:
-            writer.write_table(table)
+    write(table, kind, tmp_path)
     data = table if kind == "table" else tmp_path / f"a.{kind}"
     with pytest.raises(InputError, match=r"'label' holds the number 7, and there are 2 names of classes"):
         labels_of(Classification(), data)

@@ -105,12 +105,6 @@ def test_questions_are_read_as_the_hub_has_them() -> None:
     first, second = read("squad_v1", rows)
     assert first.paragraph is second.paragraph  # tokenized once
     assert (first.id, first.answers[0].text, second.answers[0].text) == ("train[0]", "Ada", "Oslo")
-    rows[1]["answers"] = {"text": ["Oslo"], "answer_start": [17]}
-    with pytest.raises(InputError, match=r"^train\[1\]: the answer 'Oslo' is not at character 17"):
-        read("squad_v1", rows)
-    rows[1]["answers"] = {"text": ["Oslo"], "answer_start": []}
-    with pytest.raises(InputError, match=r"^train\[1\]: 1 answers have 0 starts\. Give one"):
-        read("squad_v1", rows)
     [unlabeled] = read("squad_v1", [("Who?", context)], labeled=False)
     assert unlabeled.question == "Who?"
 

@@ -52,12 +52,6 @@ def test_two_long_texts_get_half_of_the_tokens_each(tokenizer):
     assert {sequence.token_type_ids.count(0) for sequence in sequences} == {6}
 
 
-def test_longer_text_of_a_pair_is_truncated_by_default(tokenizer):
-    (sequence,) = encode_text(tokenizer, LONG, "a film", max_seq_length=9)
-    assert sequence.is_truncated
-    assert tokens_of(tokenizer, sequence) == "[CLS] good fine bad awful [SEP] a film [SEP]"
-
-
 @given(st.lists(st.integers(), max_size=50), st.integers(1, 20))
 def test_half_overlapping_windows_cover_all_and_none_contains_another(ids, size):
     step = max(size // 2, 1)

@@ -12,9 +12,27 @@ GOLD = [("fine film", "good"), ("dull", "bad"), ("great", "good"), ("dull", "bad
 PAIRS = [("a", "b", "good"), ("a", "c", "bad"), ("d", "b", "bad")]
 
 
-def test_predictions_are_matched_by_their_texts():
-    predictions = [{"text": text, "label": label} for text, label in GOLD]
-    assert cloze.score("classification", predictions, GOLD[::-1])["accuracy"] == 1
+SCORED = [(f"text {n}", n) for n in (3, 1, 4, 0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "metric", "gold", "answer"),
+    [
+        ("classification", {}, "accuracy", [{"text": a, "label": b} for a, b in GOLD], "label"),
+        (
+            "classification",
+            {"classification.pair_column": "pair"},
+            "accuracy",
+            [{"text": a, "pair": b, "label": label} for a, b, label in PAIRS],
+            "label",
+        ),
+        ("regression", {}, "pearson", [{"text": a, "label": b} for a, b in SCORED], "score"),
+    ],
+    ids=["labels", "pairs", "numbers"],
+)
+def test_predictions_are_matched_by_their_texts(task, settings, metric, gold, answer):
+    predictions = [{**row, answer: row["label"]} for row in reversed(gold)]
+    assert cloze.score(task, predictions, gold, settings=settings)[metric] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
@@ -25,19 +43,6 @@ def test_predictions_in_files_are_matched_by_their_texts(tmp_path, suffix):
     lines = map(json.dumps, rows) if suffix == "jsonl" else ["label,text", *(f"{b},{a}" for a, b in GOLD)]
     file.write_text("\n".join(lines) + "\n")
     assert cloze.score("classification", file, gold)["accuracy"] == 1
-
-
-def test_pairs_are_matched_by_both_texts():
-    predictions = [{"text": a, "pair": b, "label": label} for a, b, label in PAIRS]
-    gold = [{"text": a, "pair": b, "label": label} for a, b, label in PAIRS[::-1]]
-    settings = {"classification.pair_column": "pair"}
-    assert cloze.score("classification", predictions, gold, settings=settings)["accuracy"] == 1
-
-
-def test_numbers_are_matched_by_their_texts():
-    predictions = [{"text": f"text {n}", "score": float(n)} for n in range(5)]
-    gold = [{"text": f"text {n}", "label": n} for n in (3, 1, 4, 0, 2)]
-    assert cloze.score("regression", predictions, gold)["pearson"] == pytest.approx(1)
 
 
 def test_predictions_for_other_texts_are_refused():

@@ -42,25 +42,18 @@ def test_questions_share_their_paragraph_and_keep_their_answers(tmp_path):
     assert other.where == f"{tmp_path}/dev.json: data[0].paragraphs[0].qas[1] (id 2)"
 
 
-def _without_is_impossible() -> dict[str, Any]:
+def test_is_impossible_is_optional_and_answers_are_ignored_for_prediction(tmp_path):
     table = deepcopy(GOOD)
-    for row in table["data"][0]["paragraphs"][0]["qas"]:
+    rows = table["data"][0]["paragraphs"][0]["qas"]
+    for row in rows:
         row.pop("is_impossible")
-    return table
-
-
-def test_answers_are_ignored_for_prediction(tmp_path):
-    table = _without_is_impossible()
-    for row in table["data"][0]["paragraphs"][0]["qas"]:
-        row["answers"] = "unknown"
-    examples = list(SquadV1().examples(_write(tmp_path / "a.json", table), labeled=False))
-    assert [example.answers for example in examples] == [(), ()]
-
-
-def test_is_impossible_is_optional(tmp_path):
-    first, second = SquadV2().examples(_write(tmp_path / "a.json", _without_is_impossible()))
+    first, second = SquadV2().examples(_write(tmp_path / "a.json", table))
     assert first.answers
     assert not second.answers
+    for row in rows:
+        row["answers"] = "unknown"
+    examples = list(SquadV1().examples(_write(tmp_path / "b.json", table), labeled=False))
+    assert [example.answers for example in examples] == [(), ()]
 
 
 def test_compressed_benchmark_files_are_found(tmp_path):

@@ -145,7 +145,7 @@ def encode_text(
     if pair is None:
         ids = encoding.input_ids[1:-1]
         windows = half_overlapping(len(ids), max_seq_length - 2)
-        return [_add_special_tokens(tokenizer, ids[window], None, is_truncated=False) for window in windows]
+        return [TextSequence(*tokenizer.join(ids[window], None), is_truncated=False) for window in windows]
     a, b = (tokenizer.encode(part).input_ids[1:-1] for part in (text, pair))
     size = max_seq_length - tokenizer.template(is_pair=True).num_special
     shorter, longer = (a, b) if len(a) <= len(b) else (b, a)
@@ -153,7 +153,7 @@ def encode_text(
     is_truncated = len(kept) < len(shorter)
     parts = [longer[window] for window in half_overlapping(len(longer), size - len(kept))]
     pairs = [(kept, part) if shorter is a else (part, kept) for part in parts]
-    return [_add_special_tokens(tokenizer, *texts, is_truncated=is_truncated) for texts in pairs]
+    return [TextSequence(*tokenizer.join(*texts), is_truncated) for texts in pairs]
 
 
 def encode_choices(
@@ -176,20 +176,11 @@ def encode_choices(
     windows = half_overlapping(len(prompt_ids), size - min(max(map(len, choice_ids)), max_choice))
     return [
         [
-            _add_special_tokens(
-                tokenizer, prompt_ids[window], ids[:max_choice], is_truncated=len(ids) > max_choice
-            )
+            TextSequence(*tokenizer.join(prompt_ids[window], ids[:max_choice]), len(ids) > max_choice)
             for ids in choice_ids
         ]
         for window in windows
     ]
-
-
-def _add_special_tokens(
-    tokenizer: Tokenizer, a: list[int], b: list[int] | None, *, is_truncated: bool
-) -> TextSequence:
-    """Put [CLS] and [SEP] around the tokens of one text or two."""
-    return TextSequence(*tokenizer.join(a, b), is_truncated)
 
 
 def half_overlapping(num_tokens: int, size: int) -> list[slice]:

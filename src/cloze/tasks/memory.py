@@ -29,7 +29,10 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
         raise InputError("holds no rows", where=name)
     if not labeled:
         rows = [(row,) if isinstance(row, str) else row for row in rows]
-    rows = [(*row[0], *row[1:]) if _has_pair(row) else row for row in rows]
+    rows = [
+        (*row[0], *row[1:]) if isinstance(row, tuple) and row and isinstance(row[0], tuple) else row
+        for row in rows
+    ]
     if widths := [len(row) for row in rows if isinstance(row, tuple)]:
         task, columns = _columns_of_tuples(task, max(widths), labeled=labeled)
     for number, row in enumerate(rows):
@@ -43,10 +46,6 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
             remedy = "Give a tuple such as (text, label), or a dict by column"
             raise InputError(f"{where} is {describe_row(row)}", remedy=remedy)
     return task, MemoryRows(name, tuple(map(plain_row, rows)))
-
-
-def _has_pair(row: Any) -> bool:
-    return isinstance(row, tuple) and bool(row) and isinstance(row[0], tuple)
 
 
 def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[AnyTask, list[str]]:

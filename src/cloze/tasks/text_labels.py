@@ -15,7 +15,7 @@ from cloze.tasks.labels import check_unique, find_labels_for_none, warn_of_minus
 from cloze.tasks.task import PredictionT
 from cloze.tasks.task_batch import Array, Baseline
 from cloze.tasks.texts import LabeledText, TextTask
-from cloze.tasks.tfidf import tfidf_features
+from cloze.tasks.tfidf import Texts, tfidf_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,20 +72,14 @@ class TextLabels(TextTask[PredictionT], Generic[PredictionT]):
         return {"majority": self.most_frequent_answer, "tfidf_logistic": self.logistic_regression}
 
     @abstractmethod
-    def most_frequent_answer(
-        self, train: Sequence[LabeledText], dev: Sequence[LabeledText]
-    ) -> list[PredictionT]:
+    def most_frequent_answer(self, train: Texts, dev: Texts) -> list[PredictionT]:
         """Predict the most frequent answer, the first of equals."""
 
     @abstractmethod
-    def fit_logistic_regression(
-        self, train: Sequence[LabeledText], train_features: Any, dev_features: Any
-    ) -> Array:
+    def fit_logistic_regression(self, train: Texts, train_features: Any, dev_features: Any) -> Array:
         """Return the logits of the dev examples, [N, C]."""
 
-    def logistic_regression(
-        self, train: Sequence[LabeledText], dev: Sequence[LabeledText]
-    ) -> list[PredictionT]:
+    def logistic_regression(self, train: Texts, dev: Texts) -> list[PredictionT]:
         """Predict labels with a logistic regression on TF-IDF weights."""
         with np.errstate(divide="ignore"):
             logits_NC = self.fit_logistic_regression(train, *tfidf_features(train, dev))

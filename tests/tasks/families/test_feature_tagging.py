@@ -58,6 +58,7 @@ def test_precomputed_states_equal_those_of_the_encoder(layers, data, build_encod
     assert any(len(of_example) > 1 for of_example in features)
     encoder = build_encoder(4).eval()
     kept = precompute_states(task, encoder, features, max_tokens=20)
+    assert all(isinstance(feature.states, np.memmap) for of_example in kept for feature in of_example)
     assert [[f.positions.tolist() for f in of_example] for of_example in kept] == [
         [f.positions.tolist() for f in of_example] for of_example in features
     ]
@@ -136,11 +137,3 @@ def test_run_learns_and_its_model_tags_text(configure, nano_checkpoint, data, tm
         [("GOOD", "Fine", 0), ("GOOD", "good", 5)],
         [("BAD", "Awful", 0), ("BAD", "bad", 7)],
     ]
-
-
-def test_precomputed_states_are_memory_mapped(data, build_encoder, tokenizer):
-    task, examples = fit_labels(data, "last")
-    features = featurize(task, examples, tokenizer, max_seq_length=40)
-    kept = precompute_states(task, build_encoder(), features, max_tokens=100)
-    for feature in (f for of_example in kept for f in of_example):
-        assert isinstance(feature.states, np.memmap)

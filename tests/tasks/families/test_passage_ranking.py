@@ -1,12 +1,9 @@
 """Ranking: metrics over queries, windows, BM25, and invalid data."""
 
-import json
-
 import numpy as np
 import pytest
 from family_cases import tokens_of
 
-from cloze.cli import main
 from cloze.errors import InputError
 from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.custom import Ranking
@@ -64,30 +61,3 @@ def test_bm25_ranks_by_rare_words():
     passages = ["the wing of a plane", "heat in slabs of steel", "the wing and the slipstream"]
     scores = bm25_scores(["slipstream of the wing", "steel slabs", "zebra"], passages)
     assert [int(of_query.argmax()) if of_query.any() else None for of_query in scores] == [2, 1, None]
-
-
-@pytest.mark.parametrize("label", ["-1", "0.5", "yes", "nan"])
-def test_invalid_relevance_is_named(nano_checkpoint, tmp_path, capsys, label):
-    file = tmp_path / "a.tsv"
-    file.write_text(f"query\tpassage\tlabel\nfilm\tgood\t1\nfilm\tbad\t{label}\n")
-    command = f"finetune ranking -m {nano_checkpoint} -d {file} --dev {file} -o {tmp_path / 'run'}"
-    assert main([*command.split(), "--set", "max_seq_length=16"]) == 2
-    error = capsys.readouterr().err
-    assert "a.tsv:3" in error
-    assert "not a" in error
-
-
-def test_finetune_evaluate_and_predict(nano_checkpoint, tmp_path, capsys):
-    rows = [f"{q} {i}\t{p}\t{int(p == 'good')}" for i in range(8) for q in ("film",) for p in ("good", "bad")]
-    file = tmp_path / "a.tsv"
-    file.write_text("\n".join(["query\tpassage\tlabel", *rows]) + "\n")
-    run = str(tmp_path / "run")
-    settings = "--set max_seq_length=16 --set optimizer.learning_rate=5e-3 --epochs 6"
-    command = f"finetune ranking -m {nano_checkpoint} -d {file} --dev {file} -o {run} {settings} --quiet"
-    assert main(command.split()) == 0
-    capsys.readouterr()
-    assert main(["evaluate", "ranking", "-m", run, "-d", str(file), "--json", "--quiet"]) == 0
-    assert json.loads(capsys.readouterr().out)["ndcg@10"] == 1
-    assert main(["predict", "ranking", "-m", run, str(file), "--quiet"]) == 0
-    good, bad = (json.loads(line)["score"] for line in capsys.readouterr().out.splitlines()[:2])
-    assert good > bad

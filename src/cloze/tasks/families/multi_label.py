@@ -29,7 +29,7 @@ from cloze.tasks.registry import register_task
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels
 from cloze.tasks.texts import CustomTexts, LabeledText
-from cloze.tasks.tfidf import class_probabilities
+from cloze.tasks.tfidf import Texts, class_probabilities
 from cloze.training.metric_sums import MetricSums
 
 _SEPARATORS = frozenset(";|,")
@@ -211,16 +211,12 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         gold_text, text = (f"{self.separator} ".join(sorted(labels)) for labels in (gold, answer))
         yield GoldAnswer(gold, answer, max(sure, default=None), gold_text, text)
 
-    def most_frequent_answer(
-        self, train: Sequence[LabeledText], dev: Sequence[LabeledText]
-    ) -> list[LabelSetPrediction]:
+    def most_frequent_answer(self, train: Texts, dev: Texts) -> list[LabelSetPrediction]:
         """Predict the most frequent set of labels, the first of equals."""
         [(best, _)] = Counter(map(self.gold, train)).most_common(1)
         return [LabelSetPrediction(tuple(sorted(best)), self.label_shares(train))] * len(dev)
 
-    def fit_logistic_regression(
-        self, train: Sequence[LabeledText], train_features: Any, dev_features: Any
-    ) -> Array:
+    def fit_logistic_regression(self, train: Texts, train_features: Any, dev_features: Any) -> Array:
         """Return the logits of the dev examples, [N, C], with a regression for each label."""
         columns = []
         for label in self.labels:

@@ -65,9 +65,7 @@ class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[Predi
 
     def with_checkpoint_settings(self, directory: Path) -> Self:
         """Return the task with unset settings as sentence-transformers has them in a checkpoint."""
-        config = load_sentence_encoder_config(directory)
-        if config is None:
-            config = SentenceEncoderConfig()
+        config = load_sentence_encoder_config(directory) or SentenceEncoderConfig()
         return replace(
             self,
             pooling=config.pooling if self.pooling is None else self.pooling,

@@ -34,7 +34,7 @@ from cloze.tasks.losses import cross_entropy
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels
 from cloze.tasks.texts import LabeledText
-from cloze.tasks.tfidf import class_probabilities
+from cloze.tasks.tfidf import Texts, class_probabilities
 from cloze.training.metric_sums import MetricSums
 
 _MANY_CLASSES = 20
@@ -166,17 +166,13 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         label = prediction.label if self.labels else plain_label(prediction.label)
         yield GoldAnswer(self.gold(example), label, prediction.probability)
 
-    def most_frequent_answer(
-        self, train: Sequence[LabeledText], dev: Sequence[LabeledText]
-    ) -> list[ClassPrediction]:
+    def most_frequent_answer(self, train: Texts, dev: Texts) -> list[ClassPrediction]:
         """Predict the most frequent label, the first of equals."""
         shares = self.label_shares(train)
         label = max(shares, key=shares.__getitem__)
         return [ClassPrediction(label, shares[label], shares)] * len(dev)
 
-    def fit_logistic_regression(
-        self, train: Sequence[LabeledText], train_features: Any, dev_features: Any
-    ) -> Array:
+    def fit_logistic_regression(self, train: Texts, train_features: Any, dev_features: Any) -> Array:
         """Return the logits of the dev examples, [N, C]."""
         targets = list(map(self.target, train))
         return np.log(class_probabilities(train_features, targets, dev_features, len(self.labels)))

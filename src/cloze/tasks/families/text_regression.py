@@ -27,7 +27,7 @@ from cloze.tasks.features import TextFeature
 from cloze.tasks.prediction_files import finite_number
 from cloze.tasks.task_batch import Baseline, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, LabeledTexts, TextTask
-from cloze.tasks.tfidf import tfidf_cosines, tfidf_features
+from cloze.tasks.tfidf import Texts, tfidf_cosines, tfidf_features
 from cloze.training.metric_sums import MetricSums
 
 _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
@@ -229,10 +229,10 @@ class TextRegression(ScoreScale, TextTask[float]):
         cosine = {"tfidf_cosine": self._scaled_cosines} if self.reads_pairs else {}
         return {"mean": self._mean_score, "tfidf_ridge": self._ridge_regression, **cosine}
 
-    def _mean_score(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[float]:
+    def _mean_score(self, train: Texts, dev: Texts) -> list[float]:
         return [fmean(map(self.gold, train))] * len(dev)
 
-    def _ridge_regression(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[float]:
+    def _ridge_regression(self, train: Texts, dev: Texts) -> list[float]:
         from sklearn.linear_model import Ridge
 
         train_features, dev_features = tfidf_features(train, dev)
@@ -240,7 +240,7 @@ class TextRegression(ScoreScale, TextTask[float]):
         scores: list[float] = ridge.predict(dev_features).tolist()
         return scores
 
-    def _scaled_cosines(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[float]:
+    def _scaled_cosines(self, train: Texts, dev: Texts) -> list[float]:
         minimum, maximum = self.scale
         return [minimum + (maximum - minimum) * cosine for cosine in tfidf_cosines(train, dev)]
 
