@@ -6,12 +6,12 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from pages import read_page
 
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.breakdown_text import format_breakdown
 from cloze.reports.class_scores import confusion_matrix_svg
 from cloze.reports.run_report import write_report
+from pages import read_page
 
 
 def breakdown(num_classes: int, count: int = 40_000):
