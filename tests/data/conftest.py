@@ -25,14 +25,14 @@ def golden_instances() -> Path:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    """A hundred words, of which every third goes on with the word before it."""
+    """A hundred tokens; every third continues a word."""
     words = [f"##w{i}" if i % 3 == 2 else f"w{i}" for i in range(100)]
     return WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *words])
 
 
 @pytest.fixture(scope="session")
 def make_documents(tmp_path_factory: pytest.TempPathFactory) -> MakeDocuments:
-    """Return documents, given as lists of sentences of pieces, as they come from disk."""
+    """Write documents, given as lists of sentences of tokens, and return them mapped from disk."""
     folder, numbers = tmp_path_factory.mktemp("shards"), count()
 
     def make(rows: Rows) -> Documents:

@@ -15,7 +15,7 @@ from corpora import rows_of, shard_of
 from helpers import flip_bit
 
 ROWS = [[[[1, 2], [3]], [[4, 5, 6]]], [[[7], [8, 9], [10]]], [[[11], [12]], [[13], [14, 15]], [[16], [17]]]]
-"""Three shards of documents of sentences of pieces."""
+"""Three shards of documents of sentences of tokens."""
 
 
 def write(path: Path, shards: list, *, vocab_size: int = 20, held_out_below: int = 0) -> Path:

@@ -164,10 +164,10 @@ def test_documents_of_any_length_are_held_out_without_pairs(tmp_path, vocabulary
 def test_notes_report_text_that_was_left_out(tmp_path, vocabulary, capsys):
     (tmp_path / "text").write_text("the zebra\n\n\u200d\n\nthe cat\nsat")
     build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", progress=Progress())
-    told = capsys.readouterr().err
-    assert "1 document of one sentence" in told
-    assert "left out 1 document without any token" in told
-    assert "20.0% of the tokens are [UNK]" in told
+    notes = capsys.readouterr().err
+    assert "1 document of one sentence" in notes
+    assert "left out 1 document without any token" in notes
+    assert "20.0% of the tokens are [UNK]" in notes
 
 
 @pytest.mark.parametrize("content", ["", "\n\n \n", "\u200d\n"])

@@ -18,15 +18,14 @@ def test_duplicates_are_those_that_a_set_finds(per_round, arrays):
     among = [np.array([counts for _, counts in array], np.bool_) for array in arrays]
     seen: set[int] = set()
 
-    def stood_before(n: int) -> bool:
+    def is_duplicate(n: int) -> bool:
         known = n in seen
         seen.add(n)
         return known
 
-    expected = [[counts and stood_before(n) for n, counts in array] for array in arrays]
-    assert [
-        mask.tolist() for mask in find_duplicates(digests, among, digests_per_round=per_round)
-    ] == expected
+    expected = [[counts and is_duplicate(n) for n, counts in array] for array in arrays]
+    masks = find_duplicates(digests, among, digests_per_round=per_round)
+    assert [mask.tolist() for mask in masks] == expected
 
 
 def test_digests_of_every_range_are_found():
@@ -39,7 +38,7 @@ def test_a_digest_depends_on_text_and_lines():
     texts = (["a b"], ["a", "b"], ["ab"], ["a b "], ["\ud800"], ["日本"])
     assert len({text_digest(text) for text in texts}) == len(texts)
     by_b2sum = (
-        "bb4549a9d91e839c"  # printf 'one\ntwo' | b2sum -l 64; data sets remember it, so it must not change
+        "bb4549a9d91e839c"  # printf 'one\ntwo' | b2sum -l 64; data sets contain it, so it must not change
     )
     assert text_digest(["one", "two"]) == int.from_bytes(bytes.fromhex(by_b2sum), "little")
 
@@ -82,7 +81,7 @@ def test_documents_and_paragraphs_are_dropped_from_a_shard(documents):
 
 
 def shard_of(documents: list, digests_of_documents: np.ndarray) -> Shard:
-    """Make a shard in which the digest of a paragraph is its first piece."""
+    """Make a shard in which the digest of a paragraph is its first token."""
     sentences = [s for paragraphs in documents for _, some in paragraphs for s in some]
     starts, ends, digests, counts = [], [], [], []
     place = 0

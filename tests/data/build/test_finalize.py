@@ -357,9 +357,9 @@ def test_a_task_repeated_after_the_merge_warns(tmp_path, vocabulary, capsys):
         for number in (1, 2):
             task = ArrayTask(number, 2)
             build_dataset([text], vocabulary, tmp_path / "data", config, task=task, progress=Progress())
-        told = capsys.readouterr().err
-        assert ("data exists already: cloze" in told) == (tmp_path / "data").exists()
-        assert told.count("already") <= 1
+        notes = capsys.readouterr().err
+        assert ("data exists already: cloze" in notes) == (tmp_path / "data").exists()
+        assert notes.count("already") <= 1
         merge_array_tasks(tmp_path / "data", overwrite=True)
 
 

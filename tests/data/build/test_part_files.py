@@ -66,7 +66,7 @@ def make_parts(
     workers: int = 1,
     **settings: object,
 ) -> list[str]:
-    """Work as long as there is work, and return the texts that were made parts of, four documents each."""
+    """Make the missing parts, and return their texts, four documents each."""
     made: list[str] = []
     make = partial(write, made=made, **settings)
     directory.mkdir(exist_ok=True)

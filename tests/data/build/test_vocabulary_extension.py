@@ -141,20 +141,20 @@ def test_cli_extends_and_inspects(tmp_path, vocabulary, text, capsys):
     words, new = write(tmp_path / "words", "glyptos\nzebra\nthe\n"), tmp_path / "new"
     command = ["vocab", "extend", str(vocabulary), str(text), "-o", str(new), "--words", str(words)]
     assert main([*command, "--workers", "1"]) == 0
-    told = capsys.readouterr().out
-    assert f"wrote {new}: 2 words added, 2 of them in [unused] tokens; {len(TOKENS)} tokens" in told
-    assert "tokens already: the" in told
-    assert "glyptos" in told
-    assert "4 times  was gl ##y ##pt ##o ##s" in told
+    printed = capsys.readouterr().out
+    assert f"wrote {new}: 2 words added, 2 of them in [unused] tokens; {len(TOKENS)} tokens" in printed
+    assert "tokens already: the" in printed
+    assert "glyptos" in printed
+    assert "4 times  was gl ##y ##pt ##o ##s" in printed
     assert main(command) == 2
     assert "already exists" in capsys.readouterr().err
     look = ["vocab", "inspect", str(vocabulary), str(text), "--workers", "1", "--text", "Glyptos!", "--quiet"]
     assert main([*look, "--beside", str(new)]) == 0
-    told = capsys.readouterr().out
-    assert "tokens per word" in told
-    assert "split most: glyptos (4: gl ##y ##pt ##o ##s)" in told
-    assert "  gl ##y ##pt ##o ##s [UNK]\n" in told
-    assert told.endswith("  glyptos [UNK]\n")
+    printed = capsys.readouterr().out
+    assert "tokens per word" in printed
+    assert "split most: glyptos (4: gl ##y ##pt ##o ##s)" in printed
+    assert "  gl ##y ##pt ##o ##s [UNK]\n" in printed
+    assert printed.endswith("  glyptos [UNK]\n")
     assert main([*look, "--beside", str(new), "--json"]) == 0
     before, after = json.loads(capsys.readouterr().out)
     assert before["text"]["tokens_per_word"] > after["text"]["tokens_per_word"]
@@ -163,20 +163,20 @@ def test_cli_extends_and_inspects(tmp_path, vocabulary, text, capsys):
     assert json.loads(capsys.readouterr().out)["vocabulary"]["tokens"] == len(TOKENS)
 
 
-def test_added_words_that_lose_their_marks_are_told(tmp_path, vocabulary, capsys):
+def test_added_words_that_lose_their_marks_give_a_warning(tmp_path, vocabulary, capsys):
     words = tmp_path / "words.txt"
     words.write_text("हिन्दी\nсвій\n", encoding="utf-8")
     extend_vocabulary(vocabulary, tmp_path / "new", words=words, progress=Progress())
-    told = capsys.readouterr().err
-    assert "lower-casing removes accents and marks" in told
-    assert "cloze vocab --keep-accents or --cased learns a vocabulary that keeps them" in told
+    notes = capsys.readouterr().err
+    assert "lower-casing removes accents and marks" in notes
+    assert "cloze vocab --keep-accents or --cased learns a vocabulary that keeps them" in notes
 
 
 @pytest.mark.parametrize("keep_accents", [False, True])
-def test_frequent_words_that_lose_their_marks_are_told(tmp_path, capsys, keep_accents):
+def test_frequent_words_that_lose_their_marks_give_a_warning(tmp_path, capsys, keep_accents):
     WordPieceTokenizer.from_tokens(TOKENS, strip_accents=False if keep_accents else None).save(tmp_path)
     text = write(tmp_path / "text.txt", "हिन्दी और свій кіт है।\n" * 2)
     extend_vocabulary(tmp_path, tmp_path / "new", inputs=[text], number=2, progress=Progress())
-    told = capsys.readouterr().err
-    assert ("which changes 17.6% of the letters" in told) == (not keep_accents)
-    assert ("becomes" in told) == (not keep_accents)
+    notes = capsys.readouterr().err
+    assert ("which changes 17.6% of the letters" in notes) == (not keep_accents)
+    assert ("becomes" in notes) == (not keep_accents)

@@ -43,8 +43,10 @@ def words_of(ids: list[int], text: list[bool], source: DynamicInstances) -> list
     for place, token in enumerate(ids):
         if not text[place]:
             continue
-        goes_on = source.masking.whole_word and source.tokenizer.is_continuation[token] and text[place - 1]
-        if goes_on:
+        is_continuation = (
+            source.masking.whole_word and source.tokenizer.is_continuation[token] and text[place - 1]
+        )
+        if is_continuation:
             words[-1].append(place)
         else:
             words.append([place])
@@ -52,7 +54,7 @@ def words_of(ids: list[int], text: list[bool], source: DynamicInstances) -> list
 
 
 def draw(source: DynamicInstances, epoch: int, position: int) -> Instance:
-    """Draw one instance, piece by piece."""
+    """Draw one instance, token by token."""
     plan, tokenizer = source.plan(epoch), source.tokenizer
     starts = [int(plan.a_start[position]), int(plan.b_start[position])]
     lengths = [int(plan.a_end[position]) - starts[0], int(plan.b_end[position]) - starts[1]]

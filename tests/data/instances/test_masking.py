@@ -1,4 +1,4 @@
-"""How many pieces are masked, which, and by what. Numbers are counted and held to their distribution."""
+"""The number of masked tokens, their choice and their replacements follow the expected distributions."""
 
 from itertools import pairwise
 
@@ -79,7 +79,7 @@ def test_replacement_rates(mask_prob, random_prob, whole_word):
     count = len(positions)
     hidden = (masked[positions] == MASK).mean()
     kept = (masked[positions] == ids[positions]).mean()
-    # A random piece may be [MASK], or the very piece that it replaces.
+    # A random token may be [MASK], or the token that it replaces.
     for share, expected in (
         (hidden, mask_prob + random_prob / VOCAB_SIZE),
         (kept, 1 - mask_prob - random_prob + random_prob / VOCAB_SIZE),

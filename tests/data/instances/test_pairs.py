@@ -1,4 +1,4 @@
-"""Which text an epoch is made of, and that labels can only be told from the text."""
+"""The text of an epoch is complete, and lengths do not reveal the labels."""
 
 import numpy as np
 import pytest
@@ -146,7 +146,7 @@ def test_lengths_do_not_reveal_the_label():
     plan = plan_of(documents)
     labels = plan.next_sentence_labels
     a, b = plan.a_end - plan.a_start, plan.b_end - plan.b_start
-    noise = np.sqrt(4 / (12 * len(plan)))  # standard error of an area under the curve where nothing is told
+    noise = np.sqrt(4 / (12 * len(plan)))  # standard error of an area under the curve without information
     for feature in (a, b, a + b, a / (a + b)):
         assert abs(roc_auc_score(labels, feature) - 0.5) < 4 * noise
     assert abs(lengths_tell(np.stack([a, b], 1), labels) - 0.5) < 4 * np.sqrt(2) * noise
