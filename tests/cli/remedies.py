@@ -144,6 +144,7 @@ def write_judged(tmp: Path, found: tuple[str, ...], samples: Samples) -> None:
 
 REMEDIES = {
     # text
+    "no workers": instead("Choose the number of cores", "--workers 0", "--workers 1"),
     "no text named": instead("Name (files)", "corpus ", "corpus {text} --workers 1 "),
     "NUL bytes": file("Give (UTF-8) text", "text", GOOD_TEXT),
     "UTF-16": ICONV,
