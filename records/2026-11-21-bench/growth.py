@@ -33,7 +33,7 @@ from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext
 from cloze.training.memory import configure_process_memory
 from cloze.training.precision import Precision, resolve_dtype
-from cloze.training.step_cost import Workload, pretraining_step_flops
+from experiments.step_cost import Workload, pretraining_step_flops
 from experiments.plots import as_svg, styled
 
 _TITLES: Mapping[str, str] = {

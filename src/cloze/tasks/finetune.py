@@ -93,7 +93,7 @@ def finetune(
         with run_lock(run, context):
             if resume:
                 context.run_on_rank_zero(lambda: replace_settings(run, settings, None))
-            return run_trials(prepared, run, placement, progress)
+            return run_trials(prepared, run, placement, progress, callbacks)
 
 
 def resumed_settings(

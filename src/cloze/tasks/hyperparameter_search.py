@@ -17,6 +17,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple, TypeAlias
 
 from cloze import artifacts
+from cloze.callbacks import Callback
 from cloze.file_io import read_json, write_json, write_text
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.model_paths import follow_pointer
@@ -79,7 +80,11 @@ class _Trial(NamedTuple):
 
 
 def run_trials(
-    prepared: PreparedData, run: Path, placement: WorkerPlacement, progress: Progress
+    prepared: PreparedData,
+    run: Path,
+    placement: WorkerPlacement,
+    progress: Progress,
+    callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Make the runs that are not finished yet, and summarize all in `trials.json`.
 
@@ -90,6 +95,7 @@ def run_trials(
         run: the directory of all runs.
         placement: where they are made, in any order.
         progress: receives progress messages.
+        callbacks: receive what the runs of this process measure.
 
     Returns:
         The content of `trials.json`.
@@ -106,7 +112,7 @@ def run_trials(
     if unfinished:
         prepared = with_teacher_outputs(prepared, run, progress)
     if placement.in_process:
-        make = partial(_run_trial, precompute_features(prepared, progress), progress)
+        make = partial(_run_trial, precompute_features(prepared, progress), progress, callbacks=callbacks)
     else:
         load = partial(_prepare_in_worker, run, placement.device)
         make = partial(_run_trial_in_worker, LoadedPerWorker(load, placement.threads))
@@ -125,11 +131,15 @@ def run_trials(
     return context.run_on_rank_zero(lambda: _summarize(prepared.task, metric, trials, results, run))
 
 
-def _run_trial(prepared: PreparedData, progress: Progress, trial: _Trial) -> _Trial:
+def _run_trial(
+    prepared: PreparedData, progress: Progress, trial: _Trial, callbacks: Sequence[Callback] = ()
+) -> _Trial:
     """Make a run, or resume one of a worker that was lost or a command that was interrupted."""
     progress.note(f"\ntrial {trial.number}: {trial.path.name}")
     resume = prepared.context.run_on_rank_zero(lambda: is_run(trial.path))
-    train_and_score(replace(prepared, config=trial.config), trial.path, progress, resume=resume)
+    train_and_score(
+        replace(prepared, config=trial.config), trial.path, progress, resume=resume, callbacks=callbacks
+    )
     return trial
 
 
