@@ -263,7 +263,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     ),
     "a tab in a text": (
         bad_table("a.tsv", WORDS + b"one\ttwo\ta\n", "a.tsv:18: 3 cells"),
-        Remedy("replace those within a text by (spaces)", {"": V}, replaced("a.tsv", "one\ttwo", "one two")),
+        Remedy("replace tabs within a text by (spaces)", {"": V}, replaced("a.tsv", "one\ttwo", "one two")),
     ),
     "text behind a quotation mark": (
         bad_table("a.csv", b'text,label\n"a" b,x\nb,y\n' + b"c,x\nc,y\n" * 8, "a.csv:2: ',' expected after"),
