@@ -19,13 +19,13 @@ from cloze import artifacts
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.run import pretrain
 from experiments import run as study_run
 from experiments.__main__ import main
 from experiments.plan import plan_study
 from experiments.run import run_study
 from experiments.study import read_study
 from helpers import make_once
-from runs import pretrain
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUDIES = sorted((REPOSITORY / "experiments/studies").glob("*.toml"))
