@@ -56,4 +56,5 @@ def _run(arguments: list[str], errors: Path, max_bytes: int | None) -> None:
         import resource  # not on Windows
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background of a shell ignore it
     sys.exit(main(arguments))
