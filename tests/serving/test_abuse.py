@@ -86,7 +86,7 @@ class Connection:
     ending: Ending = "wait"
 
     def received(self, port: int, *, patience: float) -> bytes:
-        """Send the data; return what is received until so many seconds of silence."""
+        """Send the data; return what is received until nothing has come for `patience` seconds."""
         received = b""
         with (
             suppress(TimeoutError, ConnectionError),  # the server waits for more, or has hung up

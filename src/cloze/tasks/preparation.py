@@ -77,10 +77,10 @@ class PreparedData:
 
 
 def check_trainable(task: AnyTask) -> None:
-    """Check that a task can be trained and scored.
+    """Check that a task can be trained.
 
     Raises:
-        InputError: it has no training data, or an optional package is not installed.
+        InputError: it has no training data.
     """
     if task.trained_as is not None:
         remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"

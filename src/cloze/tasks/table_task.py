@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic
@@ -59,13 +60,13 @@ class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, Feature
         """Open data of another form than a table; None for a table."""
         return None
 
+    @abstractmethod
     def example(self, row: Row) -> ExampleT:
         """Return the example of a row; a row of unlabeled data has no cell of a label.
 
         Raises:
             InputError: a cell is invalid.
         """
-        raise NotImplementedError
 
     def with_plain_labels(self, examples: Iterator[ExampleT]) -> Iterator[ExampleT]:
         """Return the labeled examples of a file with labels in one notation, which all of them together show.
