@@ -21,7 +21,7 @@ _MAX_LENGTH_OF_SCORES = 1024
 _MIN_TOKENS_IN_BFLOAT16 = 128
 """Smaller length groups are attended to in float32 on a CPU, where oneDNN makes a bfloat16 kernel for each shape.
 
-With texts of always new lengths, making them takes longer than the products (records/2026-11-26-vnni).
+Where lengths keep changing, making kernels takes longer than the products (records/2026-11-26-vnni).
 """
 
 
