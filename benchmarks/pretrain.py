@@ -223,7 +223,7 @@ class ClozeTrainer(Trainer):
         self.optimizer.zero_grad(set_to_none=True)
         loss, _ = accumulate_gradients(self.objective, self.data, self.dtype, replicas=self.replicas)
         norm = clip_gradients(self.model.parameters(), self.max_grad_norm)
-        return loss, norm.item()
+        return loss.item(), norm.item()
 
 
 def build_trainer(

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from transformers import DistilBertConfig, DistilBertForMaskedLM
 
 from cloze import artifacts
@@ -26,6 +28,7 @@ from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.model_paths import resolve_checkpoint
+from cloze.models import encoder
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.heads import BertForMaskedLM
 from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PhaseConfig, PretrainConfig
@@ -35,6 +38,7 @@ from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
+from cloze.training.muon import MuonConfig
 from cloze.training.run_lock import run_lock
 from runs import assert_same_run, assert_same_weights, pretrain, resume_pretraining, rows, weights
 
@@ -86,6 +90,35 @@ def test_micro_batches_change_a_step_by_rounding_only(quiet, pretrained):
     large = weights(pretrained("large", steps=4, model=quiet.model, micro_batch_tokens=4096))
     for name, tensor in small.items():
         torch.testing.assert_close(tensor, large[name], rtol=1e-4, atol=1e-6)
+
+
+class HostReads(TorchFunctionMode):
+    """Counts the calls that wait for an accelerator to finish what is queued."""
+
+    waits = (Tensor.item, Tensor.tolist, Tensor.cpu, Tensor.numpy, Tensor.nonzero, Tensor.__bool__)
+    waits += (Tensor.__float__, Tensor.__int__, Tensor.__index__)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        self.count += function in self.waits
+        return function(*arguments, **(keywords or {}))
+
+
+@pytest.mark.parametrize("micro_batch_tokens", [64, 4096])
+def test_a_step_waits_once_for_the_device(quiet, tmp_path, monkeypatch, micro_batch_tokens):
+    monkeypatch.setattr(encoder, "check_ids", lambda *_: None)  # which reads ids on a CPU alone
+    optimizer = replace(quiet.optimizer, muon=MuonConfig(), bias_correction=True)
+    evaluation = replace(quiet.evaluation, times=1)
+    config = replace(quiet, micro_batch_tokens=micro_batch_tokens, optimizer=optimizer, evaluation=evaluation)
+    waits = []
+    for steps in (1, 3):
+        with HostReads() as reads:
+            pretrain(replace(config, steps=steps), tmp_path / str(steps))
+        waits.append(reads.count)
+    assert waits[1] - waits[0] == 2
 
 
 @pytest.mark.protected

@@ -24,7 +24,7 @@ from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer
-from cloze.training.metric_sums import MetricAccumulator
+from cloze.training.metric_sums import EvaluatedSums, MetricAccumulator, read_sums
 from cloze.training.precision import prepare_for_inference, resolve_device
 
 _DEFAULT_LENGTH = 128
@@ -139,11 +139,13 @@ def _measure(
         unigram_nats=unigram_nats(documents.token_counts(dataset.vocab_size)),
         next_sentence=config.pairs.next_sentence,
     )
-    sums = MetricAccumulator()
+    batches: list[EvaluatedSums] = []
     with progress.bar("measuring", total=len(held_out), unit="batches") as bar:
         for batch_metrics in objective.evaluate():
-            sums.add(batch_metrics)
+            batches.append(batch_metrics)
             bar.advance(1)
+    sums = MetricAccumulator()
+    sums.add(*read_sums(batches))
     means = sums.means(objective.loss_names)
     labels = np.concatenate([batch.next_sentence_labels for batch in held_out])
     random_share = float(labels.mean())

@@ -21,7 +21,7 @@ from cloze.tasks.task_batch import Array, TaskBatch
 from cloze.tasks.teacher import TeacherOutputs
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
-from cloze.training.metric_sums import MetricSums
+from cloze.training.metric_sums import EvaluatedSums, MetricSums
 from cloze.training.objective import Objective, StepData
 
 
@@ -139,7 +139,7 @@ class FinetuningObjective(Objective):
         lengths = [feature.num_tokens for group in self.data.dev_features for feature in group]
         return sum(1 for _ in batch_by_length(lengths, self.config.micro_batch_tokens))
 
-    def evaluate(self) -> Iterator[MetricSums]:
+    def evaluate(self) -> Iterator[EvaluatedSums]:
         """Yield the loss of all dev data, then their scores, for which the task is tuned."""
         examples, features = self.data.dev, self.data.dev_features
         flat = list(chain.from_iterable(features))
@@ -157,7 +157,7 @@ class FinetuningObjective(Objective):
         if tuned is not self.task:
             self.task, predictions = tuned, decode(tuned, examples, features, outputs)
         scores = self.task.score(examples, predictions)
-        yield {name: (torch.tensor(value, dtype=torch.float64), 1.0) for name, value in scores.items()}
+        yield {name: (value, 1.0) for name, value in scores.items()}
 
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """Return the score of `best_metric`, then the negative loss."""

@@ -58,7 +58,7 @@ class AdamW(torch.optim.Optimizer):
         if self._bias_correction:
             steps = [state["step"] for state in states]
         else:
-            steps = [torch.tensor(_STEP_WITHOUT_CORRECTION, device=parameters[0].device)] * len(states)
+            steps = [torch.full((), _STEP_WITHOUT_CORRECTION, device=parameters[0].device)] * len(states)
         adamw(
             parameters,
             [parameter.grad for parameter in parameters],

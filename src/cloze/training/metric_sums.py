@@ -4,12 +4,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cloze.training.distributed import DistributedContext
 
 MetricSums = Mapping[str, tuple[Tensor, float]]
 """The name of each metric, its sum over a batch, and the number of values summed."""
+EvaluatedSums = Mapping[str, tuple[Tensor | float, float]]
+"""The same, where some sums are numbers already."""
+
+
+def read_sums(batches: Sequence[EvaluatedSums]) -> list[dict[str, tuple[float, float]]]:
+    """Return the metrics of batches as numbers, which one copy brings from the device.
+
+    Each `.item()` instead would wait until the device has computed all that is queued.
+    """
+    scalars = [total for sums in batches for total, _ in sums.values() if isinstance(total, Tensor)]
+    numbers = iter(torch.stack(scalars).tolist() if scalars else ())
+    return [
+        {
+            name: (next(numbers) if isinstance(total, Tensor) else total, count)
+            for name, (total, count) in sums.items()
+        }
+        for sums in batches
+    ]
 
 
 class MetricAccumulator:
@@ -18,15 +37,12 @@ class MetricAccumulator:
     def __init__(self) -> None:
         self._sums: dict[str, tuple[float, float]] = {}
 
-    def add(self, sums: MetricSums) -> None:
-        """Add the metrics of a batch."""
-        self.merge({name: (total.item(), count) for name, (total, count) in sums.items()})
-
-    def merge(self, sums: Mapping[str, Sequence[float]]) -> None:
-        """Add the sum and the count of each metric of other batches."""
-        for name, (total, count) in sums.items():
-            total_before, count_before = self._sums.get(name, (0.0, 0.0))
-            self._sums[name] = (total_before + total, count_before + count)
+    def add(self, *batches: Mapping[str, Sequence[float]]) -> None:
+        """Add the sum and the count of each metric of batches."""
+        for sums in batches:
+            for name, (total, count) in sums.items():
+                total_before, count_before = self._sums.get(name, (0.0, 0.0))
+                self._sums[name] = (total_before + total, count_before + count)
 
     def sums(self) -> dict[str, tuple[float, float]]:
         """Return the sum and the count of each metric."""
@@ -52,7 +68,7 @@ class LogWindow:
         self, metrics: MetricAccumulator, learning_rate: float, norm: float, tokens: int, seconds: float
     ) -> None:
         """Add a step: its metrics, learning rate, gradient norm, tokens and seconds."""
-        self.metrics.merge(metrics.sums())
+        self.metrics.add(metrics.sums())
         self.learning_rate = learning_rate
         self.norms.append(norm)
         self.tokens += tokens
@@ -86,7 +102,7 @@ class LogWindow:
         )
         for rank, sums in enumerate(state["metrics"]):
             if context.rank == (rank if rank < context.world_size else 0):
-                window.metrics.merge(sums)
+                window.metrics.add(sums)
         return window
 
     def means(self, loss_names: tuple[str, ...], context: DistributedContext) -> dict[str, float]:
@@ -94,8 +110,7 @@ class LogWindow:
         if not self.norms:
             return {}
         total = MetricAccumulator()
-        for sums in context.all_gather(self.metrics.sums()):
-            total.merge(sums)
+        total.add(*context.all_gather(self.metrics.sums()))
         means = total.means(loss_names)
         means["learning_rate"] = self.learning_rate
         means["gradient_norm"] = sum(self.norms) / len(self.norms)

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from torch import Tensor, nn
 
 from cloze.data.batch import DataPosition
-from cloze.training.metric_sums import MetricSums
+from cloze.training.metric_sums import EvaluatedSums, MetricSums
 
 Batch = TypeVar("Batch")
 
@@ -76,7 +76,7 @@ class Objective(nn.Module, ABC):
         """Apply the model to a held-out batch. `evaluate` must use the model through this method alone."""
 
     @abstractmethod
-    def evaluate(self) -> Iterator[MetricSums]:
+    def evaluate(self) -> Iterator[EvaluatedSums]:
         """Yield the metrics of held-out batches: the same batches each time and on each rank."""
 
     @property

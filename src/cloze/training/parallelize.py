@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cloze.training.distributed import DistributedContext, DistributionConfig
 from cloze.training.interrupts import StopRequest, StopRequested
-from cloze.training.metric_sums import MetricAccumulator
+from cloze.training.metric_sums import MetricSums
 from cloze.training.objective import Objective, StepData
 from cloze.training.precision import autocast
 
@@ -45,7 +45,7 @@ def accumulate_gradients(
     *,
     replicas: DistributedDataParallel | None = None,
     stop: StopRequest | None = None,
-) -> tuple[float, MetricAccumulator]:
+) -> tuple[Tensor, list[MetricSums]]:
     """Run forward and backward over the micro-batches of a step; gradients add up in the parameters.
 
     Args:
@@ -56,14 +56,14 @@ def accumulate_gradients(
         stop: a request to stop.
 
     Returns:
-        This rank's share of the step's loss, and its metrics.
+        This rank's share of the step's loss, and the metrics of its micro-batches; nothing waits for the device.
 
     Raises:
         StopRequested: `stop` was set between two micro-batches.
     """
     device = next(objective.parameters()).device
     total = torch.zeros((), device=device)
-    metrics = MetricAccumulator()
+    metrics: list[MetricSums] = []
     for number, batch in enumerate(step.batches, start=1):
         if stop:
             raise StopRequested
@@ -77,5 +77,5 @@ def accumulate_gradients(
             shared.backward()  # type: ignore[no-untyped-call]
         if step.has_share:
             total += loss.detach()
-            metrics.add(sums)
-    return total.item(), metrics
+            metrics.append({name: (value.detach(), count) for name, (value, count) in sums.items()})
+    return total, metrics

@@ -163,7 +163,8 @@ class StepTimer:
     def _micro_batch_seconds(self, step: StepData[Any], batch: Any) -> float:
         started = time.perf_counter()
         self._objective.model.train()
-        accumulate_gradients(self._objective, replace(step, batches=[batch]), self._dtype)
+        loss, _ = accumulate_gradients(self._objective, replace(step, batches=[batch]), self._dtype)
+        loss.item()  # waits for the device
         return time.perf_counter() - started
 
     def _update_seconds(self) -> float:

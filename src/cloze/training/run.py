@@ -38,7 +38,7 @@ from cloze.training.environment import write_environment
 from cloze.training.evaluation_time import estimate_evaluation, fit_evaluations
 from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
 from cloze.training.memory import memory_errors
-from cloze.training.metric_sums import LogWindow, MetricAccumulator
+from cloze.training.metric_sums import EvaluatedSums, LogWindow, MetricAccumulator, read_sums
 from cloze.training.metrics_log import FILLS, METRICS, VALIDATION, default_callbacks, read_metrics
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
@@ -318,14 +318,16 @@ class TrainingRun:
 
     def _evaluate(self, stop: StopRequest) -> dict[str, float]:
         self._model.eval()
-        sums = MetricAccumulator()
+        batches: list[EvaluatedSums] = []
         in_dtype = autocast(self.context.device, self._compute_dtype)
         with torch.inference_mode(), in_dtype:
             for batch_metrics in self._objective.evaluate():
                 if self.context.any(stop):
                     raise StopRequested
-                sums.add(batch_metrics)
+                batches.append(batch_metrics)
             fills = self._objective.fill_samples()
+        sums = MetricAccumulator()
+        sums.add(*read_sums(batches))
         metrics = sums.means(self._objective.loss_names)
         self._callbacks.on_evaluation(self._state.step, {**metrics, "seconds": self._state.elapsed_seconds})
         if fills:

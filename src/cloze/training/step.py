@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from cloze.callbacks import Callback
@@ -23,7 +24,7 @@ from cloze.training.config import RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import StopRequest
 from cloze.training.memory import empty_cache
-from cloze.training.metric_sums import LogWindow, MetricAccumulator
+from cloze.training.metric_sums import LogWindow, MetricAccumulator, MetricSums, read_sums
 from cloze.training.objective import BatchSource, Objective, StepData
 from cloze.training.optimizer import (
     OptimizerConfig,
@@ -97,14 +98,18 @@ class OptimizerSteps:
         data = self.batches.step_data(share, self.state.position, self._micro_batch_tokens)
         while (result := self._forward_backward(data, stop)) is None:
             data = self._smaller_micro_batches(data, share)
-        rank_loss, metrics = result
-        (loss,) = self.context.all_reduce(rank_loss)
-        norm = clip_gradients(self.objective.model.parameters(), self.config.optimizer.max_grad_norm).item()
+        rank_loss, batches = result
+        rank_norm = clip_gradients(self.objective.model.parameters(), self.config.optimizer.max_grad_norm)
+        # the only wait for the device in a step
+        *sums, last = read_sums([*batches, {"loss": (rank_loss, 1), "norm": (rank_norm, 1)}])
+        (loss,), norm = self.context.all_reduce(last["loss"][0]), last["norm"][0]
         if math.isfinite(loss) and math.isfinite(norm):
             learning_rate = learning_rate_at(share, self.schedule)
             set_learning_rate(self.optimizer, learning_rate)
             self.optimizer.step()
             self.num_skipped = 0
+            metrics = MetricAccumulator()
+            metrics.add(*sums)
             self.window.add(metrics, learning_rate, norm, data.num_tokens, self.progress.clock() - started)
         else:
             self._skip(number, f"loss {loss}, gradient norm {norm} at step {number} ({data.name})")
@@ -123,8 +128,8 @@ class OptimizerSteps:
 
     def _forward_backward(
         self, data: StepData[Any], stop: StopRequest
-    ) -> tuple[float, MetricAccumulator] | None:
-        """Accumulate the gradients of a step; return its loss and metrics, or None if memory does not suffice.
+    ) -> tuple[Tensor, list[MetricSums]] | None:
+        """Accumulate the gradients of a step; return its loss and its metrics, or None if memory does not suffice.
 
         Several ranks cannot take a step again: DDP has sent some of its gradients.
         """

@@ -145,7 +145,9 @@ class SequenceClassification(TextLabels[ClassPrediction]):
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
         """Return the summed cross entropy of logits [B, C], and the accuracy."""
         assert isinstance(self.class_weights, tuple), "known once the labels are"
-        weight_C = torch.tensor(self.class_weights).to(logits) if self.class_weights else None
+        weight_C = None
+        if self.class_weights:
+            weight_C = torch.tensor(self.class_weights).to(logits, non_blocking=True)
         return cross_entropy(logits, batch.targets, weight=weight_C)
 
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
