@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
@@ -86,6 +87,30 @@ def test_long_text_equals_transformers(length: int, tmp_path: Path) -> None:
         expected = theirs(ids).last_hidden_state[0]
         found = ours(to_device(collate(ids.tolist()))).sequence_output
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+class Copies(TorchFunctionMode):
+    """Counts copies to a device."""
+
+    count = 0
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        self.count += function is Tensor.to
+        return function(*arguments, **(keywords or {}))
+
+
+def test_angles_are_copied_to_a_device_once() -> None:
+    thetas = {"global_rope_theta": 77.0, "local_rope_theta": 55.0}
+    config = ModernBertConfig(
+        vocab_size=9, hidden_size=8, num_attention_heads=2, num_hidden_layers=1, **thetas
+    )
+    model, batch = ModernBertModel(config), to_device(collate([[1, 2, 3]]), "meta")
+    counts = []
+    for _ in range(3):
+        with Copies() as copies:
+            model.prepare(batch)
+        counts.append(copies.count)
+    assert counts == [2, 0, 0]
 
 
 def test_base_is_the_published_size() -> None:

@@ -406,7 +406,7 @@ class ModernBertModel(Encoder):
             num_positions = config.max_position_embeddings
         rotations = {}
         for is_global, theta in ((True, config.global_rope_theta), (False, config.local_rope_theta)):
-            table_2PH = angles(theta, config.head_size, num_positions).to(position_ids.device)
+            table_2PH = angles(theta, config.head_size, num_positions, position_ids.device)
             cosine, sine = table_2PH.index_select(1, position_ids)[:, :, None]
             rotations[is_global] = (cosine, sine)
         return rotations

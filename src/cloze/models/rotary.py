@@ -24,12 +24,12 @@ def _rotation_rates(theta: float, head_size: int) -> Tensor:
 
 
 @lru_cache(maxsize=8)
-def angles(theta: float, head_size: int, num_positions: int) -> Tensor:
-    """Return cosine and sine of each position times each rate, [2, P, H / 2]."""
+def angles(theta: float, head_size: int, num_positions: int, device: torch.device) -> Tensor:
+    """Return cosine and sine of each position times each rate, [2, P, H / 2], computed on the CPU for every device."""
     # outside of inference mode and the device meta, since training may use the table, too
     with torch.inference_mode(mode=False), torch.device("cpu"):
         angles_PH = torch.arange(num_positions).float()[:, None] * _rotation_rates(theta, head_size)
-        return torch.stack([angles_PH.cos(), angles_PH.sin()])
+        return torch.stack([angles_PH.cos(), angles_PH.sin()]).to(device)
 
 
 def rotate(values_TNH: Tensor, rotation: Rotation) -> Tensor:
