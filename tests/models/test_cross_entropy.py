@@ -1,8 +1,11 @@
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
-from cloze.models.cross_entropy import linear_cross_entropy_sum
+from cloze.models.checkpoint import save_weights
+from cloze.models.cross_entropy import linear_cross_entropy_sum, padded_cross_entropy_sum
+from cloze.training.optimizer import OptimizerConfig, build_optimizer, set_learning_rate
 
 
 def inputs(num_positions: int, dtype=torch.float32):
@@ -51,3 +54,40 @@ def test_no_masked_position_gives_zero():
     loss.backward()
     assert loss == 0
     assert not weight.grad.any()
+
+
+def cross_entropy_of_copies(hidden, weight, bias, ids):
+    """Pad the vocabulary by copying it."""
+    padded = functional.pad(weight, (0, 0, 0, 27)), functional.pad(bias, (0, 27), value=-torch.inf)
+    return functional.cross_entropy(functional.linear(hidden, *padded).float(), ids, reduction="sum")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_padding_in_place_equals_padded_copies_over_optimizer_steps(dtype):
+    weights = []
+    for loss_sum in (padded_cross_entropy_sum, cross_entropy_of_copies):
+        (hidden, weight, bias), ids = inputs(12)
+        model = nn.ParameterDict({"weight": weight, "bias": bias})
+        optimizer = build_optimizer(model, OptimizerConfig())
+        set_learning_rate(optimizer, 0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            for rows in torch.arange(12).split(5):
+                with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+                    loss = loss_sum(hidden[rows], model["weight"], model["bias"], ids[rows])
+                loss.backward()
+            optimizer.step()
+        weights.append([loss, hidden.grad, model["weight"], model["bias"]])
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*weights, strict=True))
+
+
+def test_vocabulary_is_padded_in_its_own_storage_once(tmp_path):
+    (hidden, weight, bias), ids = inputs(5)
+    save_weights({"weight": weight}, tmp_path / "before")
+    places = []
+    for _ in range(3):
+        padded_cross_entropy_sum(hidden, weight, bias, ids)
+        places.append((weight.data_ptr(), bias.data_ptr()))
+    assert places[0] == places[1] == places[2]
+    save_weights({"weight": weight}, tmp_path / "after")
+    assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()

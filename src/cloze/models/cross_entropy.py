@@ -20,21 +20,52 @@ def linear_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tenso
     Under autocast the products run in its dtype.
 
     Differs:
-        On a CPU the scores become their own gradient in place; equal to linear + cross_entropy. On other devices the
-        vocabulary is padded with tokens of probability 0, so that rows of scores begin where tensor cores read at once.
+        On a CPU the scores become their own gradient in place; equal to linear + cross_entropy.
     """
     device = hidden_PD.device.type
     if device != "cpu":
-        padding = -len(weight_VD) % _ALIGNMENT
-        weight_VD = nn.functional.pad(weight_VD, (0, 0, 0, padding))
-        bias_V = nn.functional.pad(bias_V, (0, padding), value=-math.inf)
-        logits_PV = nn.functional.linear(hidden_PD, weight_VD, bias_V)
-        return nn.functional.cross_entropy(logits_PV.float(), ids_P, reduction="sum")
+        return padded_cross_entropy_sum(hidden_PD, weight_VD, bias_V, ids_P)
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_PD.dtype
     loss: Tensor = _LinearCrossEntropySum.apply(  # type: ignore[no-untyped-call]
         hidden_PD.to(dtype), weight_VD.to(dtype), bias_V, ids_P
     )
     return loss
+
+
+def padded_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tensor, ids_P: Tensor) -> Tensor:
+    """Return the same with the vocabulary padded, so that rows of scores begin where tensor cores read at once.
+
+    The further tokens have probability 0.
+    """
+    logits_PV = nn.functional.linear(hidden_PD, _padded(weight_VD, 0.0), _padded(bias_V, -math.inf))
+    return nn.functional.cross_entropy(logits_PV.float(), ids_P, reduction="sum")
+
+
+def _padded(parameter: Tensor, value: float) -> Tensor:
+    """Return a parameter with more rows, filled with a value.
+
+    They are in its own storage, behind its last row, from the first call on: no later call copies it.
+    """
+    num_rows = len(parameter) + -len(parameter) % _ALIGNMENT
+    if parameter.untyped_storage().nbytes() != num_rows * parameter.shape[1:].numel() * parameter.itemsize:
+        storage = parameter.new_full((num_rows, *parameter.shape[1:]), value)
+        storage[: len(parameter)] = parameter.detach()
+        parameter.data = storage[: len(parameter)]
+    padded: Tensor = _WithRowsBehind.apply(parameter, num_rows)  # type: ignore[no-untyped-call]
+    return padded
+
+
+class _WithRowsBehind(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, parameter: Tensor, num_rows: int) -> Tensor:
+        ctx.num_rows = len(parameter)
+        return parameter.detach().as_strided((num_rows, *parameter.shape[1:]), parameter.stride())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (grad,) = grads
+        return grad[: ctx.num_rows], None
 
 
 class _LinearCrossEntropySum(torch.autograd.Function):
