@@ -5,8 +5,8 @@
 
 import sys
 
-from benchmarks.commands import BENCHMARKS, run_program
 from cloze.cli import escape_unprintable
+from cloze.process import configure_threads
 
 PROGRAM = "python -m benchmarks"
 
@@ -14,6 +14,9 @@ PROGRAM = "python -m benchmarks"
 def main(argv: list[str] | None = None) -> int:
     """Run one benchmark; return the exit code, as `cloze` does."""
     escape_unprintable()
+    configure_threads()
+    from benchmarks.commands import BENCHMARKS, run_program  # imports torch
+
     name, *arguments = (sys.argv[1:] if argv is None else argv) or [""]
     if name in ("", "-h", "--help"):
         print(__doc__)

@@ -16,7 +16,7 @@ from benchmarks.vocabulary import TrainVocabulary
 from cloze import artifacts
 from cloze.cli import run_command
 from cloze.cli.parser import Verb
-from cloze.training.memory import configure_process_memory
+from cloze.process import configure_memory
 
 BENCHMARKS: dict[str, type[Benchmark]] = {
     benchmark.name: benchmark
@@ -28,7 +28,7 @@ BENCHMARKS: dict[str, type[Benchmark]] = {
 
 def run(benchmark: Benchmark) -> None:
     """Run a benchmark and print its figures, or write a record of them."""
-    configure_process_memory()  # as `cloze pretrain` does, for all contestants
+    configure_memory()  # as `cloze pretrain` does, for all contestants
     output = benchmark.output
     if output is not None:
         inputs = [getattr(benchmark, name, None) for name in ("model", "data", "vocab")]

@@ -20,6 +20,7 @@ from benchmarks.harness import (
     Result,
     TimedBenchmark,
     TimedFunction,
+    describe_busy,
     repeat,
 )
 from benchmarks.machine import describe_machine, int8_product_rate, matrix_product_rate, synchronize
@@ -163,6 +164,8 @@ class Latency(_VectorBenchmark):
     """Compared programs: transformers, in float32 with eager attention; onnxruntime-int8, openvino-int8."""
     tokens: int = 32
     """Tokens of a sentence, special ones included; sentences of other lengths are skipped."""
+    busy: int = 0
+    """Time everything beside this number of busy processes, too; idle and busy turns alternate."""
 
     def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:
         """Compare tokenizing, the encoder and pooling of one text at a time; vectors are means of the last layer."""
@@ -188,15 +191,22 @@ class Latency(_VectorBenchmark):
             ours, theirs = (np.concatenate([one([text]) for text in texts]) for one in (embedder, encode))
             tolerance = self.tolerance if name == "transformers" else INT8_TOLERANCE
             checks.append(_compare(name, ours, theirs, tolerance))
-        timings = self.measure(contestants)
-        milliseconds = ", ".join(f"{timing.name} {timing.median * 1e3:.2f}" for timing in timings)
+        timings = self.measure(contestants, busy=self.busy)
+        idle, busy = timings[: len(contestants)], timings[len(contestants) :]
+        milliseconds = ", ".join(f"{timing.name} {timing.median * 1e3:.2f}" for timing in idle)
+        notes = [f"milliseconds per sentence, one at a time: {milliseconds}"]
+        more = {}
+        if busy:
+            more["busy"], text = describe_busy(idle, busy, self.busy, "sentences")
+            notes.append(text)
         return self.describe(
-            timings,
+            idle,
             settings=self.settings(texts, tokens=self.tokens),
             unit="sentences",
             checks=checks,
             environment=describe_machine(device, self.compute_dtype, peers),
-            notes=(f"milliseconds per sentence, one at a time: {milliseconds}",),
+            notes=notes,
+            more=more,
         )
 
 

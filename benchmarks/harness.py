@@ -7,8 +7,11 @@ Clocks and other load drift, so contestants alternate A B A B. Rates are medians
 import gc
 import json
 import math
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, median
@@ -30,6 +33,7 @@ EncoderSize: TypeAlias = Literal["tiny", "mini", "small", "medium", "base", "lar
 TimedFunction = Callable[[], object]
 
 _SETTINGS = "settings.json"
+_BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +190,15 @@ class TimedBenchmark(Benchmark):
         """
         raise NotImplementedError
 
-    def measure(self, contestants: Sequence[Contestant]) -> tuple[Timing, ...]:
-        """Time contestants in turn."""
-        return measure(contestants, rounds=self.rounds, min_seconds=self.min_seconds, progress=self.progress)
+    def measure(self, contestants: Sequence[Contestant], *, busy: int = 0) -> tuple[Timing, ...]:
+        """Time contestants in turn; if `busy`, their timings beside as many busy processes follow the others."""
+        return measure(
+            contestants,
+            rounds=self.rounds,
+            min_seconds=self.min_seconds,
+            progress=self.progress,
+            busy=busy,
+        )
 
     def describe(
         self,
@@ -230,18 +240,18 @@ class TimedBenchmark(Benchmark):
 
 
 def _describe_side(timing: Timing, ours: Timing, amount: float, limit: Limit | None) -> dict[str, Any]:
+    ratio, interval = _times_as_long(timing, ours)
     side: dict[str, Any] = {
         "name": timing.name,
         "does": timing.does,
         "median": amount / timing.median,
         "min": amount / max(timing.seconds),
         "max": amount / min(timing.seconds),
-        "cloze_is_times_as_fast": timing.median / ours.median,
+        "cloze_is_times_as_fast": ratio,
         "seconds": list(timing.seconds),
     }
-    if timing is not ours and len(timing.seconds) > 1:
-        ratio = paired_difference(*([math.log(seconds) for seconds in one.seconds] for one in (timing, ours)))
-        side["interval"] = [math.exp(ratio.low), math.exp(ratio.high)]
+    if timing is not ours and interval is not None:
+        side["interval"] = interval
     if limit is not None:
         side["share_of_limit"] = amount / timing.median / limit.rate
     return side
@@ -283,25 +293,82 @@ def measure(
     rounds: int,
     min_seconds: float = 1.0,
     progress: Progress = SILENT,
+    busy: int = 0,
 ) -> tuple[Timing, ...]:
     """Time contestants in turn, after one round that does not count; a turn repeats its work for `min_seconds`.
+
+    Args:
+        busy: number of busy processes; each round then times every contestant once more, beside them, and the timings
+            beside them follow the others.
 
     Raises:
         InputError: there are no rounds.
     """
     if rounds < 1:
         raise InputError(f"{rounds} rounds", where="--rounds", remedy="Choose 5 or more")
-    seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    if busy < 0:
+        raise InputError(f"{busy} processes", where="--busy", remedy="Choose 0 or more")
+    loads = (0, busy) if busy else (0,)
+    seconds: dict[tuple[int, str], list[float]] = {
+        (load, contestant.name): [] for load in loads for contestant in contestants
+    }
     gc.collect()
-    with progress.bar("measuring", total=(1 + rounds) * len(contestants), unit="turns") as bar:
+    with progress.bar("measuring", total=(1 + rounds) * len(seconds), unit="turns") as bar:
         for number in range(1 + rounds):
-            for contestant in contestants:
-                elapsed = _time_turn(contestant, min_seconds)
-                if number > 0:
-                    seconds[contestant.name].append(elapsed)
-                bar.advance(1)
-                bar.show(contestant=contestant.name, seconds=f"{elapsed:.3g}")
-    return tuple(Timing(one.name, one.does, tuple(seconds[one.name])) for one in contestants)
+            for load in loads:
+                with busy_processes(load):
+                    for contestant in contestants:
+                        elapsed = _time_turn(contestant, min_seconds)
+                        if number > 0:
+                            seconds[load, contestant.name].append(elapsed)
+                        bar.advance(1)
+                        bar.show(contestant=contestant.name, seconds=f"{elapsed:.3g}")
+    return tuple(
+        Timing(one.name, one.does, tuple(seconds[load, one.name])) for load in loads for one in contestants
+    )
+
+
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Run processes of equal priority that compute all the time, until the block or this process ends."""
+    processes = [subprocess.Popen([sys.executable, "-S", "-c", _BUSY]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def describe_busy(
+    idle: Sequence[Timing], busy: Sequence[Timing], processes: int, unit: str
+) -> tuple[dict[str, Any], str]:
+    """Compare contestants beside busy processes with each other, and each with itself on the idle machine.
+
+    Returns:
+        An entry of the record, and text.
+    """
+    sides, lines = [], []
+    for before, beside in zip(idle, busy, strict=True):
+        side = _describe_side(beside, busy[0], 1.0, None)
+        ratio, interval = _times_as_long(beside, before)
+        side["times_as_long_as_idle"], side["interval_of_idle"] = ratio, interval
+        sides.append(side)
+        spread = "" if interval is None else " ({:.2f} to {:.2f})".format(*interval)
+        lines.append(
+            f"{beside.name}: {beside.median * 1e3:.2f} ms, {ratio:.2f} times as long as without them{spread}"
+        )
+    title = f"beside {processes} busy processes"
+    text = "\n".join(["", title, "", _table(f"{unit}/s", sides, None), "", *lines, ""])
+    return {"processes": processes, "sides": sides}, text
+
+
+def _times_as_long(timing: Timing, other: Timing) -> tuple[float, list[float] | None]:
+    """Return the ratio of medians, and the 95% interval of the ratio over the rounds, if there are several."""
+    if len(timing.seconds) == 1:
+        return timing.median / other.median, None
+    ratio = paired_difference(*([math.log(seconds) for seconds in one.seconds] for one in (timing, other)))
+    return timing.median / other.median, [math.exp(ratio.low), math.exp(ratio.high)]
 
 
 def _time_turn(contestant: Contestant, min_seconds: float) -> float:

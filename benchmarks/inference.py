@@ -47,6 +47,8 @@ class Inference(Benchmark):
     """Number of rounds; each round times every contestant once."""
     min_seconds: float = 1.0
     """Repeat the work of a turn for at least this long."""
+    busy: int = 0
+    """Compare single texts beside this number of busy processes, too."""
 
     def run(self) -> Result:
         """Run the comparisons one after the other."""
@@ -60,10 +62,12 @@ class Inference(Benchmark):
             self.progress.note(work)
             result = parts[work] = benchmark.run()
             rows += _rows(work, bars, result.record)
+            if "busy" in result.record:
+                rows += _rows(f"{work}, beside {self.busy} busy processes", bars, result.record["busy"])
         rows += self._server_rows()
         columns = ("work", "peer", "cloze is", "95% interval", "bar", "of product rate", "cosine")
         environment = describe_machine()
-        settings = {"processor": processor(), "texts": self.texts, "rounds": self.rounds}
+        settings = {"processor": processor(), "texts": self.texts, "rounds": self.rounds, "busy": self.busy}
         record = {
             "benchmark": self.name,
             "settings": settings,
@@ -91,9 +95,10 @@ class Inference(Benchmark):
         yield (
             "one text, float32",
             {"transformers": 1.2},
-            Latency(dtype="float32", vs=_installed("transformers"), **of_texts),
+            Latency(dtype="float32", vs=_installed("transformers"), busy=self.busy, **of_texts),
         )
-        one_text = Latency(dtype="int8", vs=_installed("onnxruntime-int8,openvino-int8"), **of_texts)
+        peers = _installed("onnxruntime-int8,openvino-int8")
+        one_text = Latency(dtype="int8", vs=peers, busy=self.busy, **of_texts)
         yield "one text, int8", {"onnxruntime-int8": 1.1, "openvino-int8": 1.1}, one_text
         yield (
             "whole processes",

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from cloze.models.torch_internals import cpu_instructions, int8_linear, pack_int8_weight
+from cloze.process import THREAD_VARIABLES
 from cloze.training.environment import describe_environment
 from cloze.training.memory import peak_memory
 
@@ -32,6 +33,9 @@ def describe_machine(
     environment = describe_environment(device, dtype)
     packages = [re.sub("-(float32|tuned|compiled|int8)$", "", peer) for peer in peers]
     environment["versions"] |= {package: metadata.version(package) for package in packages}
+    environment["thread_settings"] = {
+        name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ
+    }
     environment["vector_instructions"] = torch.backends.cpu.get_cpu_capability()
     return environment
 

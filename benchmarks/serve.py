@@ -28,6 +28,7 @@ from benchmarks.http_load import PROGRAMS, Client, Load
 from benchmarks.machine import describe_machine, resident_bytes
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
+from cloze.process import usable_processors
 from cloze.tokenization.loading import load_tokenizer
 
 _SHARE_OF_RATE = 0.7
@@ -102,7 +103,7 @@ class Serve(Benchmark):
                 "model": Path(self.model).name,
                 "tokens": self.tokens,
                 "seconds": self.seconds,
-                "cores": len(os.sched_getaffinity(0)),
+                "cores": usable_processors(),
             },
             environment=describe_machine(),
             closed_loop_per_second=rate,

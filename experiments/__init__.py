@@ -3,6 +3,10 @@
 Importing the package registers its encoders, so that their checkpoints load.
 """
 
-from experiments.encoders import bidirectional_lm, bilstm_on_top, sinusoidal_positions
+from cloze.process import configure_threads
+
+configure_threads()  # before the encoders import torch
+
+from experiments.encoders import bidirectional_lm, bilstm_on_top, sinusoidal_positions  # noqa: E402
 
 __all__ = ["bidirectional_lm", "bilstm_on_top", "sinusoidal_positions"]

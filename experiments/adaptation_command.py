@@ -6,7 +6,7 @@ from typing import Annotated
 from cloze.arguments import check_path
 from cloze.cli.options import Flag, Flags
 from cloze.errors import InputError
-from cloze.training.memory import configure_process_memory
+from cloze.process import configure_memory
 from experiments.adaptation import Adaptation, AdaptationConfig
 from experiments.adaptation_record import write_adaptation_record
 from experiments.plots import require_matplotlib
@@ -39,7 +39,7 @@ def run(
     if not texts:
         raise InputError("the flag --texts is missing", remedy="Name a domain, as in --texts novels=FOLDER")
     require_matplotlib()
-    configure_process_memory()
+    configure_memory()
     study = Adaptation(
         control=check_path(model, "--model"),
         old=check_path(old, "--old"),

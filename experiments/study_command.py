@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 from cloze.cli.options import Flag, Flags, Settings
 from cloze.config import find_recipe
 from cloze.errors import InputError
-from cloze.training.memory import configure_process_memory
+from cloze.process import configure_memory
 from experiments.plan import plan_study, runs_of_seeds
 from experiments.run import run_study
 from experiments.study import STUDIES, read_study
@@ -56,7 +56,7 @@ def run(
         runs = runs_of_seeds(plan, plan_study(plan, data, output, paths), seed)
         print_plan(runs, estimate_times(runs, data, flags.progress), flags)
         return
-    configure_process_memory()
+    configure_memory()
     record = run_study(plan, data, output, tasks_data=paths, seeds=seed, progress=flags.progress)
     flags.print({"record": str(record)}, f"wrote {record}")
 

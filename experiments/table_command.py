@@ -9,8 +9,8 @@ from cloze.cli.options import Flag, Flags, Settings
 from cloze.config import to_toml
 from cloze.errors import InputError
 from cloze.file_io import write_text
+from cloze.process import configure_memory
 from cloze.training.budget import parse_duration
-from cloze.training.memory import configure_process_memory
 from experiments.ablations import ABLATIONS, STUDY_FILE, AblationConfig, start_ablation
 from experiments.plan import plan_study
 from experiments.result_tables import reproduce
@@ -86,7 +86,7 @@ def run(
                 settings=settings,
             )
             paths = parse_tasks_data(tasks_data)
-            configure_process_memory()
+            configure_memory()
             study = start_ablation(table, config, data, output, progress=flags.progress)
             runs = plan_study(study, data, output, paths)
             times = estimate_times(runs, data, flags.progress)

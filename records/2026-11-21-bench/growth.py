@@ -31,7 +31,7 @@ from cloze.data.build.corpus import BuildConfig, build_dataset
 from cloze.errors import InputError
 from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext
-from cloze.training.memory import configure_process_memory
+from cloze.process import configure_memory
 from cloze.training.precision import Precision, resolve_dtype
 from experiments.step_cost import Workload, pretraining_step_flops
 from experiments.plots import as_svg, styled
@@ -228,7 +228,7 @@ def write_plots(output: Path) -> None:
 
 
 def _measure_step(at: float, label: str, benchmark: Pretrain, rounds: int, num_threads: int) -> Point:
-    configure_process_memory()
+    configure_memory()
     torch.set_num_threads(num_threads)
     before = resident_bytes()
     data, tokenizer, _ = draw_step(benchmark, DistributedContext(CPU))

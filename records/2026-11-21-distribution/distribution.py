@@ -36,7 +36,7 @@ from cloze.errors import InputError, RunError
 from cloze.progress import SILENT, Progress
 from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext, DistributionConfig, init_distributed
-from cloze.training.memory import configure_process_memory
+from cloze.process import configure_memory
 from cloze.training.objective import Objective
 from cloze.training.parallelize import replicate
 from cloze.training.precision import Precision, resolve_device, resolve_dtype
@@ -226,7 +226,7 @@ def _launch(num_ranks: int, function: Callable[..., SizeResult], *arguments: obj
 
 def _measure_rank(benchmark: Pretrain, rounds: int, threads: int, progress: Progress) -> SizeResult:
     """Take part in the measurement as one of the ranks."""
-    configure_process_memory()
+    configure_memory()
     torch.set_num_threads(threads)
     with init_distributed(benchmark.device) as context:
         alone = draw_step(benchmark, DistributedContext(context.device))[:2]

@@ -94,9 +94,9 @@ if arguments.work == "finetune":
         assert training.returncode == 0
 else:
     import cloze
-    from cloze.training.memory import configure_process_memory
+    from cloze.process import configure_memory
 
-    configure_process_memory("inference")  # as the verbs do
+    configure_memory("inference")  # as the verbs do
     if arguments.work == "embed":
         model = cloze.Embedder.load(arguments.model, device="cpu")
     else:

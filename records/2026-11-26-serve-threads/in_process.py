@@ -11,10 +11,10 @@ import torch
 
 from benchmarks.serve import text_of_length
 from cloze.inference.embedder import Embedder
-from cloze.training.memory import configure_process_memory
+from cloze.process import configure_memory
 
 model, precision, *one = sys.argv[1:]
-configure_process_memory("inference")
+configure_memory("inference")
 if one:
     torch.set_num_threads(1)
 embedder = Embedder.load(model, precision=precision, device="cpu")

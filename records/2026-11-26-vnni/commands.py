@@ -12,11 +12,11 @@ import time
 settings, kernels, *arguments = sys.argv[1:]
 os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = kernels
 
+from cloze import process  # noqa: E402
 from cloze.cli import main  # noqa: E402 (oneDNN reads the limit once)
-from cloze.training import memory  # noqa: E402
 
-configure = memory.configure_process_memory
-memory.configure_process_memory = lambda *_: configure(settings)
+configure = process.configure_memory
+process.configure_memory = lambda *_: configure(settings)
 started = time.perf_counter()
 try:
     main(arguments)

@@ -19,9 +19,9 @@ import torch  # noqa: E402
 from cloze.data.batch import collate  # noqa: E402
 from cloze.models.batch import to_device  # noqa: E402
 from cloze.models.checkpoint import load_model  # noqa: E402
-from cloze.training.memory import configure_process_memory  # noqa: E402
+from cloze.process import configure_memory  # noqa: E402
 
-configure_process_memory()
+configure_memory()
 encoder = load_model(Path(model)).train()
 random = np.random.default_rng(0)
 

@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from cloze.models.bert import BertConfig as BertConfig
     from cloze.models.bert import BertModel as BertModel
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
+    from cloze.process import configure_process as configure_process
     from cloze.progress import Progress as Progress
     from cloze.ray_cluster import RayCluster as RayCluster
     from cloze.tasks.config import FinetuneConfig as FinetuneConfig

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import warnings
 from collections import deque
@@ -72,11 +71,6 @@ class WorkerPlacement(NamedTuple):
     def local_device(self) -> str:
         """The device of this process, which only reads and writes if there are workers."""
         return self.device if self.in_process else "cpu"
-
-
-def default_workers() -> int:
-    """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def num_workers(workers: Workers) -> int:

@@ -16,6 +16,7 @@ from benchmarks.harness import (
     Result,
     TimedBenchmark,
     Timing,
+    describe_busy,
     import_peer,
     measure,
     split_names,
@@ -56,9 +57,27 @@ def test_contestants_take_turns_and_the_warm_up_does_not_count():
     assert [len(timing.seconds) for timing in timings] == [3, 3]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_idle_turns_and_turns_beside_busy_processes_alternate():
+    def count_children() -> int:
+        return sum(len(file.read_text().split()) for file in Path("/proc/self/task").glob("*/children"))
+
+    before, turns = count_children(), []
+    contestants = [
+        Contestant(name, "", lambda name=name: lambda: turns.append((name, count_children() - before)))
+        for name in "ab"
+    ]
+    timings = measure(contestants, rounds=2, min_seconds=0.0, busy=2)
+    assert turns == [("a", 0), ("b", 0), ("a", 2), ("b", 2)] * 3
+    assert [timing.name for timing in timings] == ["a", "b", "a", "b"]
+    assert count_children() == before
+
+
 def test_no_rounds():
     with pytest.raises(InputError, match="--rounds: 0 rounds"):
         measure([], rounds=0)
+    with pytest.raises(InputError, match="--busy: -1 processes"):
+        measure([], rounds=1, busy=-1)
 
 
 def test_figures():
@@ -82,6 +101,18 @@ def test_a_ratio_has_the_interval_of_its_geometric_mean():
         [Timing("cloze", "", (1.0,)), Timing("peer", "", (2.0,))], settings={}, unit="x"
     )
     assert "interval" not in single.record["sides"][1]
+
+
+def test_a_contestant_beside_busy_processes_is_compared_with_itself_and_with_others():
+    busy = [Timing("cloze", "", (2.0, 2.0, 8.0)), Timing("peer", "", (80.0, 60.0, 50.0))]
+    record, text = describe_busy(TIMINGS, busy, 2, "sentences")
+    ours, theirs = record["sides"]
+    assert record["processes"] == 2
+    assert (ours["times_as_long_as_idle"], theirs["times_as_long_as_idle"]) == (1.0, 10.0)
+    assert theirs["cloze_is_times_as_fast"] == 30.0
+    low, high = ours["interval_of_idle"]
+    assert low * high == pytest.approx((2 * 1 * 2) ** (2 / 3))
+    assert "peer: 60000.00 ms, 10.00 times as long as without them" in text
 
 
 def test_contestants_that_disagree_cannot_be_compared():

@@ -140,6 +140,15 @@ def test_latency_is_of_texts_of_one_length(checkpoint: Path, lines: Path, dtype:
     assert "milliseconds per sentence" in result.record["notes"][0]
 
 
+def test_latency_beside_busy_processes(checkpoint: Path, lines: Path):
+    record = Latency(model=checkpoint, input=lines, tokens=7, busy=1, vs="", **ONCE).run().record
+    assert record["busy"]["processes"] == 1
+    (side,) = record["busy"]["sides"]
+    assert side["times_as_long_as_idle"] > 0
+    assert len(side["seconds"]) == 1
+    assert record["environment"]["thread_settings"]["GOMP_SPINCOUNT"]
+
+
 def test_no_text_of_a_length(checkpoint: Path, lines: Path):
     with pytest.raises(InputError, match="has no text of 30 tokens"):
         Latency(model=checkpoint, input=lines, tokens=30).run()

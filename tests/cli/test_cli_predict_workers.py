@@ -15,11 +15,8 @@ from cloze.inference.ensemble import load_ensemble, stream_predictions
 from cloze.ray_cluster import RayCluster
 from cloze.training.workers import place_workers
 
-
-@pytest.fixture(autouse=True)
-def _one_thread_per_process(one_thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give this process and each worker one thread: the order of a sum decides on its last bit."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+# in each worker, too: the order of a sum decides on its last bit
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

@@ -20,12 +20,11 @@ from runs import finetune, resume_finetuning
 
 
 @pytest.fixture
-def config(config: FinetuneConfig, monkeypatch: pytest.MonkeyPatch) -> FinetuneConfig:
-    monkeypatch.setattr("os.cpu_count", lambda: 1)  # so that each worker has a thread, as this process has
+def config(config: FinetuneConfig) -> FinetuneConfig:
     return replace(config, seeds=3)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread")  # also each worker has one
 
 
 def summary_of(run: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cloze.arguments import check_integer, check_path
 from cloze.choices import InferencePrecision
 from cloze.optional_dependencies import require
+from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
 
 if TYPE_CHECKING:  # not needed for --help
@@ -105,8 +106,7 @@ def serve(
         api_key_file: file whose first line is the key that requests must send, as Authorization: Bearer KEY.
         open: answer requests from other machines without a key.
         top_k: maximum number of classes that /predict returns, the most probable first (default: all).
-        threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores); fewer where other programs
-            use the cores, too.
+        threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
 
@@ -114,6 +114,7 @@ def serve(
         InputError: a model or setting is wrong, or the address cannot be used.
     """
     require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
+    configure_process("requests")
     from cloze.serving import server
     from cloze.serving.limits import Limits
 

@@ -133,6 +133,9 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
         arguments: words after the command.
         epilogue: the end of the help.
     """
+    from cloze import process
+
+    process.configure_threads()  # before a verb imports torch
     try:
         parser = import_module("cloze.cli.parser")
         loaded = load()
@@ -142,7 +145,7 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
             return 0
         call: Callable[[], None] = parsed.parse(arguments)
         if isinstance(loaded, parser.Verb) and "device" in parsed.parameters:
-            import_module("cloze.training.memory").configure_process_memory(loaded.work)
+            process.configure_memory(loaded.work)
         with _interrupt_on_sigterm(), _show_checkpoints(arguments), _print_data_warnings(parsed.in_flags):
             call()
         sys.stdout.flush()

@@ -19,7 +19,7 @@ from rich.console import Console
 from cloze.cli.options import CommonOptions, Flag
 from cloze.cli.parameters import COMMON, EMPTY, SETTINGS, STDIN, Parameter, paragraphs, parameters_of
 from cloze.errors import MISSING, ClozeError, InputError
-from cloze.parallel_map import default_workers
+from cloze.process import usable_processors
 from cloze.tables import MIN_COLUMNS
 
 _SETTINGS = {
@@ -167,7 +167,7 @@ class Command:
         arguments: list[Any] = []
         keywords: dict[str, Any] = {}
         if "workers" in signature and values.get("workers", signature["workers"].default) == "auto":
-            values["workers"] = default_workers()
+            values["workers"] = usable_processors()
         for name, parameter in signature.items():
             if name == COMMON:
                 values[name] = common

@@ -1,11 +1,11 @@
 """The public function of the demo, which imports nothing heavy: `--help` reads it."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloze.arguments import check_path
 from cloze.parallel_map import AnyWorkers
+from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
 
 if TYPE_CHECKING:
@@ -33,11 +33,8 @@ def run_demo(
         InputError: the output exists.
         Interrupted: SIGINT or SIGTERM was received.
     """
-    # before torch is loaded: on a busy machine, threads that spin for each other make a step take many times as long
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    configure_process()
     from cloze.demo import pipeline
-    from cloze.training.memory import configure_process_memory
 
-    configure_process_memory()
     directory, shown = check_path(output, "output"), resolve_progress(progress)
     return pipeline.run_demo(directory, workers=workers, overwrite=overwrite, progress=shown)

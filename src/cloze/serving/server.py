@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ import uvicorn
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError, RunError
 from cloze.hub import parse_hub_name
-from cloze.parallel_map import default_workers
 from cloze.serving.app import create_app
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import LimitedProtocol, OncePerMessage
@@ -48,7 +46,7 @@ def serve(
         limits: of requests and of the queue.
         host: the address to listen on.
         port: 0 chooses a free one.
-        threads: of torch; None is the number in OMP_NUM_THREADS, else that of the cores.
+        threads: of torch; None is torch's own number.
         api_key: required of requests.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; None is float32, or int8 for directories of int8 models.
@@ -58,8 +56,7 @@ def serve(
         InputError: a model is missing or damaged, or the port is out of range.
         RunError: the address is in use.
     """
-    if threads is None:
-        threads = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else default_workers()
+    threads = threads or torch.get_num_threads()
     # Threads of OpenMP that this thread starts would stay beside those of the batcher, and where there are more threads
     # than cores, all of them sleep between operations: a short text would take up to twice as long.
     torch.set_num_threads(1)

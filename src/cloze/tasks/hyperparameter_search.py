@@ -22,6 +22,7 @@ from cloze.file_io import read_json, write_json, write_text
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.model_paths import follow_pointer
 from cloze.parallel_map import WorkerPlacement, map_unordered
+from cloze.process import configure_memory
 from cloze.progress import SILENT, Progress
 from cloze.tables import format_score
 from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
@@ -38,7 +39,6 @@ from cloze.tasks.task_batch import Scores
 from cloze.training.checkpoints import keep_best_checkpoint
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
-from cloze.training.memory import configure_process_memory
 from cloze.training.precision import resolve_device
 from cloze.training.run_directory import is_run
 from cloze.training.workers import LoadedPerWorker
@@ -152,7 +152,7 @@ def _run_trial_in_worker(prepared: LoadedPerWorker[PreparedData], trial: _Trial)
 
 
 def _prepare_in_worker(run: Path, device: str) -> PreparedData:
-    configure_process_memory()
+    configure_memory()
     task, config = load_finetuning(run / artifacts.RUN_CONFIG)
     context = DistributedContext(resolve_device(device))
     prepared = prepare_data(task, config, RunInputs.find(config), context, SILENT)

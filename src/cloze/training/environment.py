@@ -1,6 +1,5 @@
 """`environment.json`: the software and hardware of a run."""
 
-import os
 import platform
 from importlib import metadata
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import torch
 
 from cloze import file_io
+from cloze.process import usable_processors
 from cloze.progress import Progress
 from cloze.training.distributed import DistributedContext
 from cloze.training.precision import processor
@@ -26,7 +26,7 @@ def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> di
         | {name: metadata.version(name) for name in _PACKAGES},
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",  # the rest may name it
         "processor": processor(),
-        "cores": os.cpu_count(),
+        "cores": usable_processors(),
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "compute_dtype": str(compute_dtype).removeprefix("torch."),

@@ -1,53 +1,16 @@
-"""The process's memory: settings for training, how much is available, and the message when it runs out."""
+"""The memory of the process: how much is available, its peak, and the message when it runs out."""
 
-import ctypes
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 import torch
 
 from cloze.errors import RunError
 from cloze.models.torch_internals import is_out_of_memory
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
-_NEVER = 2**31 - 1
-_LARGE = 2**30
-_RETURNED = 2**24
-_MAPPED = 2**22
 _STATUS = Path("/proc/self/status")
-_CACHED_KERNELS = {"batches": 256, "requests": 64}
-
-
-def configure_process_memory(work: Literal["batches", "requests"] = "batches") -> None:
-    """Bound the memory that glibc and oneDNN keep for later computations.
-
-    Batches, of training or of many texts: glibc keeps large freed blocks for the next one. By default it returns many
-    of them, and their pages are faulted in one by one; a training step on a CPU then spends 5 to 20% of its time
-    there, int8 inference up to half.
-
-    Requests to a server that runs for weeks: glibc returns large freed blocks to the system. By default it keeps ever
-    larger ones, and as lengths vary, the gaps between them add up.
-
-    oneDNN computes in bfloat16 and int8 with a kernel of up to half a megabyte for each shape, and takes longer to make
-    one than to use it. A step of fine-tuning has up to six for each length of its texts, the same in all layers; a
-    server keeps those of a few forward passes. torch keeps a thousand more in each thread by default, which grows a
-    server in bfloat16 by 400 MB. Both read their limit from the environment when they first compute.
-
-    The settings are those of the whole process, so the program chooses them, not the library. glibc's have an effect on
-    Linux only.
-    """
-    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(cache, str(_CACHED_KERNELS[work]))
-    if sys.platform != "linux":
-        return
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE if work == "batches" else _MAPPED)
-        libc.mallopt(_M_TRIM_THRESHOLD, _NEVER if work == "batches" else _RETURNED)
 
 
 def empty_cache(device: torch.device) -> None:

@@ -1,6 +1,5 @@
 """Worker processes, their devices and threads, and the value that each loads once."""
 
-import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.parallel_map import WorkerPlacement, Workers, check_workers
+from cloze.process import usable_processors
 from cloze.training.precision import resolve_device
 
 Loaded = TypeVar("Loaded")
@@ -35,7 +35,8 @@ def place_workers(workers: Workers, device: str, *, items: int | None = None) ->
         if device_type != "cpu":
             what = f"several processes cannot share a device of type {device_type}"
             raise InputError(what, where="workers", remedy="Leave `workers` out, or say `device=cpu`")
-    return WorkerPlacement(workers, device, threads=max(1, (os.cpu_count() or 1) // workers))
+    threads = min(torch.get_num_threads(), max(1, usable_processors() // workers))
+    return WorkerPlacement(workers, device, threads)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,159 @@
+"""The threads and the memory of a process, which its program sets, not the library.
+
+Nothing here imports torch: OpenMP reads its settings once, when torch loads it.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Literal
+
+_SPIN_COUNT = "1000"
+"""Turns of the loop in which a thread of GNU's OpenMP waits before it sleeps, about 20 microseconds; by default
+300,000."""
+_WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+_NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+THREAD_VARIABLES = (*_WAITING, *_NUMBER)
+"""Variables of the environment that OpenMP reads when it is loaded."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
+_NEVER = 2**31 - 1
+_LARGE = 2**30
+_RETURNED = 2**24
+_MAPPED = 2**22
+_CACHED_KERNELS = MappingProxyType({"batches": 256, "requests": 64})
+
+
+def configure_process(work: Literal["batches", "requests"] = "batches") -> None:
+    """Set the threads and the memory of this process as the commands do; call it before torch is imported.
+
+    The settings are those of the whole process, so its program chooses them: `import cloze` changes none.
+
+    Args:
+        work: batches, of training or of many texts, or requests to a server that runs for weeks.
+
+    Warns:
+        UserWarning: torch, or another library that loads OpenMP, is imported already: its threads wait as before.
+    """
+    configure_threads()
+    configure_memory(work)
+
+
+def configure_threads() -> None:
+    """Let threads that wait for each other sleep soon, and start no more of them than there are processors.
+
+    The threads of OpenMP share every operation. One that has finished its part keeps its processor busy for
+    milliseconds while it waits, which beside other programs is the processor that the others need: an operation takes
+    many times as long. Waits of microseconds cost an idle machine little.
+
+    A container may use fewer processors than the machine has. torch starts a thread for each of the machine, and the
+    system stops them all as soon as they have used up the container's time.
+
+    Variables of the environment that the user has set stay: GOMP_SPINCOUNT and OMP_WAIT_POLICY, OMP_NUM_THREADS and
+    MKL_NUM_THREADS.
+
+    Warns:
+        UserWarning: torch, or another library that loads OpenMP, is imported already: its threads wait as before.
+    """
+    is_late = _openmp_is_loaded()
+    if not os.environ.keys() & {*_WAITING}:
+        os.environ["GOMP_SPINCOUNT"] = _SPIN_COUNT
+        if is_late:
+            what = "OpenMP is loaded already, so its threads wait for each other as before"
+            remedy = "Call cloze.configure_process() before you import torch"
+            warnings.warn(f"{what}. {remedy}", stacklevel=3)
+    threads = usable_processors()
+    if threads < _processors_of_affinity() and not os.environ.keys() & {*_NUMBER}:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(min(threads, torch.get_num_threads()))
+
+
+def _openmp_is_loaded() -> bool:
+    """Return whether OpenMP has read the environment: the one of torch, or another that torch would use."""
+    maps = Path("/proc/self/maps")  # of Linux
+    return "torch" in sys.modules or (maps.exists() and "/libgomp.so." in maps.read_text("utf-8", "replace"))
+
+
+def configure_memory(work: Literal["batches", "requests"] = "batches") -> None:
+    """Bound the memory that glibc and oneDNN keep for later computations.
+
+    Batches, of training or of many texts: glibc keeps large freed blocks for the next one. By default it returns many
+    of them, and their pages are faulted in one by one; a training step on a CPU then spends 5 to 20% of its time
+    there, int8 inference up to half.
+
+    Requests to a server that runs for weeks: glibc returns large freed blocks to the system. By default it keeps ever
+    larger ones, and as lengths vary, the gaps between them add up.
+
+    oneDNN computes in bfloat16 and int8 with a kernel of up to half a megabyte for each shape, and takes longer to make
+    one than to use it. A step of fine-tuning has up to six for each length of its texts, the same in all layers; a
+    server keeps those of a few forward passes. torch keeps a thousand more in each thread by default, which grows a
+    server in bfloat16 by 400 MB. Both read their limit from the environment when they first compute.
+
+    glibc's settings have an effect on Linux only.
+    """
+    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(cache, str(_CACHED_KERNELS[work]))
+    if sys.platform != "linux":
+        return
+    import ctypes  # the start of a command does not need it
+
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE if work == "batches" else _MAPPED)
+        libc.mallopt(_M_TRIM_THRESHOLD, _NEVER if work == "batches" else _RETURNED)
+
+
+def usable_processors(process: Path = Path("/proc/self")) -> int:
+    """Return the number of processors that this process may use: those of its affinity, or of its quota if fewer.
+
+    Containers have a quota, which the number of cores does not show. The quotas of all control groups around the
+    process count, of both versions; a fraction of a processor is left out.
+
+    Args:
+        process: directory of the process in Linux's /proc.
+
+    Source: https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.max), and sched-bwc.html (version 1).
+    """
+    quotas = [quota for group in _control_groups(process) if (quota := _quota(group)) is not None]
+    return max(1, int(min([_processors_of_affinity(), *quotas])))
+
+
+def _processors_of_affinity() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _control_groups(process: Path) -> Iterator[Path]:
+    """Yield the directories of the control groups of a process that may limit its processors, from the outermost."""
+    try:
+        groups = [line.split(":", 2) for line in (process / "cgroup").read_text("utf-8").splitlines()]
+        mounts = (process / "mountinfo").read_text("utf-8").splitlines()
+    except OSError:  # not Linux
+        return
+    paths = {name: PurePosixPath(path) for _, names, path in groups for name in names.split(",")}
+    for mount in mounts:
+        root, place, *rest = mount.split(" ")[3:]
+        kind, _, options = rest[-3:]
+        controller = {"cgroup2": "", "cgroup": "cpu"}.get(kind)
+        if controller not in paths or (controller and controller not in options.split(",")):
+            continue
+        path = paths[controller]
+        inner = path.relative_to(root).parts if path.is_relative_to(root) else ()
+        for depth in range(len(inner) + 1):
+            yield Path(place, *inner[:depth])
+
+
+def _quota(group: Path) -> float | None:
+    """Return the processors that a control group may use, or None if it has no limit or none that can be read."""
+    try:
+        if (file := group / "cpu.max").exists():
+            quota, period = map(int, file.read_text("ascii").split())
+        else:
+            quota, period = (
+                int((group / f"cpu.cfs_{name}_us").read_text("ascii")) for name in ("quota", "period")
+            )
+    except (OSError, ValueError):  # "max" is no number
+        return None
+    return quota / period if quota > 0 and period > 0 else None

@@ -1,0 +1,272 @@
+"""Threads and memory of a process: the processors that it may use, and what OpenMP reads when it is loaded."""
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+from cloze import process
+from cloze.process import THREAD_VARIABLES, configure_threads, usable_processors
+from cloze.training.workers import place_workers
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
+
+
+@pytest.fixture
+def eight_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+
+
+MakeProcess = Callable[..., Path]
+
+
+@pytest.fixture
+def make_process(tmp_path: Path, eight_processors: None) -> MakeProcess:
+    """Return a function that writes the files of a process in control groups, with their quotas by their paths."""
+
+    def make(
+        files: dict[str, str], *, groups: str, kind: str = "cgroup2", options: str = "rw", root: str = "/"
+    ) -> Path:
+        for name, text in files.items():
+            (tmp_path / "mount" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "mount" / name).write_text(text)
+        (tmp_path / "cgroup").write_text(groups)
+        lines = ["22 27 0:21 / /proc rw,relatime - proc proc rw"]
+        lines.append(f"31 23 0:28 {root} {tmp_path}/mount rw,nosuid shared:9 - {kind} {kind} {options}")
+        (tmp_path / "mountinfo").write_text("\n".join(lines) + "\n")
+        return tmp_path
+
+    return make
+
+
+@linux
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "200000 100000\n"}, 2),  # the group is the root of a container
+        ({"a/b/cpu.max": "400000 100000\n"}, 4),
+        ({"a/b/cpu.max": "max 100000\n", "a/cpu.max": "300000 100000\n"}, 3),
+        ({"a/b/cpu.max": "500000 100000\n", "a/cpu.max": "600000 100000\n", "cpu.max": "700000 100000\n"}, 5),
+        ({"a/b/cpu.max": "50000 20000\n"}, 2),
+        ({"a/b/cpu.max": "50000 100000\n"}, 1),  # half a processor
+        ({"a/b/cpu.max": "1600000 100000\n"}, 8),
+        ({"a/b/cpu.max": "max 100000\n"}, 8),
+        ({"a/c/cpu.max": "100000 100000\n"}, 8),  # of another group
+        ({"a/b/cpu.max": "two processors\n", "a/cpu.max": "0 0\n", "cpu.max": ""}, 8),
+        ({}, 8),
+    ],
+)
+def test_the_least_quota_around_the_process_counts(
+    make_process: MakeProcess, files: dict[str, str], expected: int
+) -> None:
+    assert usable_processors(make_process(files, groups="0::/a/b\n")) == expected
+
+
+@linux
+@pytest.mark.parametrize(
+    ("quota", "period", "expected"),
+    [("200000", "100000", 2), ("-1", "100000", 8), ("250000", "50000", 5), ("?", "", 8), ("50", "0", 8)],
+)
+@pytest.mark.parametrize(("root", "directory"), [("/", "docker/1/"), ("/docker/1", ""), ("/other", "")])
+def test_quotas_of_version_1(
+    make_process: MakeProcess, quota: str, period: str, expected: int, root: str, directory: str
+) -> None:
+    files = {f"{directory}cpu.cfs_quota_us": f"{quota}\n", f"{directory}cpu.cfs_period_us": f"{period}\n"}
+    groups = "9:name=systemd:/\n4:memory:/else\n1:cpu,cpuacct:/docker/1\n0::/\n"
+    options = "rw,cpu,cpuacct"
+    assert usable_processors(
+        make_process(files, groups=groups, kind="cgroup", options=options, root=root)
+    ) == (expected)
+
+
+@linux
+def test_other_controllers_of_version_1_have_no_quota(make_process: MakeProcess) -> None:
+    files = {"cpu.cfs_quota_us": "100000", "cpu.cfs_period_us": "100000"}
+    made = make_process(files, groups="4:memory:/\n1:cpu:/\n", kind="cgroup", options="rw,memory")
+    assert usable_processors(made) == 8
+
+
+@linux
+def test_a_process_without_files_about_groups(eight_processors: None, tmp_path: Path) -> None:
+    assert usable_processors(tmp_path) == 8
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the environment say nothing about threads."""
+    for variable in THREAD_VARIABLES:
+        monkeypatch.setenv(variable, "")  # so that it is unset again at the end
+        monkeypatch.delenv(variable)
+
+
+OPENMP = Path((find_spec("torch").submodule_search_locations or [""])[0], "lib", "libgomp.so.1")
+WITH_OPENMP = """
+import ctypes, os, sys
+
+class LoadOpenMP:
+    '''Loads torch's OpenMP in the place of torch, which takes a second.'''
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            ctypes.CDLL(sys.argv[1])
+            os._exit(0)
+
+sys.meta_path.insert(0, LoadOpenMP())
+"""
+
+
+def read_settings(program: str, *arguments: str, **variables: str) -> dict[str, str]:
+    """Return the settings that OpenMP prints when a program loads it instead of torch."""
+    if not OPENMP.exists():
+        pytest.skip("torch has no OpenMP of GNU here")
+    environment = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_OPENMP + program, str(OPENMP), *arguments],
+        env=environment | {"OMP_DISPLAY_ENV": "verbose"} | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = (line.split(" = ") for line in done.stderr.splitlines() if " = " in line)
+    settings = {name.split()[-1]: value.strip("'") for name, value in lines}
+    assert "GOMP_SPINCOUNT" in settings, done.stderr
+    return settings
+
+
+CLI = "from cloze.cli import main; main(sys.argv[2:])"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fill -m cloze-mini [MASK]",
+        "finetune classification -m cloze-mini -d none.csv -o run",
+        "demo -o run",
+        "serve",
+    ],
+)
+def test_a_command_sets_how_threads_wait_before_openmp_is_loaded(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read_settings(CLI, *command.split())["GOMP_SPINCOUNT"] == "1000"
+
+
+def test_benchmarks_and_experiments_set_it_too() -> None:
+    for module in ("benchmarks", "experiments"):
+        program = f"sys.path.insert(0, '.'); from {module}.__main__ import main; main(sys.argv[2:])"
+        assert read_settings(program, "table1")["GOMP_SPINCOUNT"] == "1000"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "spins"),
+    [("GOMP_SPINCOUNT", "77", "77"), ("OMP_WAIT_POLICY", "passive", "0"), ("OMP_NUM_THREADS", "1", "1000")],
+)
+def test_the_environment_of_the_user_stays(variable: str, value: str, spins: str) -> None:
+    settings = read_settings(CLI, "fill", "-m", "cloze-mini", "[MASK]", **{variable: value})
+    assert settings[variable] == value.upper()
+    assert settings["GOMP_SPINCOUNT"] == spins
+
+
+def test_importing_cloze_sets_nothing() -> None:
+    by_default = read_settings("import torch")
+    assert by_default["GOMP_SPINCOUNT"] != "1000"
+    assert read_settings("import cloze, cloze.process; import torch") == by_default
+    assert read_settings("import cloze; cloze.configure_process(); import torch")["GOMP_SPINCOUNT"] == "1000"
+
+
+def test_a_process_that_has_loaded_torch_is_told_what_was_too_late(environment: None) -> None:
+    with pytest.warns(UserWarning, match="OpenMP is loaded already, so its threads wait"):
+        configure_threads()
+    assert os.environ["GOMP_SPINCOUNT"] == "1000", "of the processes that this one starts"
+
+
+@linux
+def test_a_process_that_has_loaded_openmp_without_torch_is_told_too() -> None:
+    program = "import warnings; warnings.simplefilter('error'); ctypes.CDLL(sys.argv[1]); import cloze\n"
+    program += "try: cloze.configure_process()\nexcept UserWarning as w: print('WARNED = 1', file=sys.stderr)"
+    assert read_settings(program)["WARNED"] == "1"
+
+
+@pytest.mark.parametrize("variable", ["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"])
+def test_nothing_is_too_late_if_the_environment_says_it(
+    environment: None, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "5")
+    with warnings.catch_warnings(action="error"):
+        configure_threads()
+    assert os.environ[variable] == "5"
+
+
+@linux
+@pytest.mark.parametrize(("quota", "threads"), [(2, "2"), (8, None)])
+def test_a_quota_is_the_number_of_threads(
+    environment: None,
+    eight_processors: None,
+    monkeypatch: pytest.MonkeyPatch,
+    quota: int,
+    threads: str | None,
+) -> None:
+    monkeypatch.setattr(process, "usable_processors", lambda: quota)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "1000")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        configure_threads()
+        assert torch.get_num_threads() == (2 if threads else 4)
+    finally:
+        torch.set_num_threads(before)
+    assert os.environ.get("OMP_NUM_THREADS") == threads
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    configure_threads()
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+
+
+SHAPES = """
+import torch
+from cloze.process import configure_memory
+configure_memory()
+layer = torch.nn.Conv2d(4, 8, 3).requires_grad_(False)
+for size in [*range(8, 308), *range(8, 308)]:
+    layer(torch.zeros(2, 4, size, size))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("capacity", "keeps_all"), [(None, False), ("1024", True)])
+def test_onednn_keeps_few_kernels_unless_the_user_says_otherwise(
+    capacity: str | None, keeps_all: bool
+) -> None:
+    """Three hundred shapes in turn: none is found again among the 256 newest."""
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("torch has no oneDNN here")
+    environment = {**os.environ, "ONEDNN_VERBOSE": "profile_create", "OMP_NUM_THREADS": "1"}
+    environment.pop("ONEDNN_PRIMITIVE_CACHE_CAPACITY", None)
+    if capacity is not None:
+        environment["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = capacity
+    command = [sys.executable, "-c", SHAPES]
+    lines = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    created = [line for line in lines.splitlines() if "convolution" in line]
+    assert len(created) >= 600
+    assert any("cache_hit" in line for line in created) == keeps_all
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(1, 6), (2, 3), (3, 2), (5, 1), (6, 1), (9, 1)])
+def test_threads_of_all_workers_are_no_more_than_the_processors(
+    monkeypatch: pytest.MonkeyPatch, workers: int, threads: int
+) -> None:
+    monkeypatch.setattr("cloze.training.workers.usable_processors", lambda: 6)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(6)
+        assert place_workers(workers, "cpu").threads == threads
+        torch.set_num_threads(1)
+        assert place_workers(workers, "cpu").threads == 1, "as the user chose for this process"
+    finally:
+        torch.set_num_threads(before)
