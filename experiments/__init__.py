@@ -3,10 +3,13 @@
 Importing the package registers its encoders, so that their checkpoints load.
 """
 
+import sys
+
 from cloze.process import configure_threads
 
-configure_threads()  # before the encoders import torch
+if "torch" not in sys.modules:  # as in python -m experiments, before the encoders import it
+    configure_threads()
 
-from experiments.encoders import bidirectional_lm, bilstm_on_top, sinusoidal_positions  # noqa: E402
+from experiments.encoders import bidirectional_lm, bilstm_on_top, sinusoidal_positions
 
 __all__ = ["bidirectional_lm", "bilstm_on_top", "sinusoidal_positions"]
