@@ -238,7 +238,12 @@ def build_trainer(
     encoder = BertModel(settings.model.encoder(vocab_size=tokenizer.vocab_size), generator=generator)
     model = BertForPreTraining(encoder, generator=generator).to(device)
     objective = PretrainingObjective(
-        model, tokenizer, held_out=(), unigram_nats=torch.empty(0), next_sentence=True
+        model,
+        tokenizer,
+        held_out=(),
+        unigram_nats=torch.empty(0),
+        next_sentence=True,
+        context=DistributedContext(device),
     )
     optimizer = build_optimizer(model, settings.optimizer)
     set_learning_rate(optimizer, settings.optimizer.learning_rate)

@@ -86,6 +86,16 @@ def test_run_with_init_is_evaluated_first_on_two_ranks(quiet, alone, tmp_path):
     _assert_same_losses(tmp_path / "one", tmp_path / "ranks", tolerance=1e-5)
 
 
+def test_evaluation_is_bit_identical_on_any_number_of_ranks(nano, alone, tmp_path):
+    """Before the first step, of new and old held-out text, with more batches than the ranks share evenly."""
+    config = replace(nano, init=str(alone), old_data=nano.data, steps=1)
+    assert Ranks(3, pretrain, config, tmp_path / "ranks").join() == [0, 0, 0]
+    pretrain(config, tmp_path / "one")
+    (one, _), (ranks, _) = (rows(tmp_path / run, "validation") for run in ("one", "ranks"))
+    assert one["step"] == ranks["step"] == 0
+    assert {**one, "seconds": None} == {**ranks, "seconds": None}
+
+
 def test_run_resumes_on_another_number_of_ranks(quiet, alone, tmp_path):
     """One rank, two, one: what lies behind the checkpoint is what the run had seen."""
     run = tmp_path / "run"

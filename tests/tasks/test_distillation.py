@@ -151,7 +151,8 @@ def test_loss_of_a_step_is_the_weighted_sum(config, save_teacher, is_labeled):
     features = data.flat_train_features[:5]
     teacher_logits = torch.randn(5, 2, generator=torch.Generator().manual_seed(2))
     batch = replace(task.batch(features), teacher=teacher_logits.numpy(), is_labeled=is_labeled)
-    measured = FinetuningObjective(model, task, data, config, tokenizer)(batch)
+    context = DistributedContext(torch.device("cpu"))
+    measured = FinetuningObjective(model, task, data, config, tokenizer, context)(batch)
     logits, targets = model(to_device(batch)), torch.tensor([feature.target for feature in features])
     hard = nn.functional.cross_entropy(logits, targets, reduction="sum")
     soft = 16 * nn.functional.kl_div(

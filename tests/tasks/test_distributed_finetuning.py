@@ -20,7 +20,7 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
 from ranks import Ranks
-from runs import finetune, prepare
+from runs import finetune, prepare, rows
 
 
 @pytest.fixture
@@ -57,6 +57,17 @@ def test_two_ranks_fine_tune_as_one(config, tmp_path, monkeypatch):
     np.testing.assert_allclose(_losses(tmp_path / "alone"), _losses(tmp_path / "run"), rtol=1e-6)
     written = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert written["accuracy"] == scores["accuracy"]
+
+
+@pytest.mark.slow
+def test_scores_are_bit_identical_on_any_number_of_ranks(config, tmp_path):
+    """At a rate that changes no weight."""
+    optimizer = replace(config.optimizer, learning_rate=1e-30)
+    config = replace(config, epochs=1, batch_size=3, optimizer=optimizer)
+    finetune(REVIEWS, config, tmp_path / "one")
+    assert Ranks(3, finetune, REVIEWS, config, tmp_path / "ranks").join() == [0, 0, 0]
+    one, ranks = (rows(tmp_path / run, "validation") for run in ("one", "ranks"))
+    assert [{**row, "seconds": None} for row in one] == [{**row, "seconds": None} for row in ranks]
 
 
 @pytest.mark.slow

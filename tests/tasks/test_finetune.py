@@ -31,6 +31,7 @@ from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.registry import find_task
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig
+from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 from helpers import finetuning_of
@@ -93,7 +94,8 @@ def test_best_metric_decides_the_best_checkpoint(config, tmp_path):
     )
 
     def objective(config: FinetuneConfig) -> FinetuningObjective:
-        return FinetuningObjective(nn.Linear(1, 1), task, data, config, load_tokenizer(Path(config.model)))
+        tokenizer, context = load_tokenizer(Path(config.model)), DistributedContext(torch.device("cpu"))
+        return FinetuningObjective(nn.Linear(1, 1), task, data, config, tokenizer, context)
 
     by_accuracy, by_f1 = objective(config), objective(replace(config, best_metric="macro_f1"))
     assert by_accuracy.selection_score(one) > by_accuracy.selection_score(other)

@@ -441,6 +441,13 @@ def test_other_durations_are_refused(text):
         parse_duration(text)
 
 
+@pytest.mark.parametrize(("size", "rest"), [(1, []), (2, [None]), (3, [None, None])])
+def test_ranks_share_items_in_rounds(size, rest):
+    items = list(range(7))
+    shares = [DistributedContext(torch.device("cpu"), rank, size).share(items) for rank in range(size)]
+    assert [item for of_round in zip(*shares, strict=True) for item in of_round] == items + rest
+
+
 def test_nan_score_is_never_the_best(tmp_path):
     class Broken(LineObjective):
         def selection_score(self, measured: Mapping[str, float]) -> tuple[float, ...]:

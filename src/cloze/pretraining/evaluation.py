@@ -24,6 +24,7 @@ from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer
+from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import EvaluatedSums, MetricAccumulator, read_sums
 from cloze.training.precision import prepare_for_inference, resolve_device
 
@@ -83,8 +84,9 @@ def evaluate_pretrained(
     Raises:
         InputError: the model lacks a head, or the text or data set is wrong.
     """
+    context = DistributedContext(resolve_device(device))
     bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
-    bert = bert.to(resolve_device(device))
+    bert = bert.to(context.device)
     prepare_for_inference(bert, precision or stored_precision(checkpoint))
     limit = bert.config.max_position_embeddings
     config = replace(config, max_seq_length=config.max_seq_length or min(_DEFAULT_LENGTH, limit))
@@ -101,11 +103,11 @@ def evaluate_pretrained(
         if not len(held_out):
             remedy = "Give the text itself: then all of it is used"
             raise InputError("no documents are held out to evaluate on", where=dataset.path, remedy=remedy)
-        return _measure(bert, held_out, dataset, config, progress)
+        return _measure(bert, held_out, dataset, config, context, progress)
     with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
         build_dataset(data, checkpoint, Path(directory) / KIND, progress=progress)
         dataset = Dataset.open(Path(directory) / KIND, verify=False)
-        return _measure(bert, dataset.documents, dataset, config, progress)
+        return _measure(bert, dataset.documents, dataset, config, context, progress)
 
 
 @torch.inference_mode()
@@ -114,6 +116,7 @@ def _measure(
     documents: Documents,
     dataset: Dataset,
     config: PretrainingEvaluationConfig,
+    context: DistributedContext,
     progress: Progress,
 ) -> PretrainingEvaluation:
     assert config.max_seq_length is not None
@@ -138,6 +141,7 @@ def _measure(
         held_out=held_out,
         unigram_nats=unigram_nats(documents.token_counts(dataset.vocab_size)),
         next_sentence=config.pairs.next_sentence,
+        context=context,
     )
     batches: list[EvaluatedSums] = []
     with progress.bar("measuring", total=len(held_out), unit="batches") as bar:

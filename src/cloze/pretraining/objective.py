@@ -16,6 +16,7 @@ from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForPreTraining, PreTrainingLogits
 from cloze.pretraining.samples import TOP_K, choose_samples
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import MetricSums
 from cloze.training.objective import Objective
 
@@ -29,6 +30,7 @@ class PretrainingObjective(Objective):
         held_out: held-out batches to evaluate on.
         unigram_nats: [V], the loss on each token of a model that knows token frequencies alone.
         next_sentence: whether the instances are pairs.
+        context: this rank, which evaluates its share of the batches.
         old_held_out: held-out batches of the text of an earlier run, to measure forgetting.
     """
 
@@ -42,6 +44,7 @@ class PretrainingObjective(Objective):
         held_out: Sequence[PretrainingBatch],
         unigram_nats: Tensor,
         next_sentence: bool,
+        context: DistributedContext,
         old_held_out: Sequence[PretrainingBatch] = (),
     ) -> None:
         super().__init__(model)
@@ -49,7 +52,8 @@ class PretrainingObjective(Objective):
         self.tokenizer = tokenizer
         self.held_out = held_out
         self.old_held_out = old_held_out
-        self.device = next(model.parameters()).device
+        self.context = context
+        self.device = context.device
         self.unigram_nats = unigram_nats.to(self.device)
         self.samples = (
             choose_samples(held_out, tokenizer, unigram_nats) if model.config.attends_to == "all" else []
@@ -72,18 +76,20 @@ class PretrainingObjective(Objective):
 
     @property
     def num_evaluation_batches(self) -> int:
-        """The held-out batches."""
-        return len(self.held_out) + len(self.old_held_out)
+        """The batches of rank zero."""
+        return sum(
+            -(-len(batches) // self.context.world_size) for batches in (self.held_out, self.old_held_out)
+        )
 
     def evaluate(self) -> Iterator[MetricSums]:
         """Yield losses, accuracies and the unigram loss of held-out batches."""
-        for held_out in self.held_out:
-            batch = to_device(held_out, self.device)
-            unigram_nats = self.unigram_nats[batch.masked_lm_ids]
-            yield {**self._metrics(batch), "masked_lm_unigram_loss": (unigram_nats.sum(), len(unigram_nats))}
-        for held_out in self.old_held_out:
-            batch = to_device(held_out, self.device)
-            yield {f"old_{name}": metric for name, metric in self._metrics(batch).items()}
+        for batch, metrics in self._measure(self.held_out):
+            if batch is not None:
+                unigram_nats = self.unigram_nats[batch.masked_lm_ids]
+                metrics["masked_lm_unigram_loss"] = (unigram_nats.sum(), len(unigram_nats))
+            yield metrics
+        for _, metrics in self._measure(self.old_held_out):
+            yield {f"old_{name}": metric for name, metric in metrics.items()}
 
     def fill_samples(self) -> list[dict[str, Any]]:
         """Return a few held-out texts, each with one hidden word and the model's most probable tokens for it."""
@@ -124,13 +130,21 @@ class PretrainingObjective(Objective):
         keeps_all = has_pairs or model.bert.trains_on_pairs
         save_model(directory, model if keeps_all else model.without_next_sentence(), self.tokenizer)
 
-    def _metrics(self, batch: PretrainingBatch) -> MetricSums:
-        logits = self.evaluation_step(batch)
-        metrics = _loss_and_accuracy("masked_lm", logits.masked_lm_logits, batch.masked_lm_ids)
-        if "next_sentence_loss" in self.loss_names:
-            labels_B = batch.next_sentence_labels
-            metrics |= _loss_and_accuracy("next_sentence", logits.next_sentence_logits, labels_B)
-        return metrics
+    def _measure(
+        self, batches: Sequence[PretrainingBatch]
+    ) -> Iterator[tuple[PretrainingBatch | None, dict[str, tuple[Tensor, float]]]]:
+        """Yield each batch of this rank on the device, and losses and accuracies; None and nothing without a batch."""
+        for on_host in self.context.share(batches):
+            if on_host is None:
+                yield None, {}
+                continue
+            batch = to_device(on_host, self.device)
+            logits = self.evaluation_step(batch)
+            metrics = _loss_and_accuracy("masked_lm", logits.masked_lm_logits, batch.masked_lm_ids)
+            if "next_sentence_loss" in self.loss_names:
+                labels_B = batch.next_sentence_labels
+                metrics |= _loss_and_accuracy("next_sentence", logits.next_sentence_logits, labels_B)
+            yield batch, metrics
 
 
 def _loss_and_accuracy(name: str, logits: Tensor, targets: Tensor) -> dict[str, tuple[Tensor, float]]:

@@ -193,4 +193,5 @@ def build_objective(
         old_held_out=data.old_held_out,
         unigram_nats=data.unigram_nats,
         next_sentence=config.pairs.next_sentence,
+        context=data.context,
     )

@@ -192,7 +192,9 @@ def plan_finetuning(
     epochs = fmean(trial.epochs for trial in trials)
     available = available_memory(context.device)
     model = build_model(prepared).to(context.device)
-    objective = FinetuningObjective(model, prepared.task, prepared.data, trials[0], prepared.tokenizer)
+    objective = FinetuningObjective(
+        model, prepared.task, prepared.data, trials[0], prepared.tokenizer, context
+    )
     batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, trials[0], context)
     step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
     if prepared.teacher is not None:

@@ -99,17 +99,25 @@ class FinetuningObjective(Objective):
         data: training and dev data.
         config: settings of the run.
         tokenizer: the model's tokenizer, which is saved with it.
+        context: this rank, which evaluates its share of the dev data.
     """
 
     def __init__(
-        self, model: nn.Module, task: AnyTask, data: LabeledData, config: FinetuneConfig, tokenizer: Tokenizer
+        self,
+        model: nn.Module,
+        task: AnyTask,
+        data: LabeledData,
+        config: FinetuneConfig,
+        tokenizer: Tokenizer,
+        context: DistributedContext,
     ) -> None:
         super().__init__(model)
         self.task = task
         self.data = data
         self.config = config
         self.tokenizer = tokenizer
-        self.device = next(model.parameters()).device
+        self.context = context
+        self.device = context.device
 
     def forward(self, batch: Any) -> MetricSums:
         """Return the loss of a batch, and what else the task measures."""
@@ -135,29 +143,39 @@ class FinetuningObjective(Objective):
 
     @property
     def num_evaluation_batches(self) -> int:
-        """The batches of the dev data."""
+        """The batches of the dev data on rank zero."""
+        return -(-len(self._dev_batches()) // self.context.world_size)
+
+    def _dev_batches(self) -> list[Indices]:
+        """Return the dev features of each batch, by their indices."""
         lengths = [feature.num_tokens for group in self.data.dev_features for feature in group]
-        return sum(1 for _ in batch_by_length(lengths, self.config.micro_batch_tokens))
+        return list(batch_by_length(lengths, self.config.micro_batch_tokens))
 
     def evaluate(self) -> Iterator[EvaluatedSums]:
-        """Yield the loss of all dev data, then their scores, for which the task is tuned."""
+        """Yield the loss of this rank's dev data, then the scores of all, for which the task is tuned.
+
+        Rank zero alone yields the scores.
+        """
         examples, features = self.data.dev, self.data.dev_features
         flat = list(chain.from_iterable(features))
         outputs: dict[int, Array] = {}
-        lengths = [feature.num_tokens for feature in flat]
-        for indices in batch_by_length(lengths, self.config.micro_batch_tokens):
+        for indices in self.context.share(self._dev_batches()):
+            if indices is None:
+                yield {}
+                continue
             batch = self.task.batch([flat[i] for i in indices])
             on_device = to_device(batch, self.device)
             logits = self.evaluation_step(on_device).float()
             of_features = self.task.outputs(logits.cpu().numpy(), batch)
             outputs.update(zip(indices.tolist(), of_features, strict=True))
             yield {"loss": self.task.loss(logits, on_device)[1]["loss"]}
+        outputs = {i: output for share in self.context.all_gather(outputs) for i, output in share.items()}
         predictions = decode(self.task, examples, features, outputs)
         tuned = self.task.with_tuned_threshold(examples, predictions)
         if tuned is not self.task:
             self.task, predictions = tuned, decode(tuned, examples, features, outputs)
         scores = self.task.score(examples, predictions)
-        yield {name: (value, 1.0) for name, value in scores.items()}
+        yield {name: (value, 1.0) for name, value in scores.items()} if self.context.is_rank_zero else {}
 
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """Return the score of `best_metric`, then the negative loss."""

@@ -96,7 +96,9 @@ def train_and_score(
         else:
             model = freeze(load_model(checkpoint, task.head, verify=False), config)
             tuned = load_finetuned_task(checkpoint)  # with the threshold of the last evaluation
-        return FinetuningObjective(model.to(context.device), tuned, prepared.data, config, prepared.tokenizer)
+        return FinetuningObjective(
+            model.to(context.device), tuned, prepared.data, config, prepared.tokenizer, context
+        )
 
     def build_batches() -> FinetuningBatches:
         outputs = with_teacher_outputs(prepared, run, progress).teacher_outputs

@@ -76,6 +76,14 @@ class DistributedContext:
         distributed.all_gather_object(values, value)
         return values  # type: ignore[return-value]
 
+    def share(self, items: Sequence[Value]) -> Iterator[Value | None]:
+        """Yield this rank's items, of each round the one of its number; None if the last round has none for it.
+
+        All ranks yield equally often, so that they can communicate in between.
+        """
+        for start in range(self.rank, len(items) + self.rank, self.world_size):
+            yield items[start] if start < len(items) else None
+
     def run_on_rank_zero(self, function: Callable[[], Value]) -> Value:
         """Call a function on rank zero while the other ranks wait; return its result on every rank.
 

@@ -77,11 +77,14 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def evaluate(self) -> Iterator[EvaluatedSums]:
-        """Yield the metrics of held-out batches: the same batches each time and on each rank."""
+        """Yield the metrics of this rank's share of the held-out batches, the same each time.
+
+        Ranks share them as `DistributedContext.share` does; the metrics are empty where a rank has no batch.
+        """
 
     @property
     def num_evaluation_batches(self) -> int:
-        """The batches of `evaluate`, by which a run on the clock estimates its time; 0 leaves it unknown."""
+        """The batches of `evaluate` on rank zero, from which a run on the clock estimates its time; 0: unknown."""
         return 0
 
     def fill_samples(self) -> list[dict[str, Any]]:

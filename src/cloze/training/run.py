@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -327,7 +328,9 @@ class TrainingRun:
                 batches.append(batch_metrics)
             fills = self._objective.fill_samples()
         sums = MetricAccumulator()
-        sums.add(*read_sums(batches))
+        rounds = zip(*self.context.all_gather(read_sums(batches)), strict=True)
+        # in the order of the batches, so that any number of ranks adds alike
+        sums.add(*chain.from_iterable(rounds))
         metrics = sums.means(self._objective.loss_names)
         self._callbacks.on_evaluation(self._state.step, {**metrics, "seconds": self._state.elapsed_seconds})
         if fills:
