@@ -21,15 +21,15 @@ from cloze.choices import Precision
 from cloze.cli.options import Flag, Settings
 from cloze.config import read_dict, to_dict
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.hyperparameter_search import scores_of_report
+from cloze.finetuning.preparation import PreparedData, RunInputs, precompute_features, prepare_data
+from cloze.finetuning.run import train_and_score
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.optional_dependencies import require
 from cloze.progress import SILENT
-from cloze.tasks.config import FinetuneConfig
-from cloze.tasks.hyperparameter_search import scores_of_report
-from cloze.tasks.preparation import PreparedData, RunInputs, precompute_features, prepare_data
-from cloze.tasks.run import train_and_score
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.precision import resolve_device, resolve_dtype

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from benchmarks.harness import import_peer
 from cloze.errors import InputError
-from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
+from cloze.file_names import GRAPH_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.optional_dependencies import require
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
@@ -84,7 +84,7 @@ def _load_graph(
 ) -> EncodeInBatches:
     """Export the model, and run the graph as docs/guides/export.md does, on texts sorted by length."""
     require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
-    from cloze.export.onnx import MODEL_FILE, export_onnx
+    from cloze.export.onnx import export_onnx
 
     graph = temporary / precision
     if not graph.exists():
@@ -92,7 +92,7 @@ def _load_graph(
         if len(outputs) != 1:
             what = f"its graph returns {', '.join(outputs)}, not vectors"
             raise InputError(what, where=directory, remedy="Give a directory of sentence-transformers")
-    run = load(graph / MODEL_FILE)
+    run = load(graph / GRAPH_FILE)
     tokenizer = Tokenizer.from_file(str(graph / TOKENIZER_FILE))
     settings = json.loads((graph / TOKENIZER_CONFIG_FILE).read_text("utf-8"))
     tokenizer.enable_padding()

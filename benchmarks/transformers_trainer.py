@@ -17,13 +17,13 @@ from benchmarks.harness import import_peer
 from benchmarks.padding import IGNORED, pad, pad_rows, token_labels
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
+from cloze.finetuning.batches import shuffled_indices
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.preparation import PreparedData
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
-from cloze.models.engine import TorchEngine
-from cloze.tasks.batches import shuffled_indices
-from cloze.tasks.config import FinetuneConfig
+from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.predict import predict
-from cloze.tasks.preparation import PreparedData
 from cloze.tasks.task import AnyTask
 from cloze.training.budget import Budget
 from cloze.training.optimizer import build_optimizer, learning_rate_at, round_warmup

@@ -17,14 +17,15 @@ from cloze import artifacts
 from cloze.api.settings import resolve_finetuning
 from cloze.data.reading.files import file_version
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig, load_finetuning
+from cloze.finetuning.data import resolve_files
+from cloze.finetuning.finetune import finetune
+from cloze.finetuning.hyperparameter_search import TRIALS, extract_scores
+from cloze.finetuning.preparation import RunInputs
+from cloze.finetuning.run import SCORES
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, load_finetuning
-from cloze.tasks.data import find_files, resolve_files
-from cloze.tasks.finetune import finetune
-from cloze.tasks.hyperparameter_search import TRIALS, extract_scores
-from cloze.tasks.preparation import RunInputs
+from cloze.tasks.data import find_files
 from cloze.tasks.registry import find_task
-from cloze.tasks.run import SCORES
 from cloze.tasks.task import AnyTask
 from experiments.results import TaskScores
 

@@ -15,6 +15,10 @@ from cloze.cli.options import Flags
 from cloze.data.batch import DataPosition
 from cloze.data.dataset import Dataset
 from cloze.data.instances.masking import MaskingConfig
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.finetune import plan_finetuning
+from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
+from cloze.finetuning.preparation import RunInputs, precompute_features, prepare_data
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
@@ -23,10 +27,6 @@ from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.plan import plan_pretraining
 from cloze.progress import SILENT, Progress, format_duration
 from cloze.tables import text_table
-from cloze.tasks.config import FinetuneConfig
-from cloze.tasks.finetune import plan_finetuning
-from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
-from cloze.tasks.preparation import RunInputs, precompute_features, prepare_data
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer

@@ -15,7 +15,7 @@ from filelock import FileLock
 from cloze.progress import Bar
 
 if TYPE_CHECKING:
-    from cloze.tasks.config import FinetuneConfig
+    from cloze.finetuning.config import FinetuneConfig
     from cloze.tasks.task import AnyTask
 
 NOVEL = Path(__file__).resolve().parents[1] / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"

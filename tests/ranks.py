@@ -25,7 +25,7 @@ class Ranks:
 
     def __init__(self, size: int, function: Callable[..., Any], *arguments: object) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["cloze.pretraining.run", "cloze.tasks.finetune"])
+        context.set_forkserver_preload(["cloze.pretraining.run", "cloze.finetuning.finetune"])
         port = free_port()
         self.errors = context.Queue()
         self.processes: list[BaseProcess] = []

@@ -9,14 +9,14 @@ from torch import Tensor
 
 import cloze
 from cloze.api.settings import find_initial_checkpoint
+from cloze.finetuning import finetune as finetuning
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.hyperparameter_search import scores_of_report
+from cloze.finetuning.preparation import PreparedData, RunInputs, prepare_data
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining import run as pretraining_run
 from cloze.pretraining.config import PretrainConfig
 from cloze.progress import SILENT, Progress
-from cloze.tasks import finetune as finetuning
-from cloze.tasks.config import FinetuneConfig
-from cloze.tasks.hyperparameter_search import scores_of_report
-from cloze.tasks.preparation import PreparedData, RunInputs, prepare_data
 from cloze.tasks.task import AnyTask
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics

@@ -12,10 +12,11 @@ from cloze import config as configuration
 from cloze.api.settings import resolve_finetuning, resolve_pretraining
 from cloze.arguments import parse_layers
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig
 from cloze.parallel_map import map_ordered
 from cloze.pretraining.config import PAPER_PHASES, PretrainConfig
 from cloze.pretraining.data import steps_per_phase
-from cloze.tasks.config import FinetuneConfig, with_settings
+from cloze.tasks.config import with_settings
 from cloze.tasks.registry import find_task, tasks
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]

@@ -214,6 +214,7 @@ FUNCTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("info", "directory", {}),
     ("run_demo", "output", {}),
     ("serve", "threads", {}),
+    ("configure_process", "work", {}),
 )
 """Public functions, an argument that is wrong, and those that are right or are made of what is loaded."""
 

@@ -8,9 +8,9 @@ from typing import ClassVar, NoReturn
 
 import torch
 
+from cloze.choices import AttendsTo
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
-from cloze.models.attention import AttendsTo
 from cloze.models.bert import BERT, BertConfig, BertModel
 from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder
 from cloze.models.encoder_config import EncoderConfig

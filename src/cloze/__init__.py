@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
     from cloze.explorer.encoder_internals import AttentionMap as AttentionMap
+    from cloze.finetuning.config import FinetuneConfig as FinetuneConfig
     from cloze.inference.embedder import Embedder as Embedder
     from cloze.inference.embedding_files import EmbeddingFileSummary as EmbeddingFileSummary
     from cloze.inference.explain import ExplainConfig as ExplainConfig
@@ -94,7 +95,6 @@ if TYPE_CHECKING:
     from cloze.process import configure_process as configure_process
     from cloze.progress import Progress as Progress
     from cloze.ray_cluster import RayCluster as RayCluster
-    from cloze.tasks.config import FinetuneConfig as FinetuneConfig
     from cloze.tasks.custom import Classification as Classification
     from cloze.tasks.custom import CustomMultipleChoice as CustomMultipleChoice
     from cloze.tasks.custom import CustomTagging as CustomTagging

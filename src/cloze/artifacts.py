@@ -42,7 +42,9 @@ _REMEDIES: dict[str | None, str] = {
 }
 """By expected kind of directory."""
 CARD_FILE = "README.md"
-"""Users edit the card and nothing is read from it, so `verify` skips it."""
+"""Users edit the card and no answer depends on it, so `verify` skips it."""
+LEARNED_FROM, SCORED_ON = "learned from", "scored on"
+"""What a run did with its data, in the table of the card."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """A URL as `Path` writes it, with one slash."""

@@ -21,3 +21,7 @@ TASK_FILE = "task.toml"
 """The task for which a model was fine-tuned, with its settings."""
 TRAINING_FOLDER = "training"
 """The state from which training resumes; models do not need it."""
+
+GRAPH_FILE = "model.onnx"
+GRAPH_FACTS_FILE = "export.json"
+"""What `cloze export` measured, and what answers need to know of a graph."""

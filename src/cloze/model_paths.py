@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError
-from cloze.file_names import MODULES_FILE
+from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE, MODULES_FILE
 from cloze.hub import (
     PREFIX,
     HubFiles,
@@ -95,19 +95,36 @@ def _refuse_commit(path: Path, commit: str | None) -> None:
 
 
 def resolve_checkpoint(
-    path: Path | str, prefer: Pointer = "best", *, files: HubFiles = "model", commit: str | None = None
+    path: Path | str,
+    prefer: Pointer = "best",
+    *,
+    files: HubFiles = "model",
+    commit: str | None = None,
+    graphs: bool = False,
 ) -> Path:
     """Return the directory of a model as `find_model_directory` does; of a run, its best or its latest checkpoint.
 
     A run that was not evaluated has no best checkpoint; its latest is returned. Which one it is, is logged.
 
+    Args:
+        path: a path or a name.
+        prefer: which checkpoint of a run.
+        files: those that are read of a model on the Hub.
+        commit: the commit of a model on the Hub, where a run recorded it.
+        graphs: accept an exported graph, which answers and has no weights to change.
+
     Raises:
-        InputError: the name is unknown, or the run has no checkpoint.
+        InputError: the name is unknown, the run has no checkpoint, or a graph is not accepted.
         RunError: the Hub cannot be reached, or a download failed.
     """
     path = find_model_directory(path, files, commit=commit)
     pointers: tuple[Pointer, ...] = ("best", "latest") if prefer == "best" else ("latest",)
     is_run = (path / artifacts.RUN_CONFIG).is_file()
+    if files == "model" and is_graph(path):
+        if graphs:
+            return path
+        what = "an exported graph, which has no weights, gradients or hidden layers"
+        raise InputError(what, where=path, remedy="Give the model that it was exported from")
     if files == "model" and not is_run:
         refuse_other_program(path)
     for pointer in pointers:
@@ -122,6 +139,11 @@ def resolve_checkpoint(
             remedy="Continue it with --resume of cloze pretrain or finetune",
         )
     return path
+
+
+def is_graph(path: Path) -> bool:
+    """Return whether a directory is a graph that cloze exported."""
+    return (path / GRAPH_FACTS_FILE).is_file() and (path / GRAPH_FILE).is_file()
 
 
 def commit_of(directory: Path) -> str | None:

@@ -34,9 +34,15 @@ def configure_process(work: Literal["batches", "requests"] = "batches") -> None:
     Args:
         work: batches, of training or of many texts, or requests to a server that runs for weeks.
 
+    Raises:
+        InputError: `work` is another word.
+
     Warns:
         UserWarning: torch, or another library that loads OpenMP, is imported already: its threads wait as before.
     """
+    from cloze.arguments import check_choice
+
+    check_choice(work, (*_CACHED_KERNELS,), "work")
     configure_threads()
     configure_memory(work)
 
@@ -75,6 +81,20 @@ def _openmp_is_loaded() -> bool:
     """Return whether OpenMP has read the environment: the one of torch, or another that torch would use."""
     maps = Path("/proc/self/maps")  # of Linux
     return "torch" in sys.modules or (maps.exists() and "/libgomp.so." in maps.read_text("utf-8", "replace"))
+
+
+def compute_threads() -> int:
+    """Return the number of threads of an operation: that of torch where it is imported."""
+    if torch := sys.modules.get("torch"):
+        return int(torch.get_num_threads())
+    return int(os.environ.get("OMP_NUM_THREADS") or usable_processors())
+
+
+def set_compute_threads(threads: int) -> None:
+    """Set the number of threads of an operation, in torch where it is imported, or once it is."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)
 
 
 def configure_memory(work: Literal["batches", "requests"] = "batches") -> None:

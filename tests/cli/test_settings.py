@@ -12,8 +12,8 @@ import cloze
 from cloze.api.settings import resolve_finetuning, resolve_pretraining
 from cloze.config import read_toml, to_toml
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig as Config
 from cloze.pretraining.config import ModelConfig
-from cloze.tasks.config import FinetuneConfig as Config
 
 LENGTHS = ("max_seq_length", "batch_size", "epochs")
 

@@ -17,8 +17,9 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path += [str(TESTS / folder) for folder in ("cli", "serving", "tasks")]
 # for samples.py, server_process.py and families.py
 
-from family_cases import CASES  # noqa: E402
 from samples import NANO, NANO_TASK, REPOSITORY  # noqa: E402
+
+from family_cases import CASES  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 
 from cloze.config import read_toml, to_toml
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.registry import find_task
 from experiments import ablations, task_runs
 from experiments import run as study_run
@@ -206,7 +206,7 @@ def test_fine_tuning_continues_after_a_kill(
     made = masked_study(tmp_path, "points = 2\n")
 
     with monkeypatch.context() as patched:
-        patched.setattr("cloze.tasks.run.predict", kill)
+        patched.setattr("cloze.finetuning.run.predict", kill)
         with pytest.raises(KilledError):
             run_study(made, data, tmp_path / "out", tasks_data=reviews)
     first = tmp_path / "out/runs/masked/seed-4/tasks/films/1"
@@ -336,7 +336,7 @@ def test_a_stopped_study_continues_with_moved_data(
         where = tmp_path / place
         run_study(made, where / "data", tmp_path / "out", tasks_data={"reviews": where / "reviews"})
 
-    for what in ("experiments.run.measure_held_out", "cloze.tasks.run._score_best"):
+    for what in ("experiments.run.measure_held_out", "cloze.finetuning.run._score_best"):
         with monkeypatch.context() as patched:
             patched.setattr(what, kill)
             with pytest.raises(KilledError):

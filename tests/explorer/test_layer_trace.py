@@ -9,8 +9,8 @@ from cloze.explorer.layer_trace import trace_masked_lm, trace_token
 from cloze.inference.fill_mask import FillMask
 from cloze.models.bert import BertLayer, BertModel
 from cloze.models.encoder import Encoder
-from cloze.models.engine import TorchEngine
 from cloze.models.heads import BertForMaskedLM
+from cloze.models.torch_engine import TorchEngine
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config

@@ -14,8 +14,8 @@ from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
-from cloze.models.engine import TorchEngine
 from cloze.models.heads import BertForSequenceClassification
+from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.custom import Classification, Regression
 from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.squad import SquadV1

@@ -9,8 +9,8 @@ from cloze.errors import InputError
 from cloze.inference.fill_evaluation import evaluate_fill
 from cloze.inference.fill_mask import FillMask
 from cloze.models.bert import BertModel
-from cloze.models.engine import TorchEngine
 from cloze.models.heads import BertForMaskedLM
+from cloze.models.torch_engine import TorchEngine
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config
 

@@ -1,7 +1,7 @@
 """Each class loads, answers one input as in a list, shows itself shortly, and saves a model with the same answers."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,45 +10,12 @@ import numpy as np
 import pytest
 
 import cloze
+from answering_models import INPUTS, TOKENS, answers, write_models
 from cloze import artifacts
 from cloze.inference.ensemble import EnsembleEngine
 from cloze.models.bert import BertModel
-from cloze.models.encoder import Encoder
-from cloze.models.heads import BertForMaskedLM, BertForNextSentencePrediction, BertForPreTraining
-from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking, Regression
-from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.squad import SquadV2
-from cloze.tasks.task import AnyTask
-from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
-
-TOKENS = (*SPECIAL, *"abcdefgh")
-TASKS: Mapping[str, AnyTask] = {
-    "TextClassifier": Classification(labels=("bad", "good", "so-so")),
-    "MultiLabelClassifier": MultiLabel(labels=("x", "y", "z"), threshold=0.01),
-    "TextRegressor": Regression(minimum=0.0, maximum=5.0, pair_column="pair"),
-    "TextRanker": Ranking(),
-    "EntityTagger": CustomTagging(labels=("O", "B-X", "I-X")),
-    "QuestionAnswerer": SquadV2(null_threshold=1e9),
-    "ChoiceAnswerer": CustomMultipleChoice(),
-}
-HEADS: Mapping[str, Callable[[Encoder], Any]] = {
-    "FillMask": BertForPreTraining,
-    "NextSentence": BertForNextSentencePrediction,
-    "Embedder": lambda encoder: encoder,
-}
-INPUTS: Mapping[str, tuple[Any, ...]] = {
-    "TextClassifier": ("a b", "c"),
-    "MultiLabelClassifier": ("a b", "c"),
-    "TextRegressor": (("a", "b c"), ("d", "e")),
-    "TextRanker": (("a b", ["c", "a", "d e"]), ("d", ["e", "f"])),
-    "EntityTagger": ("a b", "c"),
-    "QuestionAnswerer": (("a", "b c d"), ("d", "e f")),
-    "ChoiceAnswerer": (("a b", ["c", "d"]), ("d", ["e", "f", "a"])),
-    "FillMask": ("a [MASK]", "[MASK] b [MASK]"),
-    "NextSentence": (("a", "b"), ("c d", "e")),
-    "Embedder": ("a b", "c"),
-}
-
+from cloze.models.heads import BertForMaskedLM
+from tiny_models import tiny_config, write_checkpoint
 
 FACTS: Mapping[str, str] = {
     "TextClassifier": "3 classes, 1.9k parameters",
@@ -65,20 +32,10 @@ FACTS: Mapping[str, str] = {
 }
 
 
-def answers(name: str, model: Any) -> Any:
-    """Return the answers of a model to both inputs."""
-    if name in ("TextRanker", "ChoiceAnswerer"):
-        return model(*map(list, zip(*INPUTS[name], strict=True)))
-    return model(list(INPUTS.get(name, ("a b", "c"))))
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     place = tmp_path_factory.mktemp("models")
-    for name, task in TASKS.items():
-        write_finetuned(place / name, task, TOKENS, max_seq_length=16)
-    for name, head in HEADS.items():
-        write_checkpoint(place / name, head(BertModel(tiny_config(TOKENS))), TOKENS)
+    write_models(place)
     return {name: cloze.load(place / name, device="cpu") for name in INPUTS}
 
 

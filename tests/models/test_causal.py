@@ -53,8 +53,8 @@ def test_token_affects_only_tokens_that_attend_to_it(encoder, attends_to: str, s
 
 def test_cls_pooling_of_a_causal_encoder_is_refused(encoder) -> None:
     with pytest.raises(InputError, match=r"pooling: cls: .* sees nothing of the text. Take the mean"):
-        check_pooling("cls", encoder("left"))
-    check_pooling("cls", encoder("right"))
+        check_pooling("cls", encoder("left").config)
+    check_pooling("cls", encoder("right").config)
 
 
 def test_attends_to_is_saved_and_other_programs_refuse_the_model(encoder, tmp_path) -> None:

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from family_cases import CASES, FAMILIES, Case, gold_output
 
 import cloze
 from cloze.api.evaluation import EvaluationResult
-from cloze.tasks.data import count_classes
+from cloze.finetuning.data import count_classes
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from family_cases import CASES, FAMILIES, Case, gold_output
 
 pytestmark = pytest.mark.protected
 GOLDEN = Path(__file__).parents[1] / "golden" / "answers" / "scores.jsonl"

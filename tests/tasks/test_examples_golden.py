@@ -20,7 +20,6 @@ import pyarrow
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
-from family_cases import CASES, Case
 from test_annotation_tools import OTHER_TAGS, PRODIGY, UNUSED_TAGS
 from test_squad_files import GOOD, LISTED, ROW, STARTS
 from test_tagged_tables import SENTENCES, WORDS
@@ -31,6 +30,7 @@ from cloze.tasks.memory import read_memory
 from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
+from family_cases import CASES, Case
 
 pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("default")]
 

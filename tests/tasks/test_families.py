@@ -5,17 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from family_cases import tokens_of
 from torch.nn import functional
 
 from cloze.config import from_dict
 from cloze.errors import InputError
+from cloze.finetuning.data import read_examples
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
-from cloze.models.engine import TorchEngine
+from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Regression, ScoredPairs
-from cloze.tasks.data import read_examples
 from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
 from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion
 from cloze.tasks.families.sequence_classification import ClassPrediction
@@ -25,6 +24,7 @@ from cloze.tasks.registry import find_task
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.texts import LabeledText
+from family_cases import tokens_of
 from runs import finetune
 
 

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from family_cases import tokens_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cloze.models.batch import to_device
-from cloze.models.engine import TorchEngine
+from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.custom import Classification, CustomMultipleChoice, Regression
 from cloze.tasks.families.multiple_choice import ChoiceQuestion
 from cloze.tasks.features import (
@@ -22,6 +21,7 @@ from cloze.tasks.features import (
 )
 from cloze.tasks.predict import predict
 from cloze.tasks.texts import LabeledText
+from family_cases import tokens_of
 
 LONG = "good fine bad awful film book a the was very"
 TOKENS = LONG.split()

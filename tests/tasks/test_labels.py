@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from cloze.cli import main
 from cloze.config import read_dict
 from cloze.errors import DataWarning, InputError
+from cloze.finetuning.data import count_classes, read_examples
 from cloze.tasks.config import with_settings
 from cloze.tasks.custom import Classification, CustomMultipleChoice, Ranking, Regression
-from cloze.tasks.data import count_classes, read_examples
 from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.families.sequence_classification import ClassPrediction
 from cloze.tasks.labels import PLACEHOLDERS, find_class, merge_labels

@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from family_cases import CASES, FAMILIES, GOLD_OUTPUTS, TEXTS, Case, family_of_case, gold_output
 
 import cloze.tasks
 from cloze import artifacts
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig, load_finetuning
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
-from cloze.models.engine import TorchEngine
+from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.answer_rows import prediction_row, wrong_answer_rows
-from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
+from cloze.tasks.config import to_toml
 from cloze.tasks.custom import Classification
 from cloze.tasks.features import featurize
 from cloze.tasks.predict import predict
@@ -30,6 +30,7 @@ from cloze.tasks.registry import TASKS, find_task, register_task, tasks
 from cloze.tasks.task import AnyTask, Task
 from cloze.tokenization.tokenizer import Tokenizer
 from experiments.result_tables import table_columns
+from family_cases import CASES, FAMILIES, GOLD_OUTPUTS, TEXTS, Case, family_of_case, gold_output
 from helpers import finetuning_of
 
 COUNTS = {"candidates": None, "queries": None}

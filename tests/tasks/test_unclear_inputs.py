@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cloze.errors import DataWarning, InputError
+from cloze.finetuning.data import read_examples
 from cloze.inference.embedding_files import read_texts
 from cloze.tasks.custom import Classification, CustomTagging, Regression
-from cloze.tasks.data import read_examples
 from cloze.tasks.task import AnyTask
 
 FILMS = "text\tlabel\n" + "".join(f"film {i}\tgood\nbook {i}\tbad\n" for i in range(15))

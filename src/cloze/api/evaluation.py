@@ -277,7 +277,7 @@ def _find_task_name(task: str | None, model: Any) -> str:
     if isinstance(model, Predictor):
         return model.task.name
     first = check_models(model)[0]
-    name = find_task_name(resolve_checkpoint(first))
+    name = find_task_name(resolve_checkpoint(first, graphs=True))
     if name is None:
         remedy = f"Name what to evaluate: {', '.join(USED_ARGUMENTS)}"
         raise InputError("is not fine-tuned, and so has no task", where=first, remedy=remedy)

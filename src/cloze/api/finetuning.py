@@ -15,8 +15,8 @@ from cloze.ray_cluster import resolve_workers
 from cloze.results import NamedScores
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.tasks.config import FinetuneConfig
-    from cloze.tasks.preparation import RunInputs
+    from cloze.finetuning.config import FinetuneConfig
+    from cloze.finetuning.preparation import RunInputs
     from cloze.tasks.task import AnyTask
     from cloze.training.plan import RunPlan
 
@@ -25,7 +25,7 @@ class FinetuneResult(NamedScores):
     """The scores on the dev data of the best checkpoint of all runs, and where its model is."""
 
     def __init__(self, path: Path, report: dict[str, Any], device: str = "auto") -> None:
-        from cloze.tasks.hyperparameter_search import scores_of_report
+        from cloze.finetuning.hyperparameter_search import scores_of_report
 
         super().__init__(scores_of_report(report))
         self.path = path
@@ -158,8 +158,8 @@ def finetune(
     """
     arguments = locals()
     from cloze.api.settings import FinetuningRequest
-    from cloze.tasks import finetune as finetuning
-    from cloze.tasks.preparation import RunInputs
+    from cloze.finetuning import finetune as finetuning
+    from cloze.finetuning.preparation import RunInputs
 
     writers = load_writers(report_to, where="report_to")
     if writers and workers != 1:
@@ -189,7 +189,7 @@ def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
 
     Takes the arguments of `finetune`, and raises its errors.
     """
-    from cloze.tasks import finetune as finetuning
+    from cloze.finetuning import finetune as finetuning
 
     return finetuning.plan_finetuning(
         *_resolve(arguments), progress=resolve_progress(arguments.get("progress", False))
@@ -203,7 +203,7 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
     Takes the arguments of `finetune`, and raises its errors. Returns numbers of examples and sequences, the classes
     and the settings of the task.
     """
-    from cloze.tasks import finetune as finetuning
+    from cloze.finetuning import finetune as finetuning
 
     return finetuning.validate(
         *_resolve(arguments), progress=resolve_progress(arguments.get("progress", False))
@@ -213,7 +213,7 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
 def _resolve(arguments: dict[str, Any]) -> "tuple[AnyTask, FinetuneConfig, RunInputs]":
     """Return the task, the settings and the inputs of a new run."""
     from cloze.api.settings import FinetuningRequest
-    from cloze.tasks.preparation import RunInputs
+    from cloze.finetuning.preparation import RunInputs
 
     request = FinetuningRequest(arguments)
     task, config = request.resolve()

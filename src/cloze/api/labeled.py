@@ -10,7 +10,7 @@ from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.tasks.baselines import BaselineScores
+    from cloze.finetuning.baselines import BaselineScores
     from cloze.tasks.description import TaskDescription
     from cloze.tasks.task import AnyTask
 
@@ -66,11 +66,12 @@ def baseline(
     Raises:
         InputError: a row of the data or a setting is wrong, or scikit-learn is not installed.
     """
+    from cloze.finetuning.baselines import score_baselines
+    from cloze.finetuning.data import read_examples
+    from cloze.finetuning.preparation import check_trainable
     from cloze.optional_dependencies import require
-    from cloze.tasks.baselines import score_baselines
     from cloze.tasks.config import with_settings
-    from cloze.tasks.data import find_files, open_data, read_examples
-    from cloze.tasks.preparation import check_trainable
+    from cloze.tasks.data import find_files, open_data
 
     numbers = _parse_sizes(sizes)
     configured = with_settings(

@@ -110,7 +110,7 @@ def attention(
     from cloze.artifacts import check_output_path
     from cloze.errors import InputError
     from cloze.explorer.encoder_internals import attention_map
-    from cloze.inference.loading import Checkpoint
+    from cloze.inference.checkpoint import Checkpoint
     from cloze.models.heads import BertForFeatureExtraction
     from cloze.reports.attention_page import write_attention_page
 

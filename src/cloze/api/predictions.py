@@ -16,6 +16,7 @@ from cloze.tables import format_count
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.predictor import Predictor
+    from cloze.reports.explanation_page import ExplainedText
 
 
 def predict_file(
@@ -73,11 +74,8 @@ def predict_file(
     from cloze.data.reading.table_files import count_rows
     from cloze.data.row_files import check_output, write_rows
     from cloze.inference.ensemble import as_predictor, check_models, stream_predictions
-    from cloze.inference.explain import check_explainable
-    from cloze.inference.explain import explain as explain_prediction
     from cloze.inference.predictor import Predictor, read_ahead
     from cloze.remote_files import to_path_or_url
-    from cloze.reports.explanation_page import ExplainedText, write_explanations
     from cloze.tasks.answer_rows import prediction_row
     from cloze.tasks.config import with_settings
     from cloze.tasks.predict import top_k_limiter
@@ -99,7 +97,12 @@ def predict_file(
         skip_bad_rows=skip_bad_rows,
     )
     predictor = replace(predictor, task=configured)
+    explained: list[ExplainedText] = []
     if explain:
+        from cloze.inference.explain import check_explainable
+        from cloze.inference.explain import explain as explain_prediction
+        from cloze.reports import explanation_page
+
         check_explainable(predictor)
     limit = top_k_limiter(configured, top_k)
     source = to_path_or_url(file)
@@ -116,7 +119,6 @@ def predict_file(
         total=total,
         progress=shown,
     )
-    explained: list[ExplainedText] = []
 
     def rows() -> Iterator[dict[str, Any]]:
         for number, (example, prediction) in enumerate(answers, 1):
@@ -125,7 +127,7 @@ def predict_file(
                 explanation = explain_prediction(predictor, example, prediction)
                 row |= {"explanation": asdict(explanation)}
                 if page is not None:
-                    explained.append(ExplainedText(example, explanation))
+                    explained.append(explanation_page.ExplainedText(example, explanation))
             yield row
 
     remaining = rows()
@@ -135,7 +137,7 @@ def predict_file(
         write_rows(remaining, str(output), progress=shown)
     if page is not None:
         deque(remaining, maxlen=0)  # those that are not written yet
-        write_explanations(
+        explanation_page.write_explanations(
             page, explained, task=configured.name, model=str([*models, predictor.directory][0])
         )
         shown.note(f"wrote {page}: {format_count(len(explained), 'text')}")

@@ -16,22 +16,21 @@ from cloze.arguments import check_path, check_type
 from cloze.data.reading.files import file_sha256
 from cloze.data.reading.memory import MemoryRows
 from cloze.errors import MISSING, InputError, RunError
+from cloze.finetuning.config import (
+    GRID_SETTINGS,
+    MAX_SEQ_LENGTH,
+    PAPER_GRID,
+    FinetuneConfig,
+    finetuning_from_dict,
+)
+from cloze.finetuning.finetune import resumed_settings as resumed_finetuning
 from cloze.hub import parse_hub_name
 from cloze.model_paths import LOG, resolve_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder_config import EncoderConfig
 from cloze.pretraining.config import PretrainConfig, overlay_settings, pairs_defaults, size_defaults
 from cloze.pretraining.run import resumed_settings as resumed_pretraining
-from cloze.tasks.config import (
-    GRID_SETTINGS,
-    MAX_SEQ_LENGTH,
-    PAPER_GRID,
-    FinetuneConfig,
-    check_has_settings,
-    finetuning_from_dict,
-    to_toml,
-)
-from cloze.tasks.finetune import resumed_settings as resumed_finetuning
+from cloze.tasks.config import check_has_settings, to_toml
 from cloze.tasks.memory import read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task

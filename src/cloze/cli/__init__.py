@@ -235,6 +235,9 @@ def _to_cloze_error(error: Exception) -> "ClozeError":
 
     if _is_out_of_memory(error):
         return RunError("out of memory", remedy="Use a smaller model, shorter texts or fewer --workers")
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        remedy = "Install it (pip install torch), or give an exported graph, which answers without"
+        return InputError("this needs PyTorch, which is not installed", remedy=remedy)
     if isinstance(error, OSError):
         if error.errno == errno.EBADF and error.filename is None:
             return RunError("cannot be written: it is closed", where="stdout", remedy="Redirect it to a file")

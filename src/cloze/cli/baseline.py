@@ -8,7 +8,7 @@ from cloze.cli.parser import verb
 from cloze.tables import format_score, text_table
 
 if TYPE_CHECKING:
-    from cloze.tasks.baselines import BaselineScores
+    from cloze.finetuning.baselines import BaselineScores
 
 
 @verb(baseline)

@@ -28,6 +28,6 @@ def show(
         shape = f"{check.batch} x {check.length} tokens"
         lines.append(
             f"  {shape:<16} largest difference from PyTorch {check.largest_difference:.1e}, "
-            f"largest value {check.largest_value:.3g}"
+            f"largest value {check.largest_value:.3g}, lowest cosine {check.lowest_cosine:.4f}"
         )
     return table, "\n".join(lines)

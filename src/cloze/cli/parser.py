@@ -23,7 +23,7 @@ from cloze.process import usable_processors
 from cloze.tables import MIN_COLUMNS
 
 _SETTINGS = {
-    "cloze finetune": ("cloze.tasks.config", "FinetuneConfig"),
+    "cloze finetune": ("cloze.finetuning.config", "FinetuneConfig"),
     "cloze pretrain": ("cloze.pretraining.config", "PretrainConfig"),
 }
 """The settings class of `--set`."""

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -15,28 +16,36 @@ from cloze.choices import GraphPrecision
 from cloze.errors import InputError, RunError
 from cloze.export.card import export_card
 from cloze.export.graph import OPSET, build_graph, padded_outputs
+from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE, TASK_FILE
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
-from cloze.models.graph import INPUTS
+from cloze.models.graph import GRAPH_KIND, INPUTS
 from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
 from cloze.models.sentence_encoder import SentenceEncoder
-from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
 from cloze.optional_dependencies import import_package
 from cloze.results import Result
 
 if TYPE_CHECKING:
     import onnxruntime
 
-KIND = "onnx"
-MODEL_FILE = "model.onnx"
-REPORT_FILE = "export.json"
 TOLERANCE = 1e-4
 RELATIVE_TOLERANCE = 1e-5
 """A float32 graph differs from torch by at most the first, plus the second for each unit of the largest output."""
 
 _MAX_FILE_BYTES = 2**31 - 2**20  # protocol buffers end at 2 GB
 _SEED = 12345
+_ENCODER_FACTS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+"""What answers need to know of the encoder, by the names of `EncoderConfig`."""
 _MAX_COMPARED_LENGTH = 1024  # a graph computes all pairs of tokens
 
 
@@ -49,6 +58,8 @@ class ParityCheck:
     largest_difference: float
     largest_value: float
     """Of torch's outputs, in absolute terms, for comparison with the difference."""
+    lowest_cosine: float
+    """Of a text's or a token's outputs, with torch's."""
 
     @property
     def limit(self) -> float:
@@ -103,10 +114,11 @@ def export_onnx(
             raise RunError(f"the graph differs from torch by {difference:.2g}{limit}", where=checkpoint)
     names = tuple(value.name for value in graph.graph.output)
     report = ExportReport(type(model).__name__, precision, names, len(data), checks)
-    with artifacts.write_directory(Path(output), kind=KIND, overwrite=overwrite) as directory:
-        (directory / MODEL_FILE).write_bytes(data)
+    with artifacts.write_directory(Path(output), kind=GRAPH_KIND, overwrite=overwrite) as directory:
+        (directory / GRAPH_FILE).write_bytes(data)
         external.save(directory, weights=False)
         dataclasses.replace(external.tokenizer, model_max_length=max_length).save(directory)
+        _copy_answers(checkpoint, directory, model.config.hidden_size)
         card = export_card(
             str(source),
             checkpoint,
@@ -116,9 +128,21 @@ def export_onnx(
             precision=precision,
         )
         (directory / artifacts.CARD_FILE).write_text(card, "utf-8")
-        table = {"opset": OPSET, "inputs": INPUTS, **dataclasses.asdict(report)}
-        (directory / REPORT_FILE).write_text(json.dumps(table, indent=2) + "\n", "utf-8")
+        encoder = {name: getattr(model.config, name) for name in _ENCODER_FACTS}
+        parameters = sum(weight.numel() for weight in model.parameters())
+        table = {"opset": OPSET, "inputs": INPUTS, "parameters": parameters, "encoder": encoder}
+        table |= dataclasses.asdict(report)
+        (directory / GRAPH_FACTS_FILE).write_text(json.dumps(table, indent=2) + "\n", "utf-8")
     return report
+
+
+def _copy_answers(checkpoint: Path, directory: Path, hidden_size: int) -> None:
+    """Write the files that say how outputs become answers: the task of a run, and those of sentence-transformers."""
+    if (checkpoint / TASK_FILE).is_file():
+        shutil.copyfile(checkpoint / TASK_FILE, directory / TASK_FILE)
+    sentence_encoder = load_sentence_encoder_config(checkpoint)
+    if sentence_encoder is not None:
+        save_sentence_encoder_config(directory, sentence_encoder, hidden_size=hidden_size)
 
 
 def compare_with_torch(data: bytes, model: Encoder | ModelWithHead) -> tuple[ParityCheck, ...]:
@@ -145,14 +169,19 @@ def _compare(
     expected = padded_outputs(model, input_ids, is_real, token_type_ids)
     inputs = zip(INPUTS, (input_ids, is_real.long(), token_type_ids), strict=True)
     outputs = session.run(None, {name: values.numpy() for name, values in inputs})
-    differences, largest = [], []
+    differences, largest, cosines = [], [], []
     for output, actual in zip(session.get_outputs(), outputs, strict=True):
         values = expected[output.name].numpy()
         # at padding values have no meaning
         rows = is_real.numpy() if "length" in output.shape else slice(None)
-        differences.append(np.abs(actual - values)[rows].max())
+        ours, theirs = (np.atleast_2d(array[rows]) for array in (actual, values))
+        differences.append(np.abs(ours - theirs).max())
         largest.append(np.abs(values).max())
-    return ParityCheck(batch, length, float(np.max(differences)), float(np.max(largest)))
+        norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+        cosines.append(((ours * theirs).sum(1) / np.maximum(norms, np.finfo(np.float32).tiny)).min())
+    return ParityCheck(
+        batch, length, float(np.max(differences)), float(np.max(largest)), float(np.min(cosines))
+    )
 
 
 def _load(checkpoint: Path) -> tuple[ExternalModel, Encoder | ModelWithHead, int]:

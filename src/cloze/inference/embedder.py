@@ -23,15 +23,15 @@ from cloze.arguments import (
     iterate_texts,
     parse_layers,
 )
-from cloze.choices import InferencePrecision, LongTexts
+from cloze.choices import Combine, InferencePrecision, LongTexts
 from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.loading import Checkpoint, LoadedModel
+from cloze.inference.loading import LoadedModel, open_model
+from cloze.inference.model_files import ModelFiles
 from cloze.inference.word_vectors import Vectors, Word, WordVectors, join_windows, means_of_parts, pool_words
-from cloze.models.engine import Engine, TorchEngine, run_by_length
-from cloze.models.heads import BertForFeatureExtraction
+from cloze.models.engine import Engine, run_by_length
+from cloze.models.onnx_engine import TOKENS, OnnxEngine, PooledEngine
 from cloze.models.pooling import POOLINGS, Pooling, check_pooling
-from cloze.models.sentence_encoder import Combine, SentenceEncoder, TokenEncoder
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
     load_sentence_encoder_config,
@@ -92,7 +92,7 @@ class Embedder(LoadedModel):
     @classmethod
     def load(  # noqa: PLR0913 (each is a setting of the vectors)
         cls,
-        model: Path | str | Checkpoint,
+        model: Path | str | ModelFiles,
         *,
         device: str = "auto",
         precision: InferencePrecision | None = None,
@@ -128,15 +128,13 @@ class Embedder(LoadedModel):
         check_choice(combine, get_args(Combine), "combine")
         check_choice(long_texts, get_args(LongTexts), "long_texts")
         check_choice(normalize, (True, False, None), "normalize")
-        checkpoint = Checkpoint.open(model, precision=precision)
-        path = checkpoint.directory
+        files = open_model(model, precision=precision)
+        path = files.directory
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
-        # this head does not use the pooler, which many checkpoints lack
-        encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
         pooling = pooling or stored.pooling
         normalize = stored.normalize if normalize is None else normalize
-        check_pooling(pooling, encoder)
-        num_layers, positions = encoder.config.num_hidden_layers, encoder.config.max_position_embeddings
+        check_pooling(pooling, files.config)
+        num_layers, positions = files.config.num_hidden_layers, files.config.max_position_embeddings
         if (
             max_seq_length is not None
             and not 3 <= check_integer(max_seq_length, "max_seq_length") <= positions
@@ -145,19 +143,17 @@ class Embedder(LoadedModel):
             raise InputError(what, where="max_seq_length")
         resolved = _resolve_layers(layers, num_layers)
         truncate_dim = stored.truncate_dim if resolved == (num_layers,) else None
-        head = TokenEncoder(encoder, layers=resolved, combine=combine)
-        if pooling != "idf_mean":
-            head = SentenceEncoder(
-                encoder,
-                pooling=pooling,
-                normalize=normalize,
-                truncate_dim=truncate_dim,
-                layers=resolved,
-                combine=combine,
-            )
+        engine = files.vector_engine(
+            None if pooling == "idf_mean" else pooling,
+            normalize=normalize,
+            truncate_dim=truncate_dim,
+            layers=resolved,
+            combine=combine,
+            device=device,
+        )
         return cls(
-            TorchEngine(head),
-            checkpoint.tokenizer,
+            engine,
+            files.tokenizer,
             pooling=pooling,
             layers=resolved,
             combine=combine,
@@ -385,6 +381,16 @@ class Embedder(LoadedModel):
     @cached_property
     def _token_engine(self) -> Engine:
         """The same encoder with a vector for each token."""
+        if isinstance(self.engine, PooledEngine):
+            return self.engine.tokens
+        if isinstance(self.engine, OnnxEngine) and TOKENS in self.engine.names:
+            return self.engine
+        if isinstance(self.engine, OnnxEngine):
+            what = "a graph of vectors of texts, without those of tokens"
+            raise InputError(what, where=self.directory, remedy="Give the model that it was exported from")
+        from cloze.models.sentence_encoder import TokenEncoder
+        from cloze.models.torch_engine import TorchEngine
+
         return TorchEngine(TokenEncoder(self.encoder, layers=self.layers, combine=self.combine))
 
     def _normalize(self, vectors: Vectors) -> Vectors:

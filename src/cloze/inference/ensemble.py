@@ -24,7 +24,6 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.features import Losses
 from cloze.tasks.task import AnyTask
-from cloze.training.precision import resolve_device
 from cloze.training.workers import LoadedPerWorker
 
 Name = TypeVar("Name", bound=Path | str)
@@ -46,6 +45,11 @@ class EnsembleEngine:
     def device_type(self) -> str:
         """The kind of device that computes."""
         return self.engines[0].device_type
+
+    @property
+    def number_format(self) -> str:
+        """The format of the first model's matrix products."""
+        return self.engines[0].number_format
 
     @property
     def num_parameters(self) -> int:
@@ -114,7 +118,7 @@ def as_predictor(
         return load_ensemble(check_models(model), task, device=device, precision=precision)
     is_other = {
         "task": task not in (None, model.task.name),
-        "device": device != "auto" and resolve_device(device).type != model.engine.device_type,
+        "device": device != "auto" and _device_type(device) != model.engine.device_type,
         "precision": precision is not None,
     }
     for name, is_refused in is_other.items():
@@ -123,6 +127,14 @@ def as_predictor(
             remedy = f"Give the model's path, or load it with {name}="
             raise InputError(what, where=name, remedy=remedy)
     return model
+
+
+def _device_type(device: str) -> str:
+    if device == "cpu":
+        return device
+    from cloze.training.precision import resolve_device  # imports torch
+
+    return resolve_device(device).type
 
 
 def check_models(model: object) -> list[str | Path]:
@@ -146,7 +158,7 @@ def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict
     _check_distinct(directories)
     models: dict[str, list[Name]] = {}
     for directory in directories:
-        checkpoint = resolve_checkpoint(directory)
+        checkpoint = resolve_checkpoint(directory, graphs=True)
         if not checkpoint.is_dir():
             raise InputError("no such directory", where=directory)
         stored = load_task(checkpoint)
@@ -165,7 +177,7 @@ def _check_distinct(directories: Sequence[Path | str]) -> None:
     """Refuse two directories of one checkpoint."""
     seen: set[Path] = set()
     for directory in directories:
-        checkpoint = resolve_checkpoint(directory).resolve()
+        checkpoint = resolve_checkpoint(directory, graphs=True).resolve()
         if checkpoint in seen:
             raise InputError("is given twice", where=directory, remedy="Name each model once")
         seen.add(checkpoint)

@@ -5,24 +5,22 @@ Shapes: T tokens of the text, S steps, C of them in a segment, D hidden.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
+from cloze.inference.ensemble import EnsembleEngine
 from cloze.inference.predictor import Predictor
-from cloze.models.batch import to_device
-from cloze.models.encoder import get_encoder
-from cloze.models.engine import TorchEngine
-from cloze.models.quantization import is_quantized
 from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.families.sequence_classification import SequenceClassification
 from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import Tensor, nn
 
 _ROUNDING = 1e-5  # of logits in float32
 
@@ -71,22 +69,26 @@ class EmbeddingPath:
         output: maps the model's output for C sequences to one number for each, [C].
     """
 
-    model: nn.Module
+    model: "nn.Module"
     input_ids: Sequence[int]
     token_type_ids: Sequence[int]
     baseline_ids: Sequence[int]
-    output: Callable[[Tensor], Tensor]
+    output: "Callable[[Tensor], Tensor]"
 
     def segments(self, steps: int, max_tokens: int) -> "list[PathSegment]":
         """Split the path into points, by Gauss-Legendre quadrature, in groups of at most `max_tokens` tokens."""
+        import torch
+
         points, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1], where the weights sum to 2
         count = max(1, max_tokens // len(self.input_ids))
         alphas_S, weights_S = (torch.from_numpy(values).float() for values in ((1 + points) / 2, weights / 2))
         groups = zip(torch.split(alphas_S, count), torch.split(weights_S, count), strict=True)
         return [PathSegment(self, *group) for group in groups]
 
-    def attributions(self, gradients: Sequence[Tensor]) -> Attributions:
+    def attributions(self, gradients: "Sequence[Tensor]") -> Attributions:
         """Return the attribution of each token, from the gradients of all segments."""
+        import torch
+
         baseline_TD, text_TD = self.ends()
         with torch.no_grad():
             baseline_output, text_output = self.outputs(torch.stack([baseline_TD, text_TD])).tolist()
@@ -94,15 +96,19 @@ class EmbeddingPath:
         attributions_T = (gradient_TD * (text_TD - baseline_TD)).sum(-1)
         return Attributions(tuple(attributions_T.tolist()), text_output, baseline_output)
 
-    def ends(self) -> tuple[Tensor, Tensor]:
+    def ends(self) -> "tuple[Tensor, Tensor]":
         """Return the embeddings of baseline and text, [T, D] each."""
+        import torch
+
         table = self._table
         ids_2T = torch.tensor([list(self.baseline_ids), list(self.input_ids)], device=table.weight.device)
         baseline_TD, text_TD = table(ids_2T).detach()
         return baseline_TD, text_TD
 
-    def outputs(self, embeddings: Tensor) -> Tensor:
+    def outputs(self, embeddings: "Tensor") -> "Tensor":
         """Return the output for each of C sequences of word embeddings [C, T, D]."""
+        from cloze.models.batch import to_device
+
         count = len(embeddings)
         batch = collate([self.input_ids] * count, [self.token_type_ids] * count)
         handle = self._table.register_forward_hook(lambda *_: embeddings.flatten(0, 1))
@@ -112,7 +118,9 @@ class EmbeddingPath:
             handle.remove()
 
     @property
-    def _table(self) -> nn.Embedding:
+    def _table(self) -> "nn.Embedding":
+        from cloze.models.encoder import get_encoder
+
         table: nn.Embedding = get_encoder(self.model).embeddings.word_embeddings
         return table
 
@@ -122,9 +130,9 @@ class PathSegment:
     """A group of points on a path that pass through the model together."""
 
     path: EmbeddingPath
-    alphas: Tensor
+    alphas: "Tensor"
     """Position of each point on the path, 0 to 1, [C]."""
-    weights: Tensor
+    weights: "Tensor"
     """Weight of each point in the mean over the path, [C]."""
 
     @property
@@ -132,8 +140,10 @@ class PathSegment:
         """C times T."""
         return len(self.alphas) * len(self.path.input_ids)
 
-    def gradients(self) -> Tensor:
+    def gradients(self) -> "Tensor":
         """Return the gradient of the output by the embeddings, [T, D]: the weighted sum over the points."""
+        import torch
+
         baseline_TD, text_TD = self.path.ends()
         alphas_C11, weights_C11 = (
             values.to(text_TD)[:, None, None] for values in (self.alphas, self.weights)
@@ -197,8 +207,10 @@ def check_explainable(predictor: Predictor) -> None:
     if not isinstance(predictor.task, SequenceClassification | MultiLabel | TextRegression):
         what = f"predictions of {predictor.task.name} are not labels or scores of whole texts"
         raise InputError(what, where="explain", remedy="Leave it out")
-    if not isinstance(predictor.engine, TorchEngine):
+    if isinstance(predictor.engine, EnsembleEngine):
         raise InputError("an ensemble cannot be explained", where="explain", remedy="Give one `model`")
+    from cloze.models.quantization import is_quantized
+
     if is_quantized(predictor.module):
         what = "an int8 model has no gradients, from which explanations are computed"
         raise InputError(what, where="explain", remedy="Say float32 for `precision`")

@@ -13,9 +13,9 @@ import numpy as np
 from cloze.arguments import check_integer, check_one_or_many, check_text
 from cloze.data.batch import Indices, MaskedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.loading import BuildHead, Checkpoint, LoadedModel, check_length
-from cloze.models.engine import FloatArray, fastest_batch_tokens, run_by_length
-from cloze.models.heads import BertForMaskedLM
+from cloze.inference.loading import PretrainedModel, check_length
+from cloze.inference.model_files import ModelFiles
+from cloze.models.engine import Engine, FloatArray, fastest_batch_tokens, run_by_length
 from cloze.results import Result
 from cloze.tasks.arrays import log_of_sum, softmax, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
@@ -74,15 +74,12 @@ class MaskedSequence:
 
 
 @dataclass(frozen=True, repr=False)
-class MaskedLanguageModel(LoadedModel):
+class MaskedLanguageModel(PretrainedModel):
     """A model with the masked-word head of pre-training."""
 
     @classmethod
-    def _find_head(cls, checkpoint: Checkpoint) -> BuildHead:
-        if (attends_to := checkpoint.config.attends_to) != "all":
-            what = f"attends to the {attends_to} only, and does not predict masked tokens"
-            raise InputError(what, where=checkpoint.directory)
-        return BertForMaskedLM
+    def _load_engine(cls, files: ModelFiles, *, device: str) -> Engine:
+        return files.masked_lm_engine(device=device)
 
     def logits(self, sequences: Sequence[MaskedSequence]) -> Iterator[tuple[int, FloatArray]]:
         """Yield the index of each sequence, in order of length, and the logits of its masked tokens, [P, V]."""

@@ -6,7 +6,8 @@ from typing import Any
 from cloze.choices import InferencePrecision
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
-from cloze.inference.loading import Checkpoint, LoadedModel
+from cloze.inference.loading import open_model
+from cloze.inference.model_files import ModelFiles
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import find_task_name
 from cloze.inference.text_predictors import (
@@ -51,18 +52,18 @@ def load(model: Path | str, *, device: str = "auto", precision: InferencePrecisi
     Raises:
         InputError: there is no such model, or it is damaged.
     """
-    checkpoint = Checkpoint.open(model, precision=precision)
-    return _find_class(checkpoint).load(checkpoint, device=device)
+    files = open_model(model, precision=precision)
+    return _find_class(files).load(files, device=device)
 
 
-def _find_class(checkpoint: Checkpoint) -> type[LoadedModel]:
-    """Return the class for the head of a checkpoint."""
-    name = find_task_name(checkpoint.directory)
+def _find_class(files: ModelFiles) -> Any:
+    """Return the class for the head of a model."""
+    name = find_task_name(files.directory)
     if name is not None:
         task = find_task(name)
         return next((kind for kind in _OF_FAMILY if issubclass(task, kind.family)), Embedder)
-    if load_sentence_encoder_config(checkpoint.directory) is not None:
+    if load_sentence_encoder_config(files.directory) is not None:
         return Embedder
-    if checkpoint.fills_masks:
+    if files.fills_masks:
         return FillMask
-    return NextSentence if checkpoint.has_weight("next_sentence.bias") else Embedder
+    return NextSentence if files.predicts_next_sentence else Embedder

@@ -1,122 +1,51 @@
-"""Load a model and its tokenizer from a checkpoint, and make a batch of texts that must fit the model."""
+"""Load a model and its tokenizer from a checkpoint or an exported graph; the base of the classes that answer."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from shutil import copyfile
-from typing import Self, TypeAlias, TypeVar, get_args
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Self, get_args
 
 from cloze import artifacts
 from cloze.arguments import check_choice, check_path
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
-from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import KIND, load_model, save_model, verify_checkpoint
-from cloze.models.config_file import load_config
-from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
-from cloze.models.encoder_config import EncoderConfig
-from cloze.models.engine import Engine, TorchEngine
-from cloze.models.quantization import is_quantized, stored_precision
-from cloze.models.weight_files import load_weights
-from cloze.models.weight_mapping import MissingWeightsError
-from cloze.tasks.config import load_task
-from cloze.tokenization.loading import load_tokenizer
+from cloze.inference.exported_graph import ExportedGraph
+from cloze.inference.model_files import ModelFiles
+from cloze.model_paths import is_graph, resolve_checkpoint
+from cloze.models.engine import Engine
+from cloze.models.onnx_engine import OnnxEngine, PooledEngine
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.precision import prepare_for_inference, resolve_device
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import nn
+
+    from cloze.models.encoder import Encoder
 
 _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
 
-Model = TypeVar("Model", bound=nn.Module)
-BuildHead: TypeAlias = Callable[[Encoder], nn.Module]
-"""Builds the head of a model on an encoder, such as `BertForPreTraining`."""
 
+def open_model(model: Path | str | ModelFiles, *, precision: InferencePrecision | None = None) -> ModelFiles:
+    """Return the files of a model that answers: its checkpoint, the best one of a run, or a graph.
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint whose files are verified and read once for all the models that are built from it."""
+    Args:
+        model: a directory, the name of a model, or the files themselves.
+        precision: number format of matrix products; None is float32, or that of an int8 model or a graph.
 
-    directory: Path
-    precision: InferencePrecision = "float32"
-    """Number format of matrix products."""
-
-    @classmethod
-    def open(
-        cls, model: "Path | str | Checkpoint", *, precision: InferencePrecision | None = None
-    ) -> "Checkpoint":
-        """Return the checkpoint of a model, or the best one of a run.
-
-        Args:
-            model: a directory, the name of a model, or the checkpoint itself.
-            precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
-
-        Raises:
-            InputError: no model or bundled model has that name, a run has no checkpoint, or there is no such precision.
-        """
-        check_choice(precision, (*get_args(InferencePrecision), None), "precision")
-        if isinstance(model, Checkpoint):
-            return model if precision is None else replace(model, precision=precision)
-        path = resolve_checkpoint(check_path(model, "model"))
-        return cls(path, precision or stored_precision(path))
-
-    @cached_property
-    def weights(self) -> dict[str, Tensor]:
-        """The weights by their Hugging Face names."""
-        return load_weights(self.directory, self.encoder_class.names)
-
-    @cached_property
-    def config(self) -> EncoderConfig:
-        """The architecture of the encoder."""
-        verify_checkpoint(self.directory)  # first: a directory of another kind is reported as such
-        return load_config(self.directory)
-
-    @property
-    def encoder_class(self) -> type[Encoder]:
-        """The class of the encoder."""
-        return get_encoder_class(self.config)
-
-    @property
-    def fills_masks(self) -> bool:
-        """Whether it has the masked-word head of pre-training."""
-        return self.config.attends_to == "all" and self.has_weight("masked_lm.bias")
-
-    def has_weight(self, name: str) -> bool:
-        """Whether the files hold a weight of a head, by its name in cloze."""
-        return all(external in self.weights for external in self.encoder_class.names.heads[name])
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer."""
-        return load_tokenizer(self.directory)
-
-    def load_model(self, head: Callable[[Encoder], Model], *, device: str) -> Model:
-        """Return a model in evaluation mode; models on the CPU share their weights.
-
-        Args:
-            head: builds the head on an encoder, such as `BertForPreTraining`.
-            device: cpu, cuda, mps or auto.
-
-        Raises:
-            InputError: it is damaged, or was fine-tuned for another task.
-        """
-        try:
-            model = load_model(self.directory, head, verify=False, weights=self.weights)
-        except MissingWeightsError as error:
-            finetuned = load_task(self.directory)
-            if finetuned is None:
-                raise
-            what = f"a model for the task {finetuned[0].name!r}: {error.what}"
-            raise InputError(what, where=self.directory, remedy="Give a pre-trained model") from error
-        model = model.to(resolve_device(device))
-        prepare_for_inference(model, self.precision)
+    Raises:
+        InputError: no model or bundled model has that name, a run has no checkpoint, or there is no such precision.
+    """
+    check_choice(precision, (*get_args(InferencePrecision), None), "precision")
+    if isinstance(model, ModelFiles):
         return model
+    path = resolve_checkpoint(check_path(model, "model"), graphs=True)
+    if is_graph(path):
+        return ExportedGraph.open(path, precision)
+    from cloze.inference.checkpoint import Checkpoint  # imports torch
 
-    def load_engine(self, head: BuildHead, *, device: str) -> TorchEngine:
-        """Return the engine of the same model."""
-        return TorchEngine(self.load_model(head, device=device))
+    return Checkpoint.open(path, precision=precision)
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,48 +64,32 @@ class LoadedModel:
             what = f"{num_tokens:,} tokens, the model has {num_embeddings:,} embeddings"
             raise InputError(what, where=self.directory, remedy="The files belong to different models")
 
-    @classmethod
-    def load(
-        cls,
-        model: Path | str | Checkpoint,
-        *,
-        device: str = "auto",
-        precision: InferencePrecision | None = None,
-    ) -> Self:
-        """Load a model and its tokenizer.
-
-        Args:
-            model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
-            device: cpu, cuda, mps or auto.
-            precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
-                the directory of an int8 model.
-
-        Raises:
-            InputError: there is no such model, it is damaged, or its head is another one.
-        """
-        checkpoint = Checkpoint.open(model, precision=precision)
-        engine = checkpoint.load_engine(cls._find_head(checkpoint), device=device)
-        return cls(engine, checkpoint.tokenizer, directory=checkpoint.directory)
-
-    @classmethod
-    def _find_head(cls, checkpoint: Checkpoint) -> BuildHead:
-        """Return the head of the class, if a checkpoint can have it."""
-        raise NotImplementedError
+    @property
+    def has_module(self) -> bool:
+        """Whether one module of PyTorch computes: not of an ensemble or an exported graph."""
+        return hasattr(self.engine, "module")
 
     @property
-    def module(self) -> nn.Module:
+    def module(self) -> "nn.Module":
         """The model as a module of PyTorch.
 
         Raises:
-            InputError: it is several models, or not one of PyTorch.
+            InputError: it is several models, or an exported graph.
         """
-        if not isinstance(self.engine, TorchEngine):
+        if isinstance(self.engine, OnnxEngine | PooledEngine):
+            what = "an exported graph has no weights, gradients or hidden layers"
+            remedy = "Give the model that it was exported from"
+            raise InputError(what, where=self.directory, remedy=remedy)
+        module: nn.Module | None = getattr(self.engine, "module", None)
+        if module is None:
             raise InputError("an ensemble is several models", remedy="Take each of them")
-        return self.engine.module
+        return module
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> "Encoder":
         """The encoder below the head, a module for tensors."""
+        from cloze.models.encoder import get_encoder
+
         return get_encoder(self.module)
 
     @property
@@ -203,6 +116,9 @@ class LoadedModel:
             InputError: `path` exists, or a checkpoint cannot hold such a model.
             RunError: the disk is full or cannot be written.
         """
+        from cloze.models.checkpoint import KIND
+        from cloze.models.quantization import is_quantized
+
         if is_quantized(self.module):
             remedy = "Write one with cloze export --to int8"
             raise InputError("an int8 model cannot be saved", where="save", remedy=remedy)
@@ -217,7 +133,41 @@ class LoadedModel:
         return []
 
     def _write(self, directory: Path) -> None:
+        from cloze.models.checkpoint import save_model
+
         save_model(directory, self.module, self.tokenizer)
+
+
+@dataclass(frozen=True, repr=False)
+class PretrainedModel(LoadedModel, ABC):
+    """A model with a head of pre-training."""
+
+    @classmethod
+    def load(
+        cls,
+        model: Path | str | ModelFiles,
+        *,
+        device: str = "auto",
+        precision: InferencePrecision | None = None,
+    ) -> Self:
+        """Load a model and its tokenizer.
+
+        Args:
+            model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
+            device: cpu, cuda, mps or auto.
+            precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
+                the directory of an int8 model.
+
+        Raises:
+            InputError: there is no such model, it is damaged, or its head is another one.
+        """
+        files = open_model(model, precision=precision)
+        return cls(cls._load_engine(files, device=device), files.tokenizer, directory=files.directory)
+
+    @classmethod
+    @abstractmethod
+    def _load_engine(cls, files: ModelFiles, *, device: str) -> Engine:
+        """Return the engine with the head of the class, if the files can have it."""
 
 
 def _model_name(checkpoint: Path) -> str:
@@ -233,11 +183,13 @@ def _model_name(checkpoint: Path) -> str:
 
 def load_encoder(
     model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None
-) -> Encoder:
+) -> "Encoder":
     """Return the encoder of a model, a `torch.nn.Module`; `cloze.load_tokenizer` reads its tokenizer.
 
-    Args, raises: as for the classes that answer.
+    Args, raises: as for the classes that answer; an exported graph is no such model.
     """
+    from cloze.inference.checkpoint import Checkpoint
+
     return Checkpoint.open(model, precision=precision).load_model(lambda encoder: encoder, device=device)
 
 

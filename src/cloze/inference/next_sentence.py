@@ -8,10 +8,9 @@ import numpy as np
 
 from cloze.arguments import check_pairs
 from cloze.data.batch import Indices, PackedBatch, collate
-from cloze.errors import InputError
-from cloze.inference.loading import BuildHead, Checkpoint, LoadedModel, check_length
-from cloze.models.engine import run_by_length
-from cloze.models.heads import BertForNextSentencePrediction
+from cloze.inference.loading import PretrainedModel, check_length
+from cloze.inference.model_files import ModelFiles
+from cloze.models.engine import Engine, run_by_length
 from cloze.results import Result
 from cloze.tasks.arrays import softmax
 from cloze.tokenization.unknown import count_unknown
@@ -29,18 +28,12 @@ class NextSentencePrediction(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class NextSentence(LoadedModel):
+class NextSentence(PretrainedModel):
     """Predicts whether sentence B follows sentence A."""
 
     @classmethod
-    def _find_head(cls, checkpoint: Checkpoint) -> BuildHead:
-        encoder_class = checkpoint.encoder_class
-        if not encoder_class.trains_on_pairs and not checkpoint.has_weight("next_sentence.bias"):
-            family = encoder_class.names.family
-            what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
-            remedy = "Give a BERT with its next-sentence head"
-            raise InputError(what, where=checkpoint.directory, remedy=remedy)
-        return BertForNextSentencePrediction
+    def _load_engine(cls, files: ModelFiles, *, device: str) -> Engine:
+        return files.next_sentence_engine(device=device)
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence

@@ -11,11 +11,9 @@ from typing import Any, ClassVar, Self
 from cloze.arguments import check_text, describe, iterate
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
-from cloze.file_io import read_json
-from cloze.file_names import CONFIG_FILE
-from cloze.inference.loading import Checkpoint, LoadedModel
-from cloze.models.config_file import load_config, load_labels
-from cloze.models.heads import BertForSequenceClassification, find_output_head
+from cloze.inference.loading import LoadedModel, open_model
+from cloze.inference.model_files import ModelFiles
+from cloze.models.config_file import find_task_of_head
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
@@ -60,7 +58,7 @@ class Predictor(LoadedModel):
     @classmethod
     def load(
         cls,
-        model: Path | str | Checkpoint,
+        model: Path | str | ModelFiles,
         *,
         device: str = "auto",
         precision: InferencePrecision | None = None,
@@ -79,21 +77,21 @@ class Predictor(LoadedModel):
         Raises:
             InputError: the model is damaged, not fine-tuned, or fine-tuned for another task.
         """
-        checkpoint = Checkpoint.open(model, precision=precision)
+        files = open_model(model, precision=precision)
         name = None if task is None else check_text(task, "task")
-        loaded_task, max_seq_length, reads_pairs = _load_task(checkpoint.directory, name, cls.default_task)
+        loaded_task, max_seq_length, reads_pairs = _load_task(files.directory, name, cls.default_task)
         if not isinstance(loaded_task, cls.family):
             what = f"a model for the task {loaded_task.name!r}, which {cls.__name__} cannot use"
             remedy = f"Load it with cloze.load, or give a model for the task {cls.default_task}"
-            raise InputError(what, where=checkpoint.directory, remedy=remedy)
-        engine = checkpoint.load_engine(loaded_task.head, device=device)
-        positions = load_config(checkpoint.directory).max_position_embeddings
+            raise InputError(what, where=files.directory, remedy=remedy)
+        engine = files.finetuned_engine(loaded_task.head, device=device)
+        positions = files.config.max_position_embeddings
         return cls(
             engine,
-            checkpoint.tokenizer,
+            files.tokenizer,
             task=loaded_task,
             max_seq_length=positions if max_seq_length is None else min(max_seq_length, positions),
-            directory=checkpoint.directory,
+            directory=files.directory,
             reads_pairs=reads_pairs,
         )
 
@@ -235,14 +233,7 @@ def find_task_name(checkpoint: Path) -> str | None:
     """
     if (stored := load_task(checkpoint)) is not None:
         return stored[0].name
-    config = read_json(checkpoint / CONFIG_FILE) if (checkpoint / CONFIG_FILE).is_file() else {}
-    head = find_output_head(config.get("architectures"))
-    if head is BertForSequenceClassification:
-        if len(load_labels(checkpoint)) == 1:
-            return "regression"
-        if config.get("problem_type") == "multi_label_classification":
-            return "multi-label"
-    return None if head is None else head.default_task
+    return find_task_of_head(checkpoint)
 
 
 def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTask, int | None, bool | None]:

@@ -19,9 +19,7 @@ from cloze.inference.blimp import evaluate_blimp
 from cloze.inference.embedding_files import read_texts
 from cloze.inference.fill_evaluation import evaluate_fill
 from cloze.inference.fill_mask import FillMask
-from cloze.inference.loading import Checkpoint
 from cloze.inference.sentence_scorer import SentenceScorer
-from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.progress import Progress
 
 USED_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -65,8 +63,11 @@ def score_pretrained(
         InputError: the model lacks the head, or the data are wrong.
     """
     if kind in ("mlm", "nsp"):
+        from cloze.inference.checkpoint import Checkpoint
+        from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
+
         checkpoint = Checkpoint.open(model, precision=precision)
-        has_pairs = checkpoint.has_weight("next_sentence.bias")
+        has_pairs = checkpoint.predicts_next_sentence
         table = {"pairs": {"next_sentence": has_pairs}}
         configuration.merge_dicts(table, configuration.nest(settings))
         config = configuration.from_dict(PretrainingEvaluationConfig, table, where="settings")

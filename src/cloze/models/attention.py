@@ -4,17 +4,14 @@ Shapes: T tokens in the packed batch, N heads, H head size; C sequences of lengt
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from cloze.choices import AttendsTo
 from cloze.data.batch import PackedBatch
 from cloze.models.dropout import dropout
 from cloze.models.torch_internals import flash_attention
-
-AttendsTo: TypeAlias = Literal["all", "left", "right"]
-"""The tokens to which a token attends: all of its sequence, or itself and those to its left, or to its right."""
 
 _MAX_LENGTH_OF_SCORES = 1024
 """Longer sequences are attended to by blocks: all scores of one with 8,192 tokens take 256 MB a head."""

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from cloze.arguments import check_type
+from cloze.choices import AttendsTo
 from cloze.data.batch import PackedBatch
 from cloze.models.activations import ACTIVATIONS, ActivationName
-from cloze.models.attention import AttendsTo, attention
+from cloze.models.attention import attention
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig

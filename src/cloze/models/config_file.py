@@ -6,12 +6,17 @@ from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE
-from cloze.models.encoder import encoders, get_config_class
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.quantization import INT8_PREFIX
 
 _NO_CHECKPOINT = "Give the directory of a checkpoint"
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
+_TASKS_OF_HEADS = {
+    "ForSequenceClassification": "classification",
+    "ForTokenClassification": "tagging",
+    "ForMultipleChoice": "multiple-choice",
+    "ForQuestionAnswering": "squad_v1",
+}
+"""The task of a model that another program fine-tuned, by the end of its architecture's name."""
 
 
 def load_config(directory: Path, file_name: str = CONFIG_FILE) -> EncoderConfig:
@@ -20,6 +25,9 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> EncoderConfig:
     Raises:
         InputError: the file is missing or not JSON, does not describe a BERT, or has impossible values.
     """
+    from cloze.models.encoder import encoders, get_config_class  # modules of torch
+    from cloze.models.quantization import INT8_PREFIX
+
     where = Path(directory) / file_name
     is_google = file_name == CONFIG_FILE and where.with_name(GOOGLE_CONFIG_FILE).is_file()
     remedy = f"Convert it: cloze import {directory} -o NEW" if is_google else _NO_CHECKPOINT
@@ -62,3 +70,17 @@ def load_labels(directory: Path) -> tuple[str, ...]:
         what = "id2label does not map the numbers from 0 to labels"
         raise InputError(what, where=Path(directory) / CONFIG_FILE)
     return tuple(str(labels[number]) for number in numbers)
+
+
+def find_task_of_head(directory: Path) -> str | None:
+    """Return the task of a model that another program fine-tuned, by config.json; None for an encoder."""
+    file = Path(directory) / CONFIG_FILE
+    table = read_json(file) if file.is_file() else {}
+    architectures = table.get("architectures")
+    name = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    task = next((task for end, task in _TASKS_OF_HEADS.items() if name.endswith(end)), None)
+    if task == "classification" and len(load_labels(directory)) == 1:
+        return "regression"
+    if task == "classification" and table.get("problem_type") == "multi_label_classification":
+        return "multi-label"
+    return task

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
+from cloze.choices import AttendsTo
 from cloze.config import check_types
-from cloze.models.attention import AttendsTo
 
 SIZES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {

@@ -4,17 +4,12 @@ Shapes: T tokens in the packed batch, B sequences.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
-from cloze.models.batch import to_device
-from cloze.models.encoder import get_encoder
 from cloze.models.encoder_config import EncoderConfig
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
@@ -36,62 +31,15 @@ class Engine(Protocol):
         """The kind of device that computes: cpu, cuda or mps."""
 
     @property
+    def number_format(self) -> str:
+        """The format of matrix products."""
+
+    @property
     def num_parameters(self) -> int:
         """The number of parameters."""
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, by their names in transformers: [T, …] or [B, …]."""
-
-
-@dataclass(frozen=True, eq=False)
-class TorchEngine:
-    """An encoder or a head on one, in PyTorch."""
-
-    module: nn.Module
-
-    def __post_init__(self) -> None:
-        self.module.eval()
-
-    @property
-    def config(self) -> EncoderConfig:
-        """The architecture of the encoder."""
-        return get_encoder(self.module).config
-
-    @property
-    def device_type(self) -> str:
-        """The kind of device that computes: cpu, cuda or mps."""
-        return self._device.type
-
-    @property
-    def num_parameters(self) -> int:
-        """The number of parameters."""
-        return sum(parameter.numel() for parameter in self.module.parameters())
-
-    @torch.inference_mode()
-    def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
-        """Return the outputs for a batch."""
-        module: Any = self.module
-        return _DeviceOutputs(module.named_outputs(to_device(batch, self._device)))
-
-    @property
-    def _device(self) -> torch.device:
-        return next(self.module.parameters()).device
-
-
-class _DeviceOutputs(Mapping[str, FloatArray]):
-    """Outputs on a device. Each is copied when it is read, so that the device need not wait after every batch."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._tensors = tensors
-
-    def __getitem__(self, name: str) -> FloatArray:
-        return self._tensors[name].float().cpu().numpy()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
 
 
 def fastest_batch_tokens(device_type: str) -> int:

@@ -5,26 +5,17 @@ Shapes: T tokens in the packed batch, W words, L layers used, D hidden, X featur
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
+from cloze.choices import FrozenLayers
 from cloze.errors import InputError
 from cloze.models.bert import initialize_weights
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
 from cloze.models.heads import ModelWithHead
-
-FrozenLayers: TypeAlias = Literal[
-    "embeddings",
-    "second-to-last",
-    "last",
-    "weighted-sum-last-four",
-    "concat-last-four",
-    "weighted-sum-all",
-]
-"""The features of a word: the rows of table 7 of the paper."""
 
 
 class _LayerChoice(NamedTuple):

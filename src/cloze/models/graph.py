@@ -4,18 +4,23 @@ Shapes: B sequences, L columns, D hidden, N heads, H head size.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor, nn
 
 from cloze.choices import GraphPrecision
-from cloze.models.activations import ACTIVATIONS, ActivationName
 from cloze.models.encoder_config import EncoderConfig
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import Tensor, nn
+
+    from cloze.models.activations import ActivationName
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Each [B, L] int64, as tokenizers return them; 1 in the mask is a real token."""
+GRAPH_KIND = "onnx"
+"""The kind of a directory with a graph, in its manifest."""
 MASKED_SCORE = -10_000.0  # Google's number; -inf would turn a row of padding into NaN
 
 # 7 bits: two products of 8 bits overflow the 16 in which processors without VNNI add them
@@ -59,24 +64,26 @@ class Graph:
         array = np.asarray(values, dtype)
         return self._tensor(f"{array.dtype}{array.tolist()}".replace(" ", ""), array)
 
-    def weight(self, name: str, values: Tensor) -> str:
+    def weight(self, name: str, values: "Tensor") -> str:
         """Add a weight in the dtype of the arithmetic."""
         return self._tensor(name, values.detach().cpu().numpy().astype(self.dtype))
 
-    def activate(self, values: str, activation: ActivationName) -> str:
+    def activate(self, values: str, activation: "ActivationName") -> str:
         """Apply an activation function."""
+        from cloze.models.activations import ACTIVATIONS
+
         entry = ACTIVATIONS[activation]
         attributes: dict[str, Any] = dict(entry.attributes)
         return self.add(entry.operator, values, **attributes)
 
-    def dense(self, name: str, values: str, layer: nn.Linear) -> str:
+    def dense(self, name: str, values: str, layer: "nn.Linear") -> str:
         """Add a dense layer."""
         product = self.matmul(f"{name}.weight", values, layer.weight)
         if layer.bias is None:
             return product
         return self.add("Add", product, self.weight(f"{name}.bias", layer.bias))
 
-    def matmul(self, name: str, values: str, rows: Tensor) -> str:
+    def matmul(self, name: str, values: str, rows: "Tensor") -> str:
         """Multiply by the transpose of a matrix [out, in], which may be a table that the graph already has."""
         if self.precision != "int8" and name in self.tensors:
             return self.add("MatMul", values, self.add("Transpose", name, perm=[1, 0]))
@@ -89,7 +96,7 @@ class Graph:
         sums = self.cast(self.add("MatMulInteger", quantized, matrix, zero_point), "float32")
         return self.add("Mul", sums, self.add("Mul", scale, self.add("Squeeze", scales, self.constant([1]))))
 
-    def gather(self, name: str, table: Tensor, indices: str) -> str:
+    def gather(self, name: str, table: "Tensor", indices: str) -> str:
         """Look up rows of a table by their indices."""
         if self.precision != "int8":
             return self.add("Gather", self.weight(name, table), indices)
@@ -97,7 +104,7 @@ class Graph:
         rows = self.cast(self.add("Gather", quantized, indices), "float32")
         return self.add("Mul", rows, self.add("Gather", scales, indices))
 
-    def layer_norm(self, name: str, values: str, layer: nn.LayerNorm) -> str:
+    def layer_norm(self, name: str, values: str, layer: "nn.LayerNorm") -> str:
         """Normalize the last axis."""
         inputs = [values, self.weight(f"{name}.weight", layer.weight)]
         if layer.bias is not None:
@@ -162,7 +169,7 @@ class Graph:
         context_BLNH = self.add("Transpose", context_BNLH, perm=[0, 2, 1, 3])
         return self.add("Reshape", context_BLNH, self.constant([0, 0, config.hidden_size]))
 
-    def _quantized(self, name: str, rows: Tensor) -> tuple[str, str]:
+    def _quantized(self, name: str, rows: "Tensor") -> tuple[str, str]:
         """Add a matrix as int8 with a scale for each row, unless the graph already has it."""
         if name not in self.tensors:
             array = rows.detach().cpu().float().numpy()

@@ -230,8 +230,6 @@ class ModelWithOutputLayer(ModelWithHead):
     """Fixed in Google's code, whatever the encoder's is."""
     has_labels: ClassVar[bool] = True
     """Whether the files of a model name the outputs."""
-    default_task: ClassVar[str | None] = None
-    """The task of a model of transformers with this head."""
     num_labels: int = 1
     """Outputs of the layer, unless the constructor takes another number."""
 
@@ -295,8 +293,6 @@ class BertForSequenceClassification(ModelWithOutputLayer):
         Devlin et al. 2019, 4.1; google-research/bert run_classifier.py:574 @eedf571.
     """
 
-    default_task = "classification"
-
 
 class BertForTokenClassification(ModelWithOutputLayer):
     """A class for each token; logits [T, C].
@@ -305,7 +301,6 @@ class BertForTokenClassification(ModelWithOutputLayer):
         Devlin et al. 2019, 5.3; the released code has no such head.
     """
 
-    default_task = "tagging"
     token_outputs = ("logits",)
 
 
@@ -321,7 +316,6 @@ class BertForMultipleChoice(ModelWithOutputLayer):
     """
 
     has_labels = False
-    default_task = "multiple-choice"
 
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return scores [B]."""
@@ -342,7 +336,6 @@ class BertForQuestionAnswering(ModelWithOutputLayer):
     token_outputs = ("start_logits", "end_logits")
     layer_name = "qa_outputs"
     has_labels = False
-    default_task = "squad_v1"
     dropout_prob = 0.0
     num_labels = 2
 

@@ -6,16 +6,17 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, D hid
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
-from cloze.models.encoder import Encoder
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.graph import MASKED_SCORE, Graph
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import Tensor
 
 Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
 """[CLS]; or of all tokens with [CLS] and [SEP] the mean, the maximum, or the sum over the square root of the length."""
@@ -24,8 +25,8 @@ Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
 class PoolingEntry(NamedTuple):
     """A pooling, in torch and in ONNX, and its names in the files of sentence-transformers."""
 
-    function: Callable[[Tensor], Tensor]
-    """From the vectors of sequences of equal length, [B, L, D], to [B, D]."""
+    function: Callable[[Any], Any]
+    """From the vectors of sequences of equal length, [B, L, D], to [B, D], tensors or arrays."""
     name: str
     """The value of `pooling_mode`, since version 5."""
     flag: str
@@ -53,13 +54,22 @@ def _write_is_real(graph: Graph) -> str:
     return graph.add("Unsqueeze", graph.is_real_BL, graph.constant([2]))
 
 
+def _max(hidden_BLD: Any) -> Any:
+    return hidden_BLD.max(1) if isinstance(hidden_BLD, np.ndarray) else hidden_BLD.amax(1)
+
+
 POOLINGS: Mapping[Pooling, PoolingEntry] = MappingProxyType(
     {
         "cls": PoolingEntry(lambda hidden: hidden[:, 0], "cls", "pooling_mode_cls_token", Graph.first_real),
         "mean": PoolingEntry(
             lambda hidden: hidden.sum(1) / hidden.shape[1], "mean", "pooling_mode_mean_tokens", _write_mean
         ),
-        "max": PoolingEntry(lambda hidden: hidden.amax(1), "max", "pooling_mode_max_tokens", _write_max),
+        "max": PoolingEntry(
+            lambda hidden: _max(hidden),
+            "max",
+            "pooling_mode_max_tokens",
+            _write_max,
+        ),
         "mean_sqrt_len": PoolingEntry(
             lambda hidden: hidden.sum(1) / hidden.shape[1] ** 0.5,
             "mean_sqrt_len_tokens",
@@ -70,19 +80,24 @@ POOLINGS: Mapping[Pooling, PoolingEntry] = MappingProxyType(
 )
 
 
-def pool(hidden_TD: Tensor, batch: PackedBatch, pooling: Pooling) -> Tensor:
+def pool(hidden_TD: "Tensor", batch: PackedBatch, pooling: Pooling) -> "Tensor":
     """Return a vector for each sequence, [B, D].
 
     Source:
         Reimers and Gurevych 2019, 3; `mean_sqrt_len` is in the program that accompanies the paper.
     """
+    import torch
+
+    return torch.cat(pool_groups(hidden_TD, batch, pooling))
+
+
+def pool_groups(hidden_TD: Any, batch: PackedBatch, pooling: Pooling) -> list[Any]:
+    """Return the vectors of the sequences of each length group, [count, D]; of a tensor or an array."""
     function = POOLINGS[pooling].function
-    return torch.cat(
-        [
-            function(hidden_TD[group.start : group.end].view(group.count, group.length, -1))
-            for group in batch.length_groups
-        ]
-    )
+    return [
+        function(hidden_TD[group.start : group.end].reshape(group.count, group.length, -1))
+        for group in batch.length_groups
+    ]
 
 
 def write_pooling(graph: Graph, hidden_BLD: str, pooling: Pooling) -> str:
@@ -97,12 +112,12 @@ def write_pooling(graph: Graph, hidden_BLD: str, pooling: Pooling) -> str:
     return write(graph, graph.cast(hidden_BLD, "float32"))
 
 
-def check_pooling(pooling: str, encoder: Encoder) -> None:
+def check_pooling(pooling: str, config: EncoderConfig) -> None:
     """Refuse to pool [CLS] of a causal encoder, which is the same for every text.
 
     Raises:
         InputError: it is that pooling.
     """
-    if pooling == "cls" and encoder.is_causal:
+    if pooling == "cls" and config.attends_to == "left":
         what = "cls: in an encoder that attends to the left [CLS] sees nothing of the text"
         raise InputError(what, where="pooling", remedy="Take the mean")

@@ -3,12 +3,13 @@
 Shapes: T tokens in the packed batch, B sequences, D width of a vector.
 """
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cloze.choices import Combine
 from cloze.data.batch import PackedBatch
 from cloze.models.encoder import Encoder
 from cloze.models.graph import Graph
@@ -16,9 +17,6 @@ from cloze.models.heads import BertForFeatureExtraction
 from cloze.models.pooling import Pooling, pool, write_pooling
 
 _MIN_NORM = 1e-12  # torch's
-
-Combine: TypeAlias = Literal["sum", "concat"]
-"""How several layers are combined, token by token."""
 
 
 class TokenEncoder(BertForFeatureExtraction):

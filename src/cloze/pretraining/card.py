@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from cloze import config as configuration
+from cloze.artifacts import LEARNED_FROM
 from cloze.markdown import code_span
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, PretrainingData, steps_per_phase
-from cloze.training.model_card import LEARNED_FROM, BaseModel, CardInfo, DatasetReference, describe_commit
+from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, describe_commit
 
 _FINETUNE = "cloze finetune classification -m DIR -d DATA -o RUN"
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from cloze.choices import AttendsTo
 from cloze.config import Settings, check_interval, check_positive, merge_dicts, to_dict
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
-from cloze.models.attention import AttendsTo
 from cloze.models.encoder import find_size, get_encoder_class, get_size
 from cloze.models.encoder_config import EncoderConfig
 from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig, RunSettings

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cloze import artifacts
+from cloze.choices import AttendsTo
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.build.plan import content_hash
 from cloze.data.dataset import INFO_FILE, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
@@ -20,7 +21,6 @@ from cloze.data.instances.google_instances import GoogleInstances, GoogleSetting
 from cloze.data.instances.instances import DynamicInstances, EpochPlans, InstanceSource, micro_batches, take
 from cloze.data.instances.masking import Targets, describe_whole_words
 from cloze.errors import InputError
-from cloze.models.attention import AttendsTo
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer, load_wordpiece

@@ -12,17 +12,18 @@ from cloze.config import read_toml
 from cloze.data.dataset import INFO_FILE, Dataset, Documents
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.file_names import CONFIG_FILE, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
+from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
+from cloze.finetuning.hyperparameter_search import TRIALS, TRIALS_FOLDER
+from cloze.finetuning.run import SCORES
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory, follow_pointer, is_bundled
 from cloze.models.checkpoint import verify_shared_weights
 from cloze.models.config_file import load_config, load_labels
 from cloze.models.encoder import get_encoder_class
+from cloze.models.graph import GRAPH_KIND
 from cloze.models.quantization import INT8_KIND
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
-from cloze.tasks.hyperparameter_search import TRIALS, TRIALS_FOLDER
-from cloze.tasks.run import SCORES
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import STATE_FILE, copy_of_settings, read_state
 from cloze.training.environment import ENVIRONMENT
@@ -124,6 +125,23 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
     return facts | _tokenizer_facts(directory)
 
 
+def _graph_facts(directory: Path) -> dict[str, Any]:
+    facts = read_json(directory / GRAPH_FACTS_FILE)
+    encoder = facts["encoder"]
+    labels = load_labels(directory)
+    return {
+        "model": facts["model"],
+        "outputs": list(facts["outputs"]),
+        "layers": encoder["num_hidden_layers"],
+        "hidden size": encoder["hidden_size"],
+        "longest input": encoder["max_position_embeddings"],
+        "parameters": facts["parameters"],
+        "number format": facts["precision"],
+        **({"labels": list(labels)} if labels else {}),
+        **_tokenizer_facts(directory),
+    }
+
+
 def _tokenizer_facts(directory: Path) -> dict[str, Any]:
     if not any((directory / name).is_file() for name in (VOCAB_FILE, TOKENIZER_FILE)):
         return {"vocabulary": "none in this directory"}
@@ -196,6 +214,7 @@ _FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(
     {
         "checkpoint": _checkpoint_facts,
         INT8_KIND: _checkpoint_facts,
+        GRAPH_KIND: _graph_facts,
         "dataset": _dataset_facts,
         "vocabulary": _tokenizer_facts,
     }

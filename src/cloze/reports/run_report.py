@@ -11,13 +11,13 @@ from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.finetuning.hyperparameter_search import TRIALS_FOLDER
+from cloze.finetuning.run import SCORES
 from cloze.metrics.breakdown import Breakdown
 from cloze.progress import format_duration
 from cloze.reports.class_scores import confusion_matrix, scores_by_class
 from cloze.reports.curves import Metric, collect_metrics, describe_curves, metric_label
 from cloze.reports.page import Table, format_value, tables_in, write_page
-from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
-from cloze.tasks.run import SCORES
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import read_metrics
 

@@ -6,6 +6,7 @@ exceeds one batch takes turns with the other requests in the queue.
 
 import asyncio
 import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,8 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
-
-import torch
 
 from cloze.errors import ClozeError
 from cloze.serving.limits import Limits
@@ -281,7 +280,8 @@ class Batcher:
                 self.waiting_tokens -= self._queued_tokens(job)
 
     def _run_jobs(self) -> None:
-        torch.set_num_threads(self._threads)  # of this thread
+        if torch := sys.modules.get("torch"):  # exported graphs do without
+            torch.set_num_threads(self._threads)  # of this thread
         while jobs := self._next_batch():
             served = _compute_batch(jobs, self.limits.batch_tokens)
             self.batches += 1

@@ -57,6 +57,9 @@ async def embed(served: ServedModel, request: EmbedRequest, batcher: Batcher) ->
     _check_dimensions(served, request.dimensions)
     vectors, _ = await _embed(served, request.input_list, batcher, request)
     vectors = np.ascontiguousarray(vectors[:, : request.dimensions])
+    if request.normalize is False and served.embedder.normalize:
+        what = f"the graph of {served.name!r} scales vectors to length 1"
+        raise InputError(what, where="normalize", remedy="Leave it out, or serve the model itself")
     return vectors if request.normalize is False else normalize(vectors)
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Response
 from pydantic import Field
 
-from cloze.explorer.encoder_internals import attention_map
-from cloze.explorer.views import view_attention, view_head, view_layers, view_word
 from cloze.serving.batcher import Batcher
 from cloze.serving.routes import Route, estimate_tokens, in_one_turn
 from cloze.serving.schema import ModelRequest, NonBlankText, Text, Texts
@@ -103,17 +101,24 @@ def page_routes() -> APIRouter:
 
 def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     """Return the input embeddings and the attention weights of every head."""
+    from cloze.explorer.views import view_attention  # imports torch, which an exported graph does without
+
     return view_attention(served.encoder, served.tokenizer, request.text, request.pair)
 
 
 def head(served: ServedModel, request: HeadRequest) -> dict[str, Any]:
     """Return one head's computation for one token."""
+    from cloze.explorer.encoder_internals import attention_map
+    from cloze.explorer.views import view_head
+
     attention = attention_map(served.encoder, served.tokenizer, request.text, request.pair)
     return view_head(attention, layer=request.layer, head=request.head, token=request.token)
 
 
 def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
     """Return one token's vectors at every step of every layer."""
+    from cloze.explorer.views import view_layers
+
     return view_layers(
         served.encoder,
         served.tokenizer,
@@ -127,6 +132,8 @@ def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
 
 def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
     """Return the vectors of a word in each layer."""
+    from cloze.explorer.views import view_word
+
     return view_word(served.encoder, served.tokenizer, request.word, request.sentences)
 
 

@@ -54,7 +54,7 @@ def _server_info(models: Mapping[str, ServedModel], limits: Limits) -> dict[str,
         "model_type": {kind: _kind_info(default, kind)},
         "served_model_name": default.name,
         "max_concurrent_requests": limits.waiting_requests,
-        "max_input_length": (default.embedder if kind == "embedding" else default.finetuned).max_seq_length,
+        "max_input_length": _max_input_length(default, kind),
         "max_batch_tokens": limits.batch_tokens,
         "max_batch_requests": None,
         "max_client_batch_size": MAX_INPUTS,
@@ -68,9 +68,14 @@ def _server_info(models: Mapping[str, ServedModel], limits: Limits) -> dict[str,
     }
 
 
+def _max_input_length(served: ServedModel, kind: ModelKind) -> int:
+    head = served.vectors if kind == "embedding" else served.finetuned
+    return served.max_positions if head is None else head.max_seq_length
+
+
 def _kind_info(served: ServedModel, kind: ModelKind) -> dict[str, Any]:
     if kind == "embedding":
-        return {"pooling": served.embedder.pooling}
+        return {"pooling": None if served.vectors is None else served.vectors.pooling}
     numbers = list(enumerate(served.labels))
     return {
         "id2label": {str(number): label for number, label in numbers},

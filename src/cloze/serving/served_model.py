@@ -6,24 +6,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal
 
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.explain import check_explainable
+from cloze.inference.exported_graph import ExportedGraph
 from cloze.inference.fill_mask import Candidate, FillMask
-from cloze.inference.loading import Checkpoint
+from cloze.inference.loading import open_model
+from cloze.inference.model_files import ModelFiles
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor, find_task_name
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.inference.word_vectors import Vectors
 from cloze.models.config_file import load_labels
-from cloze.models.encoder import Encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.quantization import is_quantized
+from cloze.models.engine import Engine
 from cloze.tasks.config import load_task
 from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.families.multiple_choice import MultipleChoice
@@ -36,6 +35,9 @@ from cloze.tasks.registry import find_task
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import unknown_words
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from cloze.models.encoder import Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,12 @@ class TextVector:
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A loaded checkpoint and its heads; a head that the checkpoint lacks is None."""
+    """A loaded checkpoint or graph and its heads; a head that it lacks is None."""
 
     name: str
     """The name in requests."""
-    embedder: Embedder
+    tokenizer: Tokenizer
+    vectors: Embedder | None
     fill_mask: FillMask | None
     next_sentence: NextSentence | None
     predictor: Predictor | None
@@ -81,26 +84,43 @@ class ServedModel:
         device: str = "auto",
         precision: InferencePrecision | None = None,
     ) -> "ServedModel":
-        """Load a checkpoint, or the best checkpoint of a run."""
-        checkpoint = Checkpoint.open(directory, precision=precision)
-        # each request says whether to normalize
-        embedder = Embedder.load(checkpoint, device=device, normalize=False)
-        fill_mask = next_sentence = None
-        if checkpoint.fills_masks:
-            fill_mask = FillMask.load(checkpoint, device=device)
-        if checkpoint.has_weight("next_sentence.bias"):
-            next_sentence = NextSentence.load(checkpoint, device=device)
-        predictor = _load_predictor(checkpoint, device=device)
+        """Load a checkpoint, the best checkpoint of a run, or an exported graph."""
+        files = open_model(directory, precision=precision)
+        embedder = fill_mask = next_sentence = None
+        if files.makes_vectors:
+            # each request says whether to normalize, unless a graph does it
+            normalize = None if isinstance(files, ExportedGraph) else False
+            embedder = Embedder.load(files, device=device, normalize=normalize)
+        if files.fills_masks:
+            fill_mask = FillMask.load(files, device=device)
+        if files.predicts_next_sentence:
+            next_sentence = NextSentence.load(files, device=device)
+        predictor = _load_predictor(files, device=device)
         for head in (fill_mask, next_sentence, predictor):
-            if head is not None:
+            if embedder is not None and head is not None and head.has_module:
                 head.module.bert = embedder.encoder  # the same weights: keep one copy
-        labels = () if predictor is None else load_labels(checkpoint.directory) or predictor.labels
-        return cls(name, embedder, fill_mask, next_sentence, predictor, labels)
+        labels = () if predictor is None else load_labels(files.directory) or predictor.labels
+        if not any((embedder, fill_mask, next_sentence, predictor)):
+            remedy = "Give the model that it was exported from"
+            raise InputError("a graph whose outputs nothing reads", where=files.directory, remedy=remedy)
+        return cls(name, files.tokenizer, embedder, fill_mask, next_sentence, predictor, labels)
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of all heads."""
-        return self.embedder.tokenizer
+    def embedder(self) -> Embedder:
+        """The embedder, where a route requires one."""
+        assert self.vectors is not None
+        return self.vectors
+
+    @property
+    def _engine(self) -> Engine:
+        """The engine of a head: all of them have the same encoder."""
+        head = self.vectors or self.fill_mask or self.next_sentence or self.finetuned
+        return head.engine
+
+    @property
+    def max_positions(self) -> int:
+        """The number of tokens that the encoder takes."""
+        return self.config.max_position_embeddings
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a text that the vocabulary does not know."""
@@ -109,14 +129,14 @@ class ServedModel:
         return unknown_words(self.tokenizer, text)
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> "Encoder":
         """The encoder that all heads share."""
         return self.embedder.encoder
 
     @property
     def config(self) -> EncoderConfig:
         """The architecture of the encoder."""
-        return self.encoder.config
+        return self._engine.config
 
     @property
     def finetuned(self) -> Predictor:
@@ -136,10 +156,8 @@ class ServedModel:
 
     @property
     def number_format(self) -> str:
-        """The format of matrix products: float32, bfloat16 or int8."""
-        if is_quantized(self.encoder):
-            return "int8"
-        return str(self.encoder.autocast_dtype or torch.float32).removeprefix("torch.")
+        """The format of matrix products: float32, bfloat16 or int8; of graphs also float16."""
+        return self._engine.number_format
 
     def prompt(self, name: str | None) -> str:
         """Return the prompt of a name, or the default prompt.
@@ -232,7 +250,12 @@ def _finetuned_for(*families: type, remedy: str) -> Ability:
 
 
 def _has_layers(served: ServedModel) -> bool:
-    return hasattr(served.encoder, "layers")  # a pair of encoders has none of its own
+    # a graph has no modules, a pair of encoders no layers of its own
+    return served.vectors is not None and served.vectors.has_module and hasattr(served.encoder, "layers")
+
+
+def _makes_vectors(served: ServedModel) -> bool:
+    return served.vectors is not None and (_has_layers(served) or not served.vectors.has_module)
 
 
 def _is_explainable(served: ServedModel) -> bool:
@@ -249,8 +272,8 @@ _CLASSIFIER = "Serve a classifier or a regression of texts: cloze finetune class
 
 ABILITIES: Mapping[str, Ability] = MappingProxyType(
     {
-        "encode": Ability(_has_layers, "Serve any encoder"),
-        "embed": Ability(_has_layers, "Serve any encoder"),
+        "encode": Ability(_has_layers, "Serve any encoder that is not an exported graph"),
+        "embed": Ability(_makes_vectors, "Serve any encoder"),
         "fill": Ability(
             lambda served: served.fill_mask is not None,
             "Serve a pre-trained model, with its masked-word head",
@@ -322,14 +345,14 @@ def find_model(
     raise InputError(what, where="model", remedy=remedy)
 
 
-def _load_predictor(checkpoint: Checkpoint, *, device: str) -> Predictor | None:
-    task = find_task_name(checkpoint.directory)
+def _load_predictor(files: ModelFiles, *, device: str) -> Predictor | None:
+    task = find_task_name(files.directory)
     if task is None:
         return None
     try:
-        if load_task(checkpoint.directory) is None:
-            find_task(task)().for_external_checkpoint(checkpoint.directory)
+        if load_task(files.directory) is None:
+            find_task(task)().for_external_checkpoint(files.directory)
     except InputError as error:  # no task reads such a head
-        warnings.warn(f"{checkpoint.directory}: served without its head: {error.what}", stacklevel=2)
+        warnings.warn(f"{files.directory}: served without its head: {error.what}", stacklevel=2)
         return None
-    return Predictor.load(checkpoint, device=device, task=task)
+    return Predictor.load(files, device=device, task=task)

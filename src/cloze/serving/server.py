@@ -10,12 +10,13 @@ from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 
-import torch
 import uvicorn
 
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError, RunError
 from cloze.hub import parse_hub_name
+from cloze.model_paths import is_graph
+from cloze.process import compute_threads, set_compute_threads
 from cloze.serving.app import create_app
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import LimitedProtocol, OncePerMessage
@@ -46,7 +47,7 @@ def serve(
         limits: of requests and of the queue.
         host: the address to listen on.
         port: 0 chooses a free one.
-        threads: of torch; None is torch's own number.
+        threads: of an operation; None is the usual number.
         api_key: required of requests.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; None is float32, or int8 for directories of int8 models.
@@ -56,10 +57,14 @@ def serve(
         InputError: a model is missing or damaged, or the port is out of range.
         RunError: the address is in use.
     """
-    threads = threads or torch.get_num_threads()
-    # Threads of OpenMP that this thread starts would stay beside those of the batcher, and where there are more threads
-    # than cores, all of them sleep between operations: a short text would take up to twice as long.
-    torch.set_num_threads(1)
+    threads = threads or compute_threads()
+    set_compute_threads(threads)
+    if not all(map(is_graph, directories.values())):
+        import torch
+
+        # Threads of OpenMP that this thread starts would stay beside those of the batcher, and where there are more
+        # threads than cores, all of them sleep between operations: a short text would take up to twice as long.
+        torch.set_num_threads(1)
     with bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision)
         is_local = ip_address(listening.getsockname()[0]).is_loopback

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from cloze.explorer.span_scores import SpanScores, join_scores
 from cloze.inference.explain import Attributions, EmbeddingPath, PathSegment
@@ -19,6 +17,9 @@ from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import TextTask
 from cloze.tokenization.tokenizer import TruncationSide
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class WindowedGradients:
         """Split the path from the baseline to the text into segments."""
         return WindowedInput(path.segments(self.steps, self.max_tokens), path.attributions)
 
-    def compute(self, segments: list[PathSegment]) -> Sequence[Tensor]:
+    def compute(self, segments: list[PathSegment]) -> "Sequence[Tensor]":
         """Return the gradients of each segment."""
         return [segment.gradients() for segment in segments]
 

@@ -4,12 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
 from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import TableConfig
@@ -17,12 +15,17 @@ from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
 from cloze.models.config_file import load_labels
-from cloze.models.encoder import Encoder
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, input_values, match_rows
 from cloze.tasks.task_batch import Array, Baseline, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:  # a graph answers without torch
+    import torch
+    from torch import Tensor, nn
+
+    from cloze.models.encoder import Encoder
+    from cloze.training.metric_sums import MetricSums
 
 ExampleT = TypeVar("ExampleT")
 PredictionT = TypeVar("PredictionT")
@@ -68,7 +71,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Keys of a prediction that `from_json` reads from a table, the required one first."""
     ranked_field: ClassVar[str | None] = None
     """Field of a prediction with the probabilities of classes, or with candidates, the best first."""
-    frozen_states: ClassVar[Callable[..., Tensor] | None] = None
+    frozen_states: ClassVar[Callable[..., Any] | None] = None
     """Method that returns the `states` of a batch from a frozen encoder, which `outputs` splits by feature."""
     has_head: ClassVar[bool] = True
     """Whether its models have a head with weights; without one, every checkpoint answers the task."""
@@ -131,7 +134,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return the task with the settings that are unset and that the checkpoint to start from has."""
         return self
 
-    def write_checkpoint_files(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
+    def write_checkpoint_files(self, directory: Path, model: "nn.Module", *, max_seq_length: int) -> None:
         """Write files of other programs beside a model of the task."""
 
     @property
@@ -168,17 +171,17 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Pack features in the given order."""
 
     @abstractmethod
-    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
         """Return the encoder with this task's head, a module from batch to logits."""
 
     @abstractmethod
-    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
         """Return the loss summed over the targets, and metrics to log, `loss` among them.
 
         The logits are the head's for the batch, in float32.
         """
 
-    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
         """Return the loss between the logits and `batch.teacher`, summed over the targets, in float32.
 
         The class that defines it is the family within which a model can be a teacher.

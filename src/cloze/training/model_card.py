@@ -58,10 +58,6 @@ def _read_fields(checkpoint: Path) -> dict[str, str]:
     return fields | ({"license": license} if _LICENSE.fullmatch(license) else {})
 
 
-LEARNED_FROM, SCORED_ON = "learned from", "scored on"
-"""What a run did with its data, in the table of the card."""
-
-
 @dataclass(frozen=True, slots=True)
 class BaseModel:
     """The model that another is made from, and the license that its card names, if it does."""

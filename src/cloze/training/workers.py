@@ -4,14 +4,12 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
-
-import torch
 
 from cloze.errors import InputError
 from cloze.parallel_map import WorkerPlacement, Workers, check_workers
-from cloze.process import usable_processors
-from cloze.training.precision import resolve_device
+from cloze.process import compute_threads, set_compute_threads, usable_processors
 
 Loaded = TypeVar("Loaded")
 
@@ -30,12 +28,14 @@ def place_workers(workers: Workers, device: str, *, items: int | None = None) ->
     check_workers(workers)
     if not isinstance(workers, int):
         return workers.with_resources(device, items=items)
-    if workers > 1:
+    if workers > 1 and device != "cpu" and (device != "auto" or find_spec("torch")):
+        from cloze.training.precision import resolve_device  # imports torch
+
         device_type = resolve_device(device).type
         if device_type != "cpu":
             what = f"several processes cannot share a device of type {device_type}"
             raise InputError(what, where="workers", remedy="Leave `workers` out, or say `device=cpu`")
-    threads = min(torch.get_num_threads(), max(1, usable_processors() // workers))
+    threads = min(compute_threads(), max(1, usable_processors() // workers))
     return WorkerPlacement(workers, device, threads)
 
 
@@ -56,5 +56,5 @@ class LoadedPerWorker(Generic[Loaded]):
 
 @lru_cache(maxsize=1)
 def _load(loaded: LoadedPerWorker[Any]) -> Any:
-    torch.set_num_threads(loaded.threads)
+    set_compute_threads(loaded.threads)
     return loaded.load()

@@ -6,20 +6,22 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from family_cases import columns
 
+from cloze.choices import FrozenLayers
 from cloze.errors import InputError, RunError
+from cloze.finetuning.frozen_states import precompute_states
 from cloze.inference.text_predictors import EntityTagger
 from cloze.model_paths import follow_pointer
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
-from cloze.models.engine import TorchEngine
-from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, FrozenLayers, frozen_states
+from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, frozen_states
+from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.families.feature_tagging import FeatureTagging
 from cloze.tasks.features import featurize
-from cloze.tasks.predict import precompute_states, predict
+from cloze.tasks.predict import predict
 from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
+from family_cases import columns
 from runs import finetune
 
 LAYERS: tuple[FrozenLayers, ...] = get_args(FrozenLayers)

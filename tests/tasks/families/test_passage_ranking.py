@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from family_cases import tokens_of
 
 from cloze.errors import InputError
 from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.custom import Ranking
 from cloze.tasks.texts import LabeledText
+from family_cases import tokens_of
 
 
 def pairs(*rows):

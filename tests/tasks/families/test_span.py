@@ -9,16 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from family_cases import tokens_of
 
 from cloze.config import from_dict
 from cloze.errors import InputError
+from cloze.finetuning.objective import FinetuningObjective
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
-from cloze.models.engine import TorchEngine
+from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.config import load_task
 from cloze.tasks.features import featurize
-from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.paragraphs import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.predict import predict
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
@@ -26,6 +25,7 @@ from cloze.tasks.squad import SquadV1, SquadV2
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
+from family_cases import tokens_of
 from helpers import finetuning_of
 from runs import finetune, resume_finetuning, rows
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from family_cases import tokens_of
 
 from cloze.errors import InputError
 from cloze.models.batch import to_device
-from cloze.models.engine import TorchEngine
+from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.custom import CustomTagging
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.features import featurize
@@ -22,6 +21,7 @@ from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.tagging_features import TaggingFeature, tagging_features
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from family_cases import tokens_of
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "##a", "##b", "##c", "##d", ".")
 TASK = CustomTagging(labels=("O", "B-X", "I-X", "B-Y", "I-Y"))

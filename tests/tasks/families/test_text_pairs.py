@@ -10,13 +10,13 @@ import torch
 
 from cloze.data.batch import DataPosition
 from cloze.errors import DataWarning, InputError
+from cloze.finetuning.objective import FinetuningBatches
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import follow_pointer
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.tasks.families.text_pairs import PairVectors, TextPairs, TextTriplet
-from cloze.tasks.objective import FinetuningBatches
 from cloze.tasks.texts import LabeledText
 from cloze.training.distributed import DistributedContext
 from runs import finetune, prepare

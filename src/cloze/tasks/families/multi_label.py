@@ -7,11 +7,10 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor, nn
 
 from cloze.data.reading.annotations import unwrap_labels
 from cloze.data.reading.bad_rows import MissingLabelError, source_of
@@ -22,7 +21,6 @@ from cloze.errors import DataWarning, InputError
 from cloze.metrics.classification import is_constant
 from cloze.results import Result
 from cloze.tasks.arrays import sigmoid
-from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, unknown_label, warn_of_similar_classes
 from cloze.tasks.registry import register_task
@@ -30,7 +28,11 @@ from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels
 from cloze.tasks.texts import CustomTexts, LabeledText
 from cloze.tasks.tfidf import Texts, class_probabilities
-from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import Tensor
+
+    from cloze.training.metric_sums import MetricSums
 
 _SEPARATORS = frozenset(";|,")
 _FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
@@ -185,14 +187,18 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
                 row_C[indices] = 1
         return targets_BC
 
-    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
         """Return the binary cross entropy of logits [B, C], averaged over labels, summed over sequences."""
+        from torch import nn
+
         loss_BC = nn.functional.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none")
         loss = loss_BC.mean(-1).sum()
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
         """Return the divergence of each label's sigmoid from the teacher's, averaged over labels."""
+        from cloze.training.losses import sigmoid_divergence
+
         return sigmoid_divergence(logits, batch.teacher, temperature).mean(-1).sum()
 
     def decode(

@@ -9,11 +9,9 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from cloze.choices import LongTexts
 from cloze.data.reading.bad_rows import MissingLabelError
@@ -21,19 +19,21 @@ from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.classification import is_majority_better
-from cloze.models.encoder import Encoder
-from cloze.models.heads import BertForMultipleChoice
 from cloze.results import Result
 from cloze.tasks.arrays import softmax, split_rows
-from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import TextFeature, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
-from cloze.tasks.losses import cross_entropy
 from cloze.tasks.table_task import LabeledTask
 from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.tfidf import fit_tfidf
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:  # a graph answers without torch
+    import torch
+    from torch import Tensor, nn
+
+    from cloze.models.encoder import Encoder
+    from cloze.training.metric_sums import MetricSums
 
 _INDEX = re.compile(r"([0-9]+)(?:\.0+)?")  # programs that know missing numbers write 1.0
 
@@ -113,18 +113,30 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         """Pack the choices in the given order; an unknown label is packed as 0."""
         return pack(features, np.array([feature.target or 0 for feature in features], np.int64))
 
-    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
         """Return the encoder with one score per sequence."""
+        from cloze.models.heads import BertForMultipleChoice
+
         return BertForMultipleChoice(bert, generator=generator)
 
-    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
         """Return the summed cross entropy of scores [S], a softmax over each example's choices, and the accuracy."""
+        import torch
+        from torch import nn
+
+        from cloze.training.losses import cross_entropy
+
         rows = torch.split(logits, list(batch.counts))
         logits_BC = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
         return cross_entropy(logits_BC, batch.targets)
 
-    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
         """Return the divergence of the softmax over each example's choices from the teacher's."""
+        import torch
+        from torch import nn
+
+        from cloze.training.losses import IMPOSSIBLE, softmax_divergence
+
         student_BC, teacher_BC = (
             nn.utils.rnn.pad_sequence(
                 list(torch.split(scores, list(batch.counts))), batch_first=True, padding_value=IMPOSSIBLE

@@ -7,10 +7,9 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from torch import Tensor, nn
 
 from cloze.choices import LongTexts
 from cloze.data.reading.bad_rows import source_of
@@ -21,12 +20,15 @@ from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_sc
 from cloze.models.config_file import load_labels
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.bm25 import bm25_scores
-from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.families.text_regression import NumberAnswers
 from cloze.tasks.features import TextFeature
 from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask
-from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import Tensor
+
+    from cloze.training.metric_sums import MetricSums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +95,18 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         """Return 1 for a relevant passage, whatever its grade."""
         return float(self.gold(example) > 0)
 
-    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
         """Return the summed binary cross entropy of logits [B, 1] or [B, 2]."""
+        from torch import nn
+
         margins_B = _margins(logits)[:, 0]
         loss = nn.functional.binary_cross_entropy_with_logits(margins_B, batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
         """Return the divergence of the probability of relevance from the teacher's."""
+        from cloze.training.losses import sigmoid_divergence
+
         return sigmoid_divergence(_margins(logits), batch.teacher, temperature).sum()
 
     def check_teacher(self, teacher: Self) -> None:
@@ -180,6 +186,6 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         self._relevant_queries(examples, [0.0] * len(examples))
 
 
-def _margins(logits: Tensor) -> Tensor:
+def _margins(logits: "Tensor") -> "Tensor":
     """Return the logits of relevance, [B, 1]; of two classes the difference, whose sigmoid is the second's softmax."""
     return logits if logits.shape[1] == 1 else logits.diff()

@@ -8,11 +8,9 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.json_rows import as_text
@@ -21,7 +19,6 @@ from cloze.errors import DataWarning, InputError
 from cloze.metrics.classification import is_constant, is_majority_better
 from cloze.results import Result
 from cloze.tasks.arrays import softmax
-from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import (
     find_class,
@@ -30,12 +27,15 @@ from cloze.tasks.labels import (
     unknown_label,
     warn_of_similar_classes,
 )
-from cloze.tasks.losses import cross_entropy
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels
 from cloze.tasks.texts import LabeledText
 from cloze.tasks.tfidf import Texts, class_probabilities
-from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import Tensor
+
+    from cloze.training.metric_sums import MetricSums
 
 _MANY_CLASSES = 20
 
@@ -142,16 +142,22 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         """Return the index of the class."""
         return self.labels.index(self.gold(example))
 
-    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
         """Return the summed cross entropy of logits [B, C], and the accuracy."""
+        import torch
+
+        from cloze.training.losses import cross_entropy
+
         assert isinstance(self.class_weights, tuple), "known once the labels are"
         weight_C = None
         if self.class_weights:
             weight_C = torch.tensor(self.class_weights).to(logits, non_blocking=True)
         return cross_entropy(logits, batch.targets, weight=weight_C)
 
-    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
         """Return the divergence of the softmax from the teacher's."""
+        from cloze.training.losses import softmax_divergence
+
         return softmax_divergence(logits, batch.teacher, temperature)
 
     def decode(

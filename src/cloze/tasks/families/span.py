@@ -6,19 +6,15 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tok
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
 from cloze.config import check_positive
 from cloze.data.batch import collate
 from cloze.data.reading.columns import Column
 from cloze.metrics.squad import exact_score
-from cloze.models.encoder import Encoder
-from cloze.models.heads import BertForQuestionAnswering
 from cloze.tasks.arrays import split_rows
 from cloze.tasks.features import max_context_windows, sliding_windows
 from cloze.tasks.paragraphs import Context, SpanQuestion
@@ -27,7 +23,13 @@ from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best
 from cloze.tasks.table_task import ID, TableTask
 from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:  # a graph answers without torch
+    import torch
+    from torch import Tensor, nn
+
+    from cloze.models.encoder import Encoder
+    from cloze.training.metric_sums import MetricSums
 
 Integers: TypeAlias = npt.NDArray[np.int32]
 
@@ -146,15 +148,20 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         targets = np.array([feature.target for feature in features])
         return TaskBatch.extend(batch, targets=targets, counts=tuple(f.num_tokens for f in features))
 
-    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
         """Return the encoder with two scores for every token."""
+        from cloze.models.heads import BertForQuestionAnswering
+
         return BertForQuestionAnswering(bert, generator=generator)
 
-    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
         """Return the cross entropy of logits [T, 2] over each sequence, the mean of start and end, summed.
 
         Differs: the paper has the sum of start and end; Google's code takes the mean, and so does this.
         """
+        import torch
+        from torch import nn
+
         rows = torch.split(logits, list(batch.counts))
         logits_BL2 = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
         loss = nn.functional.cross_entropy(logits_BL2, batch.targets, reduction="sum") / 2

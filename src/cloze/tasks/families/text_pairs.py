@@ -9,12 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.columns import Column
@@ -22,16 +20,18 @@ from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import Row, TableConfig
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.families.sentence_vectors import MIN_COSINE_SPREAD, VectorTask
 from cloze.tasks.features import TextFeature
-from cloze.tasks.losses import cross_entropy
 from cloze.tasks.registry import register_task
 from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText
 from cloze.tasks.tfidf import fit_tfidf
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import Tensor
+
+    from cloze.training.metric_sums import MetricSums
 
 _SCALE = 20.0
 _ROWS_AT_ONCE = 1024
@@ -160,8 +160,12 @@ class TextPairs(VectorTask[PairVectors]):
         others_C = list(chain(second_B, *negatives))
         return np.array([[(first, other) in pairs for other in others_C] for first in first_B])
 
-    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
         """Return the summed cross entropy of the right pairs, and the share that have the largest cosine."""
+        import torch
+
+        from cloze.training.losses import cross_entropy
+
         first_BD, others_CD = self.vectors(logits, batch)
         is_same_pair_BC = torch.eye(len(first_BD), len(others_CD), dtype=torch.bool, device=first_BD.device)
         is_no_negative_BC = batch.targets & ~is_same_pair_BC
@@ -169,11 +173,13 @@ class TextPairs(VectorTask[PairVectors]):
         targets_B = torch.arange(len(scores_BC), device=scores_BC.device)
         return cross_entropy(scores_BC, targets_B, metric="batch_accuracy")
 
-    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
         """Return the divergence of the softmax over the second texts of the step from the teacher's.
 
         Only cosines are compared, so that vectors may have other lengths. Hard negatives are left to the labels.
         """
+        from cloze.training.losses import softmax_divergence
+
         first_BD, others_CD = self.vectors(logits, batch)
         scores_BB = _SCALE * first_BD @ others_CD[: len(first_BD)].T
         teacher_BB = _SCALE * batch.teacher[0::2] @ batch.teacher[1::2].T

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor, nn
 
 from cloze.data.reading.bad_rows import source_of
 from cloze.errors import InputError
@@ -28,7 +27,11 @@ from cloze.tasks.prediction_files import finite_number
 from cloze.tasks.task_batch import Baseline, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, LabeledTexts, TextTask
 from cloze.tasks.tfidf import Texts, tfidf_cosines, tfidf_features
-from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import Tensor
+
+    from cloze.training.metric_sums import MetricSums
 
 _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 
@@ -207,14 +210,18 @@ class TextRegression(ScoreScale, TextTask[float]):
         """Return the score on the model's scale."""
         return self.scaled_score(example)
 
-    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
         """Return the summed squared error of logits [B, 1]."""
+        from torch import nn
+
         scores_B = logits[:, 0].sigmoid() if self.activation == "sigmoid" else logits[:, 0]
         loss = nn.functional.mse_loss(scores_B, batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
         """Return the squared error between both outputs."""
+        from torch import nn
+
         return nn.functional.mse_loss(logits, batch.teacher, reduction="sum")
 
     def conversion_from(self, other: Self) -> tuple[npt.NDArray[np.int64], float, float]:

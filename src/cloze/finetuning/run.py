@@ -8,24 +8,24 @@ from typing import Any
 import torch
 from torch import nn
 
+from cloze.artifacts import LEARNED_FROM, SCORED_ON
 from cloze.callbacks import Callback
 from cloze.file_io import write_json
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.data import NOTHING_IN_MEMORY, InMemory
+from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
+from cloze.finetuning.preparation import PreparedData, load_initial_encoder, with_teacher_outputs
 from cloze.markdown import code_span
 from cloze.model_paths import follow_pointer
 from cloze.models.checkpoint import load_model
 from cloze.models.encoder import find_encoder
-from cloze.models.engine import TorchEngine
+from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, load_finetuned_task, to_toml
-from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory
-from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
+from cloze.tasks.config import load_finetuned_task, to_toml
 from cloze.tasks.predict import predict
-from cloze.tasks.preparation import PreparedData, load_initial_encoder, with_teacher_outputs
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig
 from cloze.training.model_card import (
-    LEARNED_FROM,
-    SCORED_ON,
     UNKNOWN_LICENSE,
     BaseModel,
     CardInfo,

@@ -22,14 +22,15 @@ from torch import nn
 from cloze import artifacts, file_io
 from cloze.config import to_dict
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.data import LabeledData
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
-from cloze.models.engine import TorchEngine
 from cloze.models.quantization import refuse_int8
+from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, load_task
-from cloze.tasks.data import LabeledData
+from cloze.tasks.config import load_task
 from cloze.tasks.features import featurize
 from cloze.tasks.predict import compute_outputs
 from cloze.tasks.task import AnyTask, Task, family_of

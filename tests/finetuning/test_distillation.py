@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from family_cases import CASES, FAMILIES, REVIEWS
 from torch import nn
 
 from cloze import artifacts
 from cloze.errors import InputError
+from cloze.finetuning import teacher as teacher_module
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.data import load_data
+from cloze.finetuning.distillation import DistillationConfig
+from cloze.finetuning.objective import FinetuningObjective
+from cloze.finetuning.teacher import compute_targets, load_teacher, read_outputs
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
@@ -23,25 +28,22 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.config_file import load_config
 from cloze.progress import SILENT, Progress
-from cloze.tasks import teacher as teacher_module
-from cloze.tasks.config import FinetuneConfig, save_finetuned
+from cloze.tasks.config import save_finetuned
 from cloze.tasks.custom import ScoredPairs
-from cloze.tasks.data import load_data
-from cloze.tasks.distillation import DistillationConfig, sigmoid_divergence, softmax_divergence
 from cloze.tasks.families.sentence_vectors import VectorTask
 from cloze.tasks.features import featurize
-from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.registry import find_task
 from cloze.tasks.squad import SquadV1
 from cloze.tasks.task import AnyTask
-from cloze.tasks.teacher import compute_targets, load_teacher, read_outputs
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
+from cloze.training.losses import sigmoid_divergence, softmax_divergence
 from cloze.training.optimizer import OptimizerConfig
+from family_cases import CASES, FAMILIES, REVIEWS
 from runs import assert_same_run, finetune, plan_finetuning, prepare, resume_finetuning, rows, validate
 
 TAUGHT = [name for name in FAMILIES if not name.startswith("squad")]

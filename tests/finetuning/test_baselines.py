@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from family_cases import CASES
 
 from cloze.cli import main
-from cloze.tasks.baselines import score_baselines
-from cloze.tasks.batches import sample_indices
-from cloze.tasks.data import read_examples
+from cloze.finetuning.baselines import score_baselines
+from cloze.finetuning.batches import sample_indices
+from cloze.finetuning.data import read_examples
 from cloze.tasks.registry import find_task, tasks
 from cloze.tasks.task import AnyTask
+from family_cases import CASES
 
 Capture = pytest.CaptureFixture[str]
 Write = Callable[[str, str], Path]

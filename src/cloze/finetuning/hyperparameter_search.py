@@ -19,21 +19,21 @@ from typing import Any, NamedTuple, TypeAlias
 from cloze import artifacts
 from cloze.callbacks import Callback
 from cloze.file_io import read_json, write_json, write_text
-from cloze.metrics.regression import LOWER_IS_BETTER
-from cloze.model_paths import follow_pointer
-from cloze.parallel_map import WorkerPlacement, map_unordered
-from cloze.process import configure_memory
-from cloze.progress import SILENT, Progress
-from cloze.tables import format_score
-from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
-from cloze.tasks.preparation import (
+from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
+from cloze.finetuning.preparation import (
     PreparedData,
     RunInputs,
     precompute_features,
     prepare_data,
     with_teacher_outputs,
 )
-from cloze.tasks.run import SCORES, train_and_score
+from cloze.finetuning.run import SCORES, train_and_score
+from cloze.metrics.regression import LOWER_IS_BETTER
+from cloze.model_paths import follow_pointer
+from cloze.parallel_map import WorkerPlacement, map_unordered
+from cloze.process import configure_memory
+from cloze.progress import SILENT, Progress
+from cloze.tables import format_score
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Scores
 from cloze.training.checkpoints import keep_best_checkpoint

@@ -12,14 +12,16 @@ from cloze.callbacks import Callback
 from cloze.config import read_toml, to_dict
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig, finetuning_from_dict
+from cloze.finetuning.data import count_classes
+from cloze.finetuning.hyperparameter_search import expand_grid, run_trials
+from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
+from cloze.finetuning.preparation import RunInputs, load_initial_encoder, precompute_features, prepare_data
+from cloze.finetuning.run import build_model, train_and_score
 from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
-from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, to_toml
-from cloze.tasks.data import count_classes, find_files
-from cloze.tasks.hyperparameter_search import expand_grid, run_trials
-from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
-from cloze.tasks.preparation import RunInputs, load_initial_encoder, precompute_features, prepare_data
-from cloze.tasks.run import build_model, train_and_score
+from cloze.tasks.config import to_toml
+from cloze.tasks.data import find_files
 from cloze.tasks.task import AnyTask
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from family_cases import REVIEWS
 
-from cloze.tasks.objective import FinetuningObjective
+from cloze.finetuning.objective import FinetuningObjective
 from cloze.training.optimizer import OptimizerConfig
+from family_cases import REVIEWS
 from runs import finetune, rows
 
 pytestmark = pytest.mark.protected

@@ -9,30 +9,31 @@ from typing import Any
 
 import pytest
 import torch
-from family_cases import CASES, REVIEWS
 
 from cloze import artifacts
 from cloze.config import read_dict
 from cloze.errors import DataWarning, InputError
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.distillation import DistillationConfig
+from cloze.finetuning.initial_head import load_trained_head
+from cloze.finetuning.run import build_model
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model
-from cloze.models.engine import TorchEngine
 from cloze.models.heads import (
     BertForPreTraining,
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, save_finetuned, with_settings
-from cloze.tasks.distillation import DistillationConfig
+from cloze.tasks.config import save_finetuned, with_settings
 from cloze.tasks.features import featurize
-from cloze.tasks.initial_head import load_trained_head
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
-from cloze.tasks.run import build_model
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
+from family_cases import CASES, REVIEWS
 from runs import prepare
 from tiny_models import write_checkpoint
 

@@ -9,6 +9,11 @@ from torch import Tensor
 
 from cloze.choices import Precision
 from cloze.errors import DataWarning, InputError
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.data import NOTHING_IN_MEMORY, InMemory, LabeledData, load_data, resolve_files
+from cloze.finetuning.frozen_states import precompute_states
+from cloze.finetuning.initial_head import load_trained_head
+from cloze.finetuning.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
 from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
@@ -16,12 +21,7 @@ from cloze.models.encoder import Encoder, check_layers, keep_layers, set_dropout
 from cloze.models.quantization import refuse_int8
 from cloze.models.torch_internals import cpu_instructions
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig
-from cloze.tasks.data import NOTHING_IN_MEMORY, InMemory, LabeledData, load_data, resolve_files
-from cloze.tasks.initial_head import load_trained_head
-from cloze.tasks.predict import precompute_states
 from cloze.tasks.task import AnyTask
-from cloze.tasks.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from family_cases import REVIEWS
 
 from cloze import artifacts
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig
 from cloze.models.heads import BertForSequenceClassification
-from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.custom import Classification
 from cloze.tasks.families.text_pairs import TextPairs
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
+from family_cases import REVIEWS
 from ranks import Ranks
 from runs import finetune, prepare, rows
 

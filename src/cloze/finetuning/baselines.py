@@ -6,9 +6,9 @@ from time import perf_counter
 from typing import Any
 
 from cloze.errors import InputError
+from cloze.finetuning.data import sample_examples
 from cloze.progress import SILENT, Progress
 from cloze.results import Result
-from cloze.tasks.data import sample_examples
 from cloze.tasks.task import AnyTask
 
 ALL = None

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from family_cases import REVIEWS
 from torch import nn
 
 import cloze
@@ -19,21 +18,23 @@ from cloze import artifacts, file_io
 from cloze.api.settings import resolve_finetuning
 from cloze.data.batch import batch_by_length
 from cloze.errors import DataWarning, InputError
+from cloze.finetuning.batches import held_out_mask, shuffled_indices
+from cloze.finetuning.config import FinetuneConfig, load_finetuning
+from cloze.finetuning.data import load_data, read_examples
+from cloze.finetuning.finetune import resumed_settings
+from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
-from cloze.tasks.batches import held_out_mask, shuffled_indices
-from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
+from cloze.tasks.config import to_toml
 from cloze.tasks.custom import Classification
-from cloze.tasks.data import load_data, read_examples
-from cloze.tasks.finetune import resumed_settings
-from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.registry import find_task
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
+from family_cases import REVIEWS
 from helpers import finetuning_of
 from runs import assert_same_weights, finetune, resume_finetuning, rows, validate, weights
 

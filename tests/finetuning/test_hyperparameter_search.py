@@ -11,19 +11,19 @@ from statistics import fmean, stdev
 
 import pytest
 import torch
-from family_cases import REVIEWS
 
 from cloze.errors import InputError
+from cloze.finetuning.config import PAPER_GRID, GridConfig
+from cloze.finetuning.hyperparameter_search import expand_grid
+from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.reports.run_report import write_report
-from cloze.tasks.config import PAPER_GRID, GridConfig
-from cloze.tasks.hyperparameter_search import expand_grid
-from cloze.tasks.objective import FinetuningObjective
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
 from cloze.training.run_lock import run_lock
+from family_cases import REVIEWS
 from helpers import finetuning_of
 from runs import finetune, resume_finetuning
 

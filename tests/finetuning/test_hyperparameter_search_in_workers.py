@@ -9,13 +9,13 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from family_cases import REVIEWS
 
 from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig, GridConfig
 from cloze.parallel_map import Workers
 from cloze.progress import Progress
 from cloze.ray_cluster import RayCluster
-from cloze.tasks.config import FinetuneConfig, GridConfig
+from family_cases import REVIEWS
 from runs import finetune, resume_finetuning
 
 

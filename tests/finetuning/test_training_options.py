@@ -5,17 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from family_cases import REVIEWS
 
 from cloze.errors import InputError
+from cloze.finetuning.batches import stratified_mask
+from cloze.finetuning.config import load_finetuning
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.config_file import load_config
-from cloze.tasks.batches import stratified_mask
-from cloze.tasks.config import load_finetuning
 from cloze.tasks.custom import Classification
 from cloze.tasks.families.feature_tagging import FeatureTagging
 from cloze.tasks.texts import LabeledText
 from cloze.training.model_card import BaseModel
+from family_cases import REVIEWS
 from helpers import finetuning_of
 from runs import finetune, resume_finetuning, rows, weights
 

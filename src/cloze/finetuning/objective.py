@@ -10,15 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import DataPosition, Indices, batch_by_length
+from cloze.finetuning.batches import shuffled_indices
+from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.data import LabeledData
+from cloze.finetuning.teacher import TeacherOutputs
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
-from cloze.tasks.batches import shuffled_indices
-from cloze.tasks.config import FinetuneConfig, save_finetuned
-from cloze.tasks.data import LabeledData
+from cloze.tasks.config import save_finetuned
 from cloze.tasks.predict import decode
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array, TaskBatch
-from cloze.tasks.teacher import TeacherOutputs
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import EvaluatedSums, MetricSums

@@ -1,16 +1,11 @@
-"""Distillation of a teacher into a student: the settings, and the losses between their outputs.
+"""Distillation of a teacher into a student: the settings.
 
 Source: Hinton et al. 2015, 2.
 """
 
 from dataclasses import dataclass
 
-from torch import Tensor, nn
-
 from cloze.config import check_interval
-
-IMPOSSIBLE = -1e9
-"""Logit of padding, which is not infinite: the divergence of two impossible classes is 0, not NaN."""
 
 _TEMPERATURE, _WEIGHT = 2.0, 0.9
 
@@ -43,28 +38,3 @@ class DistillationConfig:
         layers = list(self.student_layers)
         if layers != sorted(set(layers)) or min(layers, default=0) < 0:
             raise ValueError(f"student_layers {layers} must be distinct, in order, and 0 or more")
-
-
-def softmax_divergence(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
-    """Return the Kullback-Leibler divergence of the student's softmax from the teacher's, summed over the rows.
-
-    Times the squared temperature, so that gradients have the same size at each.
-
-    Args:
-        logits: the student's, finite.
-        teacher_logits: of the same shape.
-        temperature: divides both.
-    """
-    log_probabilities = (logits / temperature).log_softmax(-1)
-    teacher_probabilities = (teacher_logits / temperature).softmax(-1)
-    divergence = nn.functional.kl_div(log_probabilities, teacher_probabilities, reduction="sum")
-    return temperature**2 * divergence
-
-
-def sigmoid_divergence(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
-    """Return the divergence of each sigmoid from the teacher's, times the squared temperature, in the same shape."""
-    cross_entropy = nn.functional.binary_cross_entropy_with_logits
-    teacher_probabilities = (teacher_logits / temperature).sigmoid()
-    entropy = cross_entropy(teacher_logits / temperature, teacher_probabilities, reduction="none")
-    loss = cross_entropy(logits / temperature, teacher_probabilities, reduction="none")
-    return temperature**2 * (loss - entropy)

@@ -1,0 +1,182 @@
+"""The settings of a fine-tuning run; the defaults are the paper's or Google's for GLUE.
+
+In TOML the settings of the run and `task` come first, those of the task in a table of its name:
+
+    task = "classification"
+    model = "pretrained"
+    train = "reviews.tsv"
+
+    [classification]
+    text_column = "review"
+"""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cloze import config as configuration
+from cloze.errors import InputError
+from cloze.finetuning.distillation import DistillationConfig
+from cloze.tasks.config import build_task, pop_task_class
+from cloze.tasks.task import AnyTask
+from cloze.training.config import MAX_BATCH_SIZE, RunSettings
+from cloze.training.optimizer import OptimizerConfig
+
+DEV_FRACTION = 0.1
+MAX_SEQ_LENGTH = 128
+_MAX_EPOCHS, _MAX_RUNS = 100_000, 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GridConfig:
+    """Values to try in all combinations; an empty setting keeps the value of the run."""
+
+    batch_sizes: tuple[int, ...] = ()
+    learning_rates: tuple[float, ...] = ()
+    epochs: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("batch_sizes", "learning_rates", "epochs"):
+            values = getattr(self, name)
+            if not all(value > 0 for value in values) or len(set(values)) < len(values):
+                raise ValueError(f"{name} {list(values)} must be positive and distinct")
+        configuration.check_positive(self, batch_sizes=MAX_BATCH_SIZE, learning_rates=1, epochs=_MAX_EPOCHS)
+
+    @property
+    def size(self) -> int:
+        """The number of combinations."""
+        return math.prod(
+            max(1, len(values)) for values in (self.batch_sizes, self.learning_rates, self.epochs)
+        )
+
+
+PAPER_GRID = GridConfig(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5), epochs=(2, 3, 4))
+"""Devlin et al. 2019, A.3."""
+
+
+GRID_SETTINGS = {
+    "batch_size": "grid.batch_sizes",
+    "optimizer.learning_rate": "grid.learning_rates",
+    "epochs": "grid.epochs",
+}
+"""Settings that a grid searches, with the setting of the values to try."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FinetuneConfig(RunSettings):
+    """A fine-tuning run (Devlin et al. 2019, 4 and A.3; google-research/bert run_classifier.py @eedf571)."""
+
+    model: str
+    """The checkpoint or run to start from, or the name of a model; a head with the same classes is trained further."""
+    model_commit: str | None = None
+    """Commit of a model of the Hugging Face Hub, set at the start of the run, which keeps it."""
+    train: str
+    """Training data: a file, or a directory with files of the task's names."""
+    dev: str | None = None
+    """Dev data to score on; without them a share of `train` is held out."""
+    dev_fraction: float = DEV_FRACTION
+    """The held-out share."""
+    stratify: bool = True
+    """Hold out this share of each class."""
+    train_examples: int | None = None
+    """Train on this many random examples, for a learning curve; None uses all."""
+    epochs: int = 3
+    """Passes over the training data."""
+    patience: int | None = None
+    """Stop after so many evaluations without a better score; None runs all epochs."""
+    freeze_embeddings: bool = False
+    """Leave the embeddings as they are."""
+    freeze_layers: int = 0
+    """Leave so many of the lowest layers, and the embeddings, as they are."""
+    dropout: float | None = None
+    """Probability of dropout in the encoder, of hidden states and of attention weights; None is that of its config."""
+    batch_size: int = 32
+    """Sequences per optimizer step; each window of a text is one."""
+    max_seq_length: int = MAX_SEQ_LENGTH
+    """Maximum number of tokens of a sequence, including [CLS] and [SEP]; longer texts are cut."""
+    seeds: int = 1
+    """Number of runs, each with the next seed."""
+    grid: GridConfig = GridConfig()
+    """Values to try, each combination with every seed."""
+    distillation: DistillationConfig = field(default_factory=DistillationConfig)
+    """A teacher to learn from."""
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
+    )
+    evaluations_per_epoch: int = 1
+    """Evaluations on the dev data per epoch; the best score decides the best checkpoint."""
+    best_metric: str | None = None
+    """The score that decides, for checkpoints and runs; None uses the task's main score."""
+    log_every_steps: int = 10
+
+    def __post_init__(self) -> None:
+        self.check()
+        configuration.check_positive(
+            self,
+            "log_every_steps",
+            "train_examples",
+            "patience",
+            epochs=_MAX_EPOCHS,
+            batch_size=MAX_BATCH_SIZE,
+            seeds=_MAX_RUNS,
+            evaluations_per_epoch=1000,
+        )
+        configuration.check_interval(self, "(0, 1)", "dev_fraction")
+        configuration.check_interval(self, "[0, 1)", "dropout")
+        configuration.check_interval(self, "[0, inf]", "freeze_layers")
+        configuration.check_interval(self, "[8, inf]", "max_seq_length")
+        if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
+            raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
+        if self.seed + self.seeds > 2**31:
+            raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
+
+    @property
+    def longest_sequence(self) -> int:
+        """Maximum number of tokens of a sequence."""
+        return self.max_seq_length
+
+    def selection_metric(self, task: AnyTask) -> str:
+        """Return the name of the score that decides the best checkpoint.
+
+        Raises:
+            InputError: the task has no such score.
+        """
+        if self.best_metric is None:
+            return task.metrics[0]
+        if self.best_metric not in task.metrics:
+            what = f"{task.name} has no score {self.best_metric!r} to choose by"
+            raise InputError(what, where="best_metric", remedy=f"It has {', '.join(task.metrics)}")
+        return self.best_metric
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether there are several runs."""
+        return self.seeds > 1 or self.grid != GridConfig()
+
+
+def load_finetuning(path: Path, task: str | None = None) -> tuple[AnyTask, FinetuneConfig]:
+    """Return the task and the settings in a TOML file, such as a run's `run.toml`.
+
+    Args:
+        path: the file.
+        task: name of the task; None takes it from the file.
+
+    Raises:
+        InputError: no such task, an unknown key, a wrong type, a value out of range.
+    """
+    return finetuning_from_dict(task, configuration.read_toml(path), where=str(path))
+
+
+def finetuning_from_dict(
+    task: str | None, settings: dict[str, Any], *, where: str
+) -> tuple[AnyTask, FinetuneConfig]:
+    """Return a task and the settings of its run: those of a dictionary over the defaults.
+
+    Raises:
+        InputError: as for `load_finetuning`.
+    """
+    task_class = pop_task_class(settings, task, where)
+    table = configuration.read_dict(overrides=task_class.defaults)
+    configuration.merge_dicts(table, settings)
+    return build_task(task_class, FinetuneConfig, table, where)

@@ -1,0 +1,228 @@
+"""The data of a fine-tuning run: reading, splitting and tokenizing them."""
+
+import hashlib
+import math
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from cloze.data.reading.files import file_sha256
+from cloze.data.reading.memory import MemoryRows, Source
+from cloze.errors import DataWarning, InputError
+from cloze.finetuning.batches import held_out_mask, sample_indices, stratified_mask
+from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig
+from cloze.progress import Progress
+from cloze.remote_files import is_file, to_path_or_url
+from cloze.tables import format_count
+from cloze.tasks.data import find_files
+from cloze.tasks.features import count_losses, featurize
+from cloze.tasks.labels import describe_classes
+from cloze.tasks.task import AnyTask
+from cloze.tokenization.tokenizer import Tokenizer
+
+InMemory: TypeAlias = Mapping[str, MemoryRows]
+"""Rows in memory by the path of the file in which a run keeps them."""
+NOTHING_IN_MEMORY: InMemory = MappingProxyType({})
+Features: TypeAlias = list[list[Any]]
+"""The features of each example."""
+
+MIN_DEV_EXAMPLES = 100
+"""With fewer a warning is given: an accuracy is uncertain by more than 0.1."""
+_SUBSET_SEED = 0  # the same samples for every baseline and model, so that scores compare
+_SPLIT_SEED = 0  # the same dev examples for every seed of a run, so that scores compare
+
+
+@dataclass(frozen=True, slots=True)
+class LabeledData:
+    """Training and dev examples, and their features."""
+
+    train: list[Any]
+    train_features: Features
+    dev: list[Any]
+    dev_features: Features
+    unlabeled: list[Any] = field(default_factory=list)
+    """Examples that a teacher alone labels."""
+    unlabeled_features: Features = field(default_factory=list)
+
+    @property
+    def flat_train_features(self) -> list[Any]:
+        """The features of all training examples, those without labels last."""
+        return list(chain.from_iterable(chain(self.train_features, self.unlabeled_features)))
+
+    @property
+    def num_labeled_features(self) -> int:
+        """The number of features of labeled training examples."""
+        return sum(map(len, self.train_features))
+
+
+def resolve_files(
+    task: AnyTask, config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY
+) -> tuple[FinetuneConfig, dict[str, str]]:
+    """Return the settings with files in the place of directories and `data_sha256`, and the SHA-256 of each file.
+
+    Raises:
+        InputError: a file does not exist, or is not the one that the settings were made for.
+    """
+    train, dev = find_files(task, config.train, config.dev)
+    names = [*filter(None, (train, dev, config.distillation.unlabeled))]
+    hashes = {}
+    for name in names:
+        if name not in in_memory and not is_file(name):
+            raise InputError("no such file", where=name)
+        hashes[name] = in_memory[name].sha256 if name in in_memory else file_sha256(name)
+    digest = hashlib.sha256(b"".join(bytes.fromhex(hashes[name]) for name in names)).hexdigest()
+    if config.data_sha256 not in (None, digest):
+        remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
+        raise InputError("not the data that the settings were made for", where=train, remedy=remedy)
+    return replace(config, train=train, dev=dev, data_sha256=digest), hashes
+
+
+def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
+    """Return the number of examples of each class; empty if the task has no classes."""
+    counts = Counter(chain.from_iterable(map(task.classes_of, examples)))
+    return {name: counts[name] for name in task.class_names} if counts else {}
+
+
+def _warn_of_untrained_classes(
+    task: AnyTask, train: Sequence[Any], dev: Sequence[Any], where: Source
+) -> None:
+    """Warn of classes that the dev examples have and no training example has."""
+    trained = count_classes(task, train)
+    counts = {name: count for name, count in count_classes(task, dev).items() if count and not trained[name]}
+    if counts:
+        names = ", ".join(f"{name!r} ({format_count(count, 'example')})" for name, count in counts.items())
+        what = f"no training example has {names} of the data to score on, which cannot be learned"
+        warnings.warn(DataWarning(f"{where}: {what}. Label more, or leave them out"), stacklevel=2)
+
+
+def load_data(
+    task: AnyTask,
+    config: FinetuneConfig,
+    tokenizer: Tokenizer,
+    progress: Progress,
+    in_memory: InMemory = NOTHING_IN_MEMORY,
+) -> tuple[AnyTask, LabeledData]:
+    """Read and check every example; return the task fitted to the training data, and the data.
+
+    Raises:
+        InputError: a line is wrong, or there are no training or dev examples.
+    """
+    train_source, dev_source = (
+        None if name is None else in_memory.get(name, to_path_or_url(name))
+        for name in (config.train, config.dev)
+    )
+    assert train_source is not None
+    task, train, dev = read_examples(
+        task,
+        train_source,
+        dev_source,
+        dev_fraction=config.dev_fraction,
+        stratify=config.stratify,
+    )
+    if config.train_examples is not None:
+        train = sample_examples(train, config.train_examples, where=train_source)
+    if counts := count_classes(task, train):
+        progress.note(describe_classes(counts))
+        if len(dev) < MIN_DEV_EXAMPLES:
+            interval = 1.96 * math.sqrt(0.25 / len(dev))
+            what = f"{format_count(len(dev), 'example')} to score on: scores are uncertain by up to ±{interval:.2f}"
+            progress.note(f"warning: {what} (95%). Label more, or give a larger file to score on")
+    for note in task.notes(train, tokenizer):
+        progress.note(note)
+    unlabeled = _read_unlabeled(task, config.distillation.unlabeled)
+    features: list[Features] = []
+    limit = config.max_seq_length
+    for name, examples in (("training", train), ("dev", dev), ("unlabeled", unlabeled)):
+        if not examples:
+            features.append([])
+            continue
+        features.append(featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress))
+        losses = count_losses(examples, features[-1], tokenizer)
+        if losses.truncated:
+            truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
+            progress.note(f"{task.describe_truncation(truncated, limit)}: cut")
+        if name != "unlabeled":
+            losses.unknown.warn(f"{name} examples")
+    return task, LabeledData(train, features[0], dev, features[1], unlabeled, features[2])
+
+
+def _read_unlabeled(task: AnyTask, path: str | None) -> list[Any]:
+    """Read the examples of a file without labels; those of no file are none.
+
+    Raises:
+        InputError: a line is wrong, or there are no examples.
+    """
+    if path is None:
+        return []
+    examples = list(task.examples(to_path_or_url(path), labeled=False))
+    if not examples:
+        raise InputError("no texts", where=path, remedy="Give one a line, or leave `unlabeled` out")
+    return examples
+
+
+def read_examples(
+    task: AnyTask,
+    train_file: Source,
+    dev_file: Source | None,
+    *,
+    dev_fraction: float = DEV_FRACTION,
+    stratify: bool = True,
+) -> tuple[AnyTask, list[Any], list[Any]]:
+    """Return the task fitted to the training data, the training examples, and the dev examples.
+
+    Args:
+        task: the task.
+        train_file: training data.
+        dev_file: dev data; None holds out a share of the training data.
+        dev_fraction: the held-out share.
+        stratify: hold out this share of each class.
+
+    Raises:
+        InputError: a line is wrong, or there are no training examples.
+    """
+    train = list(task.examples(train_file))
+    task = task.fit_labels(train)
+    if dev_file is not None:
+        dev = list(task.examples(dev_file))
+        task.check_scorable(dev)
+        _warn_of_untrained_classes(task, train, dev, dev_file)
+        return task, train, dev
+    split_groups = [task.split_group(example) for example in train]
+    groups = [number if group is None else group for number, group in enumerate(split_groups)]
+    strata: dict[Hashable, frozenset[str]] = {}
+    for group, example in zip(groups, train, strict=True):
+        strata.setdefault(group, task.classes_of(example))  # of texts that occur twice the first
+    if stratify and len(set(strata.values())) > 1 and set(map(len, strata.values())) == {1}:
+        is_held_out = stratified_mask(list(strata.values()), dev_fraction, seed=_SPLIT_SEED)
+    else:
+        is_held_out = held_out_mask(len(strata), dev_fraction, seed=_SPLIT_SEED)
+    is_dev = dict(zip(strata, is_held_out, strict=True))
+    dev = [example for example, group in zip(train, groups, strict=True) if is_dev[group]]
+    train = [example for example, group in zip(train, groups, strict=True) if not is_dev[group]]
+    if not train:
+        remedy = "Give more examples, of more than one document or query, or a file with `dev`"
+        what = "no training examples are left"
+        if len(strata) < len(dev):
+            texts = "text, document or query"
+            distinct = f"one {texts}" if len(strata) == 1 else f"{len(strata):,} texts, documents or queries"
+            what = f"{what}: all {len(dev):,} are of {distinct}, and those of one are trained on or held out together"
+        raise InputError(what, where=train_file, remedy=remedy)
+    task.check_scorable(dev)
+    _warn_of_untrained_classes(task, train, dev, train_file)
+    return task, train, dev
+
+
+def sample_examples(train: Sequence[Any], size: int, *, where: object) -> list[Any]:
+    """Return `size` random training examples, always the same ones; a smaller sample is part of every larger one.
+
+    Raises:
+        InputError: there are fewer examples.
+    """
+    if size > len(train):
+        what = f"there are {len(train):,} training examples, fewer than train_examples {size:,}"
+        raise InputError(what, where=where)
+    return [train[i] for i in sample_indices(len(train), size, seed=_SUBSET_SEED)]

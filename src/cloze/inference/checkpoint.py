@@ -1,0 +1,178 @@
+"""A checkpoint as a source of models: its files are verified and read once for all of its heads."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from torch import Tensor, nn
+
+from cloze.arguments import check_path
+from cloze.choices import Combine, InferencePrecision
+from cloze.errors import InputError
+from cloze.inference.model_files import ModelFiles
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.checkpoint import load_model, verify_checkpoint
+from cloze.models.config_file import load_config
+from cloze.models.encoder import Encoder, get_encoder_class
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.heads import BertForFeatureExtraction, BertForMaskedLM, BertForNextSentencePrediction
+from cloze.models.pooling import Pooling
+from cloze.models.quantization import stored_precision
+from cloze.models.sentence_encoder import SentenceEncoder, TokenEncoder
+from cloze.models.torch_engine import TorchEngine
+from cloze.models.weight_files import load_weights
+from cloze.models.weight_mapping import MissingWeightsError
+from cloze.tasks.config import load_task
+from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.precision import prepare_for_inference, resolve_device
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Checkpoint(ModelFiles):
+    """A checkpoint whose files are verified and read once for all the models that are built from it."""
+
+    directory: Path
+    precision: InferencePrecision = "float32"
+    """Number format of matrix products."""
+
+    @classmethod
+    def open(cls, model: Path | str, *, precision: InferencePrecision | None = None) -> "Checkpoint":
+        """Return the checkpoint of a model, or the best one of a run.
+
+        Args:
+            model: a directory or the name of a model.
+            precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
+
+        Raises:
+            InputError: no model or bundled model has that name, a run has no checkpoint, or it is an exported graph.
+        """
+        path = resolve_checkpoint(check_path(model, "model"))
+        return cls(path, precision or stored_precision(path))
+
+    @cached_property
+    def weights(self) -> dict[str, Tensor]:
+        """The weights by their Hugging Face names."""
+        return load_weights(self.directory, self.encoder_class.names)
+
+    @cached_property
+    def config(self) -> EncoderConfig:
+        """The architecture of the encoder."""
+        verify_checkpoint(self.directory)  # first: a directory of another kind is reported as such
+        return load_config(self.directory)
+
+    @property
+    def encoder_class(self) -> type[Encoder]:
+        """The class of the encoder."""
+        return get_encoder_class(self.config)
+
+    @property
+    def makes_vectors(self) -> bool:
+        """Whether it has vectors of texts: every encoder has."""
+        return True
+
+    @property
+    def fills_masks(self) -> bool:
+        """Whether it has the masked-word head of pre-training."""
+        return self.config.attends_to == "all" and self._has_weight("masked_lm.bias")
+
+    @property
+    def predicts_next_sentence(self) -> bool:
+        """Whether it has the next-sentence head of pre-training."""
+        return self._has_weight("next_sentence.bias")
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer."""
+        return load_tokenizer(self.directory)
+
+    def load_model(self, head: Callable[[Encoder], Model], *, device: str) -> Model:
+        """Return a model in evaluation mode; models on the CPU share their weights.
+
+        Args:
+            head: builds the head on an encoder, such as `BertForPreTraining`.
+            device: cpu, cuda, mps or auto.
+
+        Raises:
+            InputError: it is damaged, or was fine-tuned for another task.
+        """
+        try:
+            model = load_model(self.directory, head, verify=False, weights=self.weights)
+        except MissingWeightsError as error:
+            finetuned = load_task(self.directory)
+            if finetuned is None:
+                raise
+            what = f"a model for the task {finetuned[0].name!r}: {error.what}"
+            raise InputError(what, where=self.directory, remedy="Give a pre-trained model") from error
+        model = model.to(resolve_device(device))
+        prepare_for_inference(model, self.precision)
+        return model
+
+    def finetuned_engine(self, head: Callable[[Encoder], nn.Module], *, device: str) -> TorchEngine:
+        """Return the engine of the model with the head of a task."""
+        return TorchEngine(self.load_model(head, device=device))
+
+    def masked_lm_engine(self, *, device: str) -> TorchEngine:
+        """Return the engine whose `logits` are of masked tokens.
+
+        Raises:
+            InputError: the model does not predict them.
+        """
+        if (attends_to := self.config.attends_to) != "all":
+            what = f"attends to the {attends_to} only, and does not predict masked tokens"
+            raise InputError(what, where=self.directory)
+        return self.finetuned_engine(BertForMaskedLM, device=device)
+
+    def next_sentence_engine(self, *, device: str) -> TorchEngine:
+        """Return the engine whose `logits` are of the next-sentence classes.
+
+        Raises:
+            InputError: the model has no such head.
+        """
+        if not self.encoder_class.trains_on_pairs and not self.predicts_next_sentence:
+            family = self.encoder_class.names.family
+            what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
+            raise InputError(what, where=self.directory, remedy="Give a BERT with its next-sentence head")
+        return self.finetuned_engine(BertForNextSentencePrediction, device=device)
+
+    def vector_engine(
+        self,
+        pooling: Pooling | None,
+        *,
+        normalize: bool,
+        truncate_dim: int | None,
+        layers: tuple[int, ...],
+        combine: Combine,
+        device: str,
+    ) -> TorchEngine:
+        """Return the engine of the encoder, with or without a head in the files, for the vectors of texts.
+
+        Args:
+            pooling: how the vectors of tokens become one; None returns those of the tokens.
+            normalize: scale it to length 1.
+            truncate_dim: number of dimensions kept of it; None keeps all.
+            layers: from 0, the word-embedding table, to the last.
+            combine: how several layers are combined.
+            device: cpu, cuda, mps or auto.
+        """
+        # this head does not use the pooler, which many checkpoints lack
+        encoder = self.load_model(BertForFeatureExtraction, device=device).bert
+        if pooling is None:
+            return TorchEngine(TokenEncoder(encoder, layers=layers, combine=combine))
+        head = SentenceEncoder(
+            encoder,
+            pooling=pooling,
+            normalize=normalize,
+            truncate_dim=truncate_dim,
+            layers=layers,
+            combine=combine,
+        )
+        return TorchEngine(head)
+
+    def _has_weight(self, name: str) -> bool:
+        """Whether the files hold a weight of a head, by its name in cloze."""
+        return all(external in self.weights for external in self.encoder_class.names.heads[name])

@@ -1,0 +1,172 @@
+"""A graph that `cloze export` wrote, as a source of models: ONNX Runtime computes, and torch is not imported."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloze import artifacts
+from cloze.choices import Combine, InferencePrecision
+from cloze.config import from_dict
+from cloze.errors import InputError
+from cloze.file_io import read_json
+from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE
+from cloze.inference.model_files import ModelFiles
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.engine import Engine
+from cloze.models.graph import GRAPH_KIND
+from cloze.models.onnx_engine import TOKENS, OnnxEngine, PooledEngine, start_session
+from cloze.models.pooling import Pooling
+from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
+from cloze.optional_dependencies import require
+from cloze.process import compute_threads
+from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+_MASKED_LM = {"BertForMaskedLM": "logits", "BertForPreTraining": "prediction_logits"}
+_NEXT_SENTENCE = {"BertForNextSentencePrediction": "logits", "BertForPreTraining": "seq_relationship_logits"}
+"""The output with the logits, by the head."""
+_HIDDEN, _VECTORS = "last_hidden_state", "sentence_embedding"
+_REMEDY = "Give the model that it was exported from"
+
+
+@dataclass(frozen=True)
+class ExportedGraph(ModelFiles):
+    """A graph whose files are verified and read once for all the answers that it gives."""
+
+    directory: Path
+
+    @classmethod
+    def open(cls, directory: Path, precision: InferencePrecision | None) -> "ExportedGraph":
+        """Return the graph in a directory.
+
+        Raises:
+            InputError: a file is not as it was written, or the graph has another precision.
+        """
+        require(["onnxruntime"], extra="onnx", where=directory)
+        artifacts.verify(directory, kind=GRAPH_KIND)
+        graph = cls(directory)
+        stored = graph._facts["precision"]
+        if precision not in (None, "auto", stored):
+            what = f"is a graph in {stored}, not {precision}"
+            raise InputError(
+                what, where=directory, remedy=f"Export one: cloze export MODEL --precision {precision}"
+            )
+        return graph
+
+    @cached_property
+    def config(self) -> EncoderConfig:
+        """The sizes of the encoder."""
+        config: EncoderConfig = from_dict(EncoderConfig, self._facts["encoder"], where=str(self._facts_file))
+        return config
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer."""
+        return load_tokenizer(self.directory)
+
+    @property
+    def makes_vectors(self) -> bool:
+        """Whether it has vectors of texts, or of tokens to pool."""
+        return bool({_VECTORS, _HIDDEN} & {*self._facts["outputs"]})
+
+    @property
+    def fills_masks(self) -> bool:
+        """Whether it has the masked-word head of pre-training."""
+        return self._facts["model"] in _MASKED_LM
+
+    @property
+    def predicts_next_sentence(self) -> bool:
+        """Whether it has the next-sentence head of pre-training."""
+        return self._facts["model"] in _NEXT_SENTENCE
+
+    def finetuned_engine(self, head: Callable[..., Any], *, device: str) -> Engine:
+        """Return the engine of the model with the head of a task, which the graph contains."""
+        return self._engine({name: name for name in self._facts["outputs"]}, device)
+
+    def masked_lm_engine(self, *, device: str) -> Engine:
+        """Return the engine whose `logits` are of masked tokens.
+
+        Raises:
+            InputError: the graph has no such head.
+        """
+        return self._engine({"logits": self._output(_MASKED_LM, "masked-word")}, device)
+
+    def next_sentence_engine(self, *, device: str) -> Engine:
+        """Return the engine whose `logits` are of the next-sentence classes.
+
+        Raises:
+            InputError: the graph has no such head.
+        """
+        return self._engine({"logits": self._output(_NEXT_SENTENCE, "next-sentence")}, device)
+
+    def vector_engine(
+        self,
+        pooling: Pooling | None,
+        *,
+        normalize: bool,
+        truncate_dim: int | None,
+        layers: tuple[int, ...],
+        combine: Combine,
+        device: str,
+    ) -> Engine:
+        """Return the engine for the vectors of texts, or of tokens where `pooling` is None.
+
+        Raises:
+            InputError: the graph has no vectors, or has others than those asked for.
+        """
+        if layers != (self.config.num_hidden_layers,):
+            raise InputError("an exported graph has the last layer alone", where="layers", remedy=_REMEDY)
+        if _HIDDEN in self._facts["outputs"]:
+            tokens = self._engine({TOKENS: _HIDDEN}, device)
+            return tokens if pooling is None else PooledEngine(tokens, pooling, normalize, truncate_dim)
+        if not self.makes_vectors:
+            what = f"a graph of {self._facts['model']}, without vectors of texts"
+            raise InputError(
+                what, where=self.directory, remedy="Export a model with modules.json, or an encoder"
+            )
+        stored = load_sentence_encoder_config(self.directory) or SentenceEncoderConfig()
+        asked = {"pooling": pooling, "normalize": normalize, "truncate_dim": truncate_dim}
+        for name, value in asked.items():
+            if value != getattr(stored, name):
+                what = f"the exported graph has {getattr(stored, name)}, not {value or 'idf_mean'}"
+                raise InputError(what, where=name, remedy=f"Leave it out, or g{_REMEDY[1:]}")
+        return self._engine({_VECTORS: _VECTORS}, device)
+
+    @property
+    def _facts_file(self) -> Path:
+        return self.directory / GRAPH_FACTS_FILE
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return read_json(self._facts_file)
+
+    @cached_property
+    def _session(self) -> "onnxruntime.InferenceSession":
+        threads = int(
+            os.environ.get("OMP_NUM_THREADS") or compute_threads()
+        )  # torch's is 1 where a server loads
+        return start_session(self.directory / GRAPH_FILE, threads=threads)
+
+    def _engine(self, names: dict[str, str], device: str) -> OnnxEngine:
+        if device not in ("auto", "cpu"):
+            what = f"an exported graph runs on the CPU, not on {device}"
+            raise InputError(what, where="device", remedy=f"Leave it out, or g{_REMEDY[1:]}")
+        return OnnxEngine(
+            self._session, self.config, self._facts["parameters"], self._facts["precision"], names
+        )
+
+    def _output(self, outputs: dict[str, str], head: str) -> str:
+        """Return the output with the logits of a head."""
+        model = self._facts["model"]
+        if model not in outputs:
+            what = f"a graph of {model}, without the {head} head"
+            raise InputError(
+                what, where=self.directory, remedy="Export a pre-trained model: cloze export MODEL -o NEW"
+            )
+        return outputs[model]

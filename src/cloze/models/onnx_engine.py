@@ -1,0 +1,123 @@
+"""The engine that computes with ONNX Runtime, on CPUs and without torch.
+
+Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions, D hidden.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cloze.data.batch import MaskedBatch, PackedBatch
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.engine import FloatArray
+from cloze.models.graph import INPUTS
+from cloze.models.pooling import Pooling, pool_groups
+from cloze.optional_dependencies import import_package
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+_MIN_NORM = 1e-12  # as torch's normalize
+
+TOKENS = "token_embeddings"
+"""The name of the vectors of tokens in `run`, as `TokenEncoder` has it."""
+
+
+def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.InferenceSession":
+    """Return ONNX Runtime's session of a graph.
+
+    Args:
+        graph: a file or its contents.
+        threads: number of threads of a product; they wait without using the processor.
+    """
+    runtime = import_package("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    source = graph if isinstance(graph, bytes) else str(graph)
+    return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxEngine:
+    """Some outputs of a graph."""
+
+    session: "onnxruntime.InferenceSession"
+    config: EncoderConfig
+    num_parameters: int
+    number_format: str
+    names: Mapping[str, str]
+    """The graph's name of each output, by the name that `run` gives it."""
+    device_type: str = "cpu"
+
+    def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
+        """Return the outputs for a batch, padded for the graph; of a `MaskedBatch`, those of the masked tokens."""
+        lengths_B = np.diff(batch.cu_seqlens)
+        is_real_BL = np.arange(batch.max_seqlen) < lengths_B[:, None]
+        inputs = dict.fromkeys(INPUTS, is_real_BL.astype(np.int64))
+        for name in ("input_ids", "token_type_ids"):
+            inputs[name] = np.zeros(is_real_BL.shape, np.int64)
+            inputs[name][is_real_BL] = getattr(batch, name)
+        outputs = self.session.run(list(self.names.values()), inputs)
+        token_outputs = self._token_outputs
+        if not token_outputs.intersection(self.names.values()):
+            return dict(zip(self.names, outputs, strict=True))
+        rows = np.flatnonzero(is_real_BL)
+        if isinstance(batch, MaskedBatch):
+            rows = rows[batch.masked_lm_positions]
+        return {
+            name: _rows(values, rows) if output in token_outputs else values
+            for (name, output), values in zip(self.names.items(), outputs, strict=True)
+        }
+
+    @property
+    def _token_outputs(self) -> frozenset[str]:
+        """The graph's outputs with a value for each token."""
+        return frozenset(output.name for output in self.session.get_outputs() if "length" in output.shape)
+
+
+def _rows(values: Any, rows: Any) -> FloatArray:
+    """Return rows of [B, L, …], numbered through the batch."""
+    chosen: FloatArray = values.reshape(-1, *values.shape[2:])[rows]
+    return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class PooledEngine:
+    """The vectors of texts, from an engine of their tokens'."""
+
+    tokens: OnnxEngine
+    pooling: Pooling
+    normalize: bool
+    truncate_dim: int | None
+
+    @property
+    def config(self) -> EncoderConfig:
+        """The architecture of the encoder."""
+        return self.tokens.config
+
+    @property
+    def device_type(self) -> str:
+        """The kind of device that computes."""
+        return self.tokens.device_type
+
+    @property
+    def number_format(self) -> str:
+        """The format of the weights."""
+        return self.tokens.number_format
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of parameters."""
+        return self.tokens.num_parameters
+
+    def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
+        """Return the vector of each text, [B, D]."""
+        hidden_TD = self.tokens.run(batch)[TOKENS]
+        vectors_BD = np.concatenate(pool_groups(hidden_TD, batch, self.pooling))
+        if self.normalize:
+            vectors_BD /= np.maximum(np.linalg.norm(vectors_BD, axis=1, keepdims=True), _MIN_NORM)
+        return {"sentence_embedding": vectors_BD[:, : self.truncate_dim]}

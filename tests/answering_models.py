@@ -1,0 +1,57 @@
+"""A random model for each class that answers, and inputs for it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cloze.models.bert import BertModel
+from cloze.models.encoder import Encoder
+from cloze.models.heads import BertForNextSentencePrediction, BertForPreTraining
+from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking, Regression
+from cloze.tasks.families.multi_label import MultiLabel
+from cloze.tasks.squad import SquadV2
+from cloze.tasks.task import AnyTask
+from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
+
+TOKENS = (*SPECIAL, *"abcdefgh")
+TASKS: Mapping[str, AnyTask] = {
+    "TextClassifier": Classification(labels=("bad", "good", "so-so")),
+    "MultiLabelClassifier": MultiLabel(labels=("x", "y", "z"), threshold=0.01),
+    "TextRegressor": Regression(minimum=0.0, maximum=5.0, pair_column="pair"),
+    "TextRanker": Ranking(),
+    "EntityTagger": CustomTagging(labels=("O", "B-X", "I-X")),
+    "QuestionAnswerer": SquadV2(null_threshold=1e9),
+    "ChoiceAnswerer": CustomMultipleChoice(),
+}
+HEADS: Mapping[str, Callable[[Encoder], Any]] = {
+    "FillMask": BertForPreTraining,
+    "NextSentence": BertForNextSentencePrediction,
+    "Embedder": lambda encoder: encoder,
+}
+INPUTS: Mapping[str, tuple[Any, ...]] = {
+    "TextClassifier": ("a b", "c"),
+    "MultiLabelClassifier": ("a b", "c"),
+    "TextRegressor": (("a", "b c"), ("d", "e")),
+    "TextRanker": (("a b", ["c", "a", "d e"]), ("d", ["e", "f"])),
+    "EntityTagger": ("a b", "c"),
+    "QuestionAnswerer": (("a", "b c d"), ("d", "e f")),
+    "ChoiceAnswerer": (("a b", ["c", "d"]), ("d", ["e", "f", "a"])),
+    "FillMask": ("a [MASK]", "[MASK] b [MASK]"),
+    "NextSentence": (("a", "b"), ("c d", "e")),
+    "Embedder": ("a b", "c"),
+}
+
+
+def write_models(folder: Path) -> None:
+    """Write the models into folders by the names of their classes."""
+    for name, task in TASKS.items():
+        write_finetuned(folder / name, task, TOKENS, max_seq_length=16)
+    for name, head in HEADS.items():
+        write_checkpoint(folder / name, head(BertModel(tiny_config(TOKENS))), TOKENS)
+
+
+def answers(name: str, model: Any) -> Any:
+    """Return the answers of a model to both inputs."""
+    if name in ("TextRanker", "ChoiceAnswerer"):
+        return model(*map(list, zip(*INPUTS[name], strict=True)))
+    return model(list(INPUTS.get(name, ("a b", "c"))))

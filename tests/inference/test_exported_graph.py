@@ -1,0 +1,288 @@
+"""An exported graph is a model: the same classes, verbs and server, with the same answers and without torch."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cloze
+from answering_models import INPUTS, TOKENS, answers, write_models
+from cloze.cli import main
+from cloze.models.bert import BertModel
+from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
+from helpers import flip_bit
+from tiny_models import tiny_config, write_checkpoint
+
+pytest.importorskip("onnxruntime")
+TEXTS = ["a b", "c", "d e f g h a b c d e f g h", "b"]
+WITHOUT_TORCH = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers"):
+            raise ModuleNotFoundError(f"{name} is hidden", name=name)
+
+sys.meta_path.insert(0, Hidden())
+"""
+VERBS = """
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+from cloze.cli import main
+
+results = []
+for arguments in json.loads(sys.argv[1]):
+    with redirect_stdout(StringIO()) as stdout:
+        assert main(arguments) == 0
+    results.append(stdout.getvalue())
+assert "torch" not in sys.modules
+print(json.dumps(results))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models and the graphs of all of them, in `models` and `graphs` by the names of their classes."""
+    folder = tmp_path_factory.mktemp("exported")
+    write_models(folder / "models")
+    vectors = write_checkpoint(folder / "models" / "Vectors", BertModel(tiny_config(TOKENS)), TOKENS)
+    settings = SentenceEncoderConfig(
+        pooling="max",
+        normalize=True,
+        max_seq_length=9,
+        prompts={"query": "a "},
+        default_prompt_name="query",
+        truncate_dim=7,
+    )
+    (vectors / "manifest.json").unlink()
+    save_sentence_encoder_config(vectors, settings, hidden_size=12)
+    for model in (folder / "models").iterdir():
+        cloze.export_model(model, output=folder / "graphs" / model.name)
+    return folder
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the texts and numbers of an answer in order."""
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist()
+    if is_dataclass(value) and not isinstance(value, type):
+        return flat(asdict(value))
+    if isinstance(value, Mapping):
+        return [part for key in value for part in [key, *flat(value[key])]]
+    if isinstance(value, list | tuple):
+        return [part for item in value for part in flat(item)]
+    return [value]
+
+
+def assert_same(found: Any, expected: Any, *, tolerance: float = 1e-4) -> None:
+    pairs = list(zip(flat(found), flat(expected), strict=True))
+    assert pairs
+    for one, other in pairs:
+        assert one == (pytest.approx(other, abs=tolerance) if isinstance(other, float) else other)
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize("name", [*INPUTS, "Vectors"])
+def test_a_graph_gives_the_answers_of_its_model(name: str, folder: Path) -> None:
+    model = cloze.load(folder / "models" / name, device="cpu")
+    graph = cloze.load(folder / "graphs" / name)
+    assert type(graph) is type(model)
+    assert repr(graph) == repr(model)
+    if name == "Vectors":
+        assert_same(graph(TEXTS), model(TEXTS))
+        assert (graph.prompt, graph.max_seq_length, graph.width) == ("a ", 9, 7)
+    else:
+        assert_same(answers(name, graph), answers(name, model))
+    with pytest.raises(
+        cloze.InputError, match="an exported graph has no weights, gradients or hidden layers"
+    ):
+        graph.save(folder / "again")
+    assert not (folder / "again").exists()
+
+
+def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their_graph(folder: Path) -> None:
+    models, graphs = folder / "models" / "FillMask", folder / "graphs" / "FillMask"
+    for kind in (cloze.NextSentence, cloze.SentenceScorer):
+        inputs = [("a b", "c"), ("d", "e")] if kind is cloze.NextSentence else TEXTS
+        assert_same(kind.load(graphs)(inputs), kind.load(models, device="cpu")(inputs))
+    model, graph = folder / "models" / "Embedder", folder / "graphs" / "Embedder"
+    for settings in (
+        {"pooling": "cls", "normalize": True},
+        {"pooling": "max"},
+        {"pooling": "mean_sqrt_len", "long_texts": "windows", "max_seq_length": 6},
+    ):
+        expected = cloze.Embedder.load(model, device="cpu", **settings)(TEXTS)
+        assert_same(cloze.Embedder.load(graph, **settings)(TEXTS), expected)
+    ours, theirs = (cloze.Embedder.load(path, device="cpu", pooling="idf_mean") for path in (graph, model))
+    assert_same(ours.with_idf(TEXTS)(TEXTS), theirs.with_idf(TEXTS)(TEXTS))
+    for embedder in (ours, cloze.load(graph)):
+        assert_same(embedder.embed_tokens(TEXTS), theirs.embed_tokens(TEXTS))
+
+
+def test_predictions_of_a_ranker_and_of_an_average_are_those_of_the_models(folder: Path) -> None:
+    models = [folder / kind / "TextClassifier" for kind in ("models", "graphs")]
+    assert cloze.TextRanker.load(folder / "graphs" / "TextRanker")("a", ["b", "c"])
+    with pytest.raises(cloze.InputError, match="a model for the task 'classification', which TextRanker"):
+        cloze.TextRanker.load(models[1])
+    rows = [{"text": text} for text in TEXTS]
+    file = folder / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    both = cloze.predict_file(file, model=models, device="cpu")
+    assert_same(list(both), list(cloze.predict_file(file, model=models[0], device="cpu")))
+
+
+@pytest.mark.protected
+def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = folder / "texts.txt"
+    texts.write_text("".join(f"{text}\n" for text in TEXTS))
+    labeled = folder / "labeled.tsv"
+    labeled.write_text("text\tlabel\na b\tgood\nc d\tbad\ne\tso-so\n")
+    gold = folder / "gold.jsonl"
+    gold.write_text('{"text": "a [MASK] c", "answer": "b"}\n')
+    calls = [
+        ("FillMask", "fill", "a [MASK] b", "--top-k", "3"),
+        ("NextSentence", "next", "a b", "c d"),
+        ("TextClassifier", "predict", str(texts)),
+        ("TextClassifier", "evaluate", "-d", str(labeled)),
+        ("EntityTagger", "predict", str(texts), "--format", "text"),
+        ("FillMask", "evaluate", "fill", "-d", str(gold)),
+        ("FillMask", "evaluate", "likelihood", "-d", str(texts)),
+        ("Vectors", "embed", str(texts), "-o", str(folder / "OF.jsonl")),
+    ]
+
+    def arguments(kind: str) -> list[list[str]]:
+        return [
+            [*(word.replace("OF", kind) for word in words), "-m", str(folder / kind / name), "--quiet"]
+            + ["--json"] * (words[0] != "predict")
+            for name, *words in calls
+        ]
+
+    expected = []
+    for words in arguments("models"):
+        assert main(words) == 0
+        expected.append(capsys.readouterr().out)
+    found = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH + VERBS, json.dumps(arguments("graphs"))],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ).stdout
+    for text, before in zip(json.loads(found), expected, strict=True):
+        assert_same(
+            *(
+                [json.loads(line) for line in part.replace("models", "graphs").splitlines()]
+                for part in (text, before)
+            )
+        )
+    vectors = ((folder / f"{kind}.jsonl").read_text().splitlines() for kind in ("graphs", "models"))
+    assert_same(*([json.loads(line) for line in lines] for lines in vectors))
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        (
+            "FillMask",
+            "attention a -o x.html",
+            "an exported graph, which has no weights, gradients or hidden layers",
+        ),
+        ("FillMask", "evaluate mlm -d texts.txt", "an exported graph, which has no weights"),
+        ("FillMask", "embed texts.txt -o v.npy", "a graph of BertForPreTraining, without vectors of texts"),
+        ("FillMask", "fill [MASK] --precision int8", "is a graph in float32, not int8"),
+        ("FillMask", "fill [MASK] --device cuda", "an exported graph runs on the CPU, not on cuda"),
+        ("Vectors", "fill [MASK]", "a graph of SentenceEncoder, without the masked-word head"),
+        (
+            "Vectors",
+            "embed texts.txt -o v.npy --pooling cls",
+            "--pooling: the exported graph has max, not cls",
+        ),
+        (
+            "Vectors",
+            "embed texts.txt -o v.npy --layers 0",
+            "--layers: an exported graph has the last layer alone",
+        ),
+        (
+            "Vectors",
+            "embed texts.txt -o v.npy --pooling idf_mean",
+            "the exported graph has max, not idf_mean",
+        ),
+        (
+            "Vectors",
+            "embed texts.txt -o v.jsonl --tokens",
+            "a graph of vectors of texts, without those of tokens",
+        ),
+        ("Embedder", "neighbors a", "--layers: an exported graph has the last layer alone"),
+        ("TextClassifier", "predict texts.txt --explain", "an exported graph has no weights"),
+        (
+            "TextClassifier",
+            "finetune classification --train texts.txt -o run",
+            "an exported graph, which has no weights",
+        ),
+        ("TextClassifier", "export -o again", "an exported graph, which has no weights"),
+        (
+            "TextClassifier",
+            "pretrain --data texts.txt -o run --steps 1",
+            "an exported graph, which has no weights",
+        ),
+    ],
+)
+def test_what_a_graph_cannot_do_is_refused_by_name(
+    name: str,
+    words: str,
+    message: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("a b\nc d\n")
+    graph = str(folder / "graphs" / name)
+    flag = {"export": [graph], "pretrain": ["--init", graph]}.get(words.split()[0], ["-m", graph])
+    assert main([*words.split(), *flag, "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert os.listdir() == ["texts.txt"]
+
+
+def test_a_damaged_graph_is_refused(folder: Path, tmp_path: Path) -> None:
+    cloze.export_model(folder / "models" / "FillMask", output=tmp_path / "graph")
+    flip_bit(tmp_path / "graph" / "model.onnx")
+    with pytest.raises(cloze.InputError, match=r"model\.onnx: "):
+        cloze.FillMask.load(tmp_path / "graph")
+
+
+def test_int8_answers_nearly_as_the_model(folder: Path, tmp_path: Path) -> None:
+    exported: Any = cloze.export_model("cloze-mini-sentences", output=tmp_path / "graph", precision="int8")
+    texts = ["A dog runs in the park.", "Stocks fell again on Monday.", "The cat sleeps."]
+    ours = cloze.load(tmp_path / "graph")(texts)
+    theirs = cloze.load("cloze-mini-sentences", device="cpu")(texts)
+    cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert cosines.min() > min(check.lowest_cosine for check in exported.checks) > 0.9
+
+
+def test_what_a_model_learned_from_is_told_of_its_graph(folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "rows.tsv"
+    data.write_text("text\tlabel\n" + "a b\tgood\nc d\tbad\n" * 4)
+    run = cloze.finetune(
+        "classification",
+        train=data,
+        dev=data,
+        model=folder / "models" / "Embedder",
+        output=tmp_path / "run",
+        epochs=1,
+        max_seq_length=12,
+    )
+    cloze.export_model(run.path, output=tmp_path / "graph")
+    with pytest.warns(UserWarning, match="the model learned from these data"):
+        cloze.evaluate(model=tmp_path / "graph", data=data)
