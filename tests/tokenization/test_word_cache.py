@@ -34,21 +34,23 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", params=SETTINGS)
 def both(request, uncased_vocabulary, tmp_path_factory):
-    """A tokenizer of cloze, and that of the library from the same files, with special tokens as plain text."""
+    """A tokenizer of cloze, its cache, and the library's from the same files, with special tokens as plain text."""
     ours = WordPieceTokenizer.from_tokens(uncased_vocabulary, **SETTINGS[request.param])
     directory = tmp_path_factory.mktemp("tokenizer")
     ours.save(directory)
     library = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
     library.encode_special_tokens = True
-    return ours, library
+    return ours, WordCache(ours.build_backend()), library
 
 
-def _assert_same_ids(ours: Tokenizer, library: tokenizers.Tokenizer, texts: list[str]) -> None:
+def _assert_same_ids(
+    ours: Tokenizer, cache: WordCache, library: tokenizers.Tokenizer, texts: list[str]
+) -> None:
     expected = library.encode_batch(texts, add_special_tokens=False)
-    tokens, lengths = ours.ids(texts)
-    assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
-    assert tokens.tolist() == [token for encoding in expected for token in encoding.ids]
-    assert (tokens.dtype, lengths.dtype) == (np.uint32, np.int64)
+    for tokens, lengths in (ours.ids(texts), cache.ids(texts)):  # a few words do without the cache
+        assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
+        assert tokens.tolist() == [token for encoding in expected for token in encoding.ids]
+        assert (tokens.dtype, lengths.dtype) == (np.uint32, np.int64)
 
 
 @pytest.mark.protected
@@ -75,22 +77,23 @@ def test_real_text(both, shared):
 def test_no_texts_and_empty_texts(uncased_vocabulary):
     tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
     for texts in ([], [""], ["", " ", "\n"]):
-        tokens, lengths = tokenizer.ids(texts)
-        assert len(tokens) == 0
-        assert lengths.tolist() == [0] * len(texts)
+        for tokens, lengths in (tokenizer.ids(texts), WordCache(tokenizer.build_backend()).ids(texts)):
+            assert len(tokens) == 0
+            assert lengths.tolist() == [0] * len(texts)
 
 
 def test_special_tokens_in_the_text_are_plain_text(uncased_vocabulary):
     tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
-    tokens, _ = tokenizer.ids(["the [MASK] [SEP]"])
-    assert tokenizer.decode(tokens) == "the [ mask ] [ sep ]"
+    for ids in (tokenizer.ids, WordCache(tokenizer.build_backend()).ids):
+        assert tokenizer.decode(ids(["the [MASK] [SEP]"])[0]) == "the [ mask ] [ sep ]"
 
 
 def test_lone_surrogates_are_dropped(uncased_vocabulary):
     tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
-    tokens, lengths = tokenizer.ids(["th\ud83de", "\udc00"])
-    assert tokenizer.decode(tokens) == "the"
-    assert lengths.tolist() == [1, 0]
+    texts = ["th\ud83de", "\udc00"]
+    for tokens, lengths in (tokenizer.ids(texts), WordCache(tokenizer.build_backend()).ids(texts)):
+        assert tokenizer.decode(tokens) == "the"
+        assert lengths.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("bound", ["max_words", "max_characters"])
@@ -124,7 +127,7 @@ def _published(shared, name: str) -> Tokenizer:
 
 
 def _assert_equal_to_library(ours: Tokenizer, texts: list[str]) -> None:
-    _assert_same_ids(ours, ours.build_backend(), texts)
+    _assert_same_ids(ours, WordCache(ours.build_backend()), ours.build_backend(), texts)
 
 
 @pytest.mark.slow

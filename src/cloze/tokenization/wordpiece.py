@@ -35,6 +35,7 @@ from cloze.tokenization.tokenizer_files import (
 from cloze.tokenization.vocabulary import check_vocabulary
 from cloze.tokenization.word_cache import WordCache
 
+_MIN_CACHED_CHARACTERS = 500  # fewer are tokenized in less time than they are split into words
 _SPECIAL: Mapping[SpecialRole, str] = MappingProxyType(
     {"pad": PAD, "unk": UNK, "cls": CLS, "sep": SEP, "mask": MASK}
 )
@@ -127,7 +128,9 @@ class WordPieceTokenizer(Tokenizer):
 
     def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """Tokenize many texts at once; words are cached between calls, if no words are added to the vocabulary."""
-        return super().ids(texts) if self.added_words else self._word_cache.ids(check_texts(texts))
+        texts = check_texts(texts)
+        is_short = sum(map(len, texts)) < _MIN_CACHED_CHARACTERS
+        return super().ids(texts) if is_short or self.added_words else self._word_cache.ids(texts)
 
     def text_of(self, token_id: int) -> str:
         """Return the text of a token, for people to read."""
