@@ -31,13 +31,16 @@ from benchmarks.sentence_peers import (
     Encode,
     EncodeInBatches,
     Vectors,
+    load_fastembed,
+    load_sentence_transformers_onnx,
+    load_session,
     load_transformers,
 )
 from cloze.cli.options import Flag
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import read_texts
-from cloze.model_paths import resolve_checkpoint
+from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.training.precision import resolve_device, resolve_dtype
 
 _BATCH_SIZES = (32, 128, 512)
@@ -71,13 +74,13 @@ class _VectorBenchmark(TimedBenchmark):
 
     def load(self) -> tuple[Path, torch.device, Embedder]:
         """Return the model's directory, which the peers read too, the device, and cloze's model."""
-        model, device = resolve_checkpoint(self.model), resolve_device(self.device)
+        model, device = resolve_checkpoint(self.model, graphs=True), resolve_device(self.device)
         return model, device, Embedder.load(model, precision=self.dtype, device=self.device)
 
     def settings(self, texts: Sequence[str], **more: Any) -> dict[str, Any]:
         """Return the settings of the record."""
         device = resolve_device(self.device).type
-        model = resolve_checkpoint(self.model).name
+        model = resolve_checkpoint(self.model, graphs=True).name
         shared = {"texts": len(texts), "precision": self.dtype, "device": device, "rounds": self.rounds}
         return {"model": model, **more, **shared}
 
@@ -158,10 +161,15 @@ class Latency(_VectorBenchmark):
     """One sentence at a time to its vector, in milliseconds."""
 
     name: ClassVar[str] = "latency"
-    peers_known: ClassVar[Collection[str]] = ("transformers", "onnxruntime-int8", "openvino-int8")
+    peers_known: ClassVar[Collection[str]] = (
+        *("transformers", "onnxruntime-int8", "openvino-int8"),
+        *("session", "sentence-transformers-onnx", "fastembed"),
+    )
 
     vs: Peers = "transformers"
-    """Compared programs: transformers, in float32 with eager attention; onnxruntime-int8, openvino-int8."""
+    """Compared programs: transformers, in float32 with eager attention; onnxruntime-int8, openvino-int8. If the model
+    is an exported graph, with the same graph: session (ONNX Runtime alone, on ids made before),
+    sentence-transformers-onnx, fastembed."""
     tokens: int = 32
     """Tokens of a sentence, special ones included; sentences of other lengths are skipped."""
     busy: int = 0
@@ -179,7 +187,9 @@ class Latency(_VectorBenchmark):
         contestants = [Contestant("cloze", "Embedder on one text", _single_work(embedder, texts, device))]
         checks: list[Check] = []
         for name in peers:
-            if name == "transformers":
+            if is_graph(model):
+                encode, does = _load_of_graph(name, model, embedder, texts)
+            elif name == "transformers":
                 encode = load_transformers(model, device)
                 does = "AutoTokenizer and AutoModel on one text, float32, eager attention, mean over tokens"
             else:
@@ -208,6 +218,22 @@ class Latency(_VectorBenchmark):
             notes=notes,
             more=more,
         )
+
+
+def _load_of_graph(name: str, graph: Path, embedder: Embedder, texts: Sequence[str]) -> tuple[Encode, str]:
+    """Return how a program encodes texts with a graph, and what it does.
+
+    Raises:
+        InputError: the program does not run graphs.
+    """
+    if name == "session":
+        return load_session(graph, embedder, texts), "the session alone, on ids made before"
+    if name == "sentence-transformers-onnx":
+        return load_sentence_transformers_onnx(graph), "encode() of one text with backend=onnx"
+    if name == "fastembed":
+        return load_fastembed(graph, embedder.width), "TextEmbedding with a custom model, one text"
+    remedy = "Choose session, sentence-transformers-onnx or fastembed"
+    raise InputError(f"{name} does not run the graph itself", where="--vs", remedy=remedy)
 
 
 def _sample_texts(path: Path, count: int) -> list[str]:

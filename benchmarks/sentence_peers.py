@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -14,6 +15,7 @@ from tokenizers import Tokenizer
 from benchmarks.harness import import_peer
 from cloze.errors import InputError
 from cloze.file_names import GRAPH_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
+from cloze.inference.embedder import Embedder
 from cloze.optional_dependencies import require
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
@@ -53,15 +55,64 @@ def _load_sentence_transformers(
     return lambda texts, size: model.encode(list(texts), batch_size=size, show_progress_bar=False)
 
 
+def load_session(graph: Path, embedder: Embedder, texts: Sequence[str]) -> Encode:
+    """Return a function that runs a graph in ONNX Runtime alone: the ids of the texts are made before."""
+    session = import_peer("onnxruntime").InferenceSession(
+        graph / GRAPH_FILE, _session_options(), providers=["CPUExecutionProvider"]
+    )
+    prepared = {}
+    for text in texts:
+        ids = np.array([embedder.tokenizer.encode(text).input_ids])
+        prepared[text] = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": 0 * ids}
+
+    def encode(batch: Sequence[str]) -> Vectors:
+        output: Vectors = session.run(None, prepared[batch[0]])[0]
+        return output.mean(1) if output.ndim == 3 else output
+
+    return encode
+
+
+def load_sentence_transformers_onnx(graph: Path) -> Encode:
+    """Return a function that encodes texts as sentence-transformers does with `backend="onnx"`."""
+    library = import_peer("sentence_transformers")
+    keywords = {
+        "file_name": GRAPH_FILE,
+        "provider": "CPUExecutionProvider",
+        "session_options": _session_options(),
+    }
+    model = library.SentenceTransformer(str(graph), backend="onnx", model_kwargs=keywords)
+    return lambda texts: model.encode(list(texts), show_progress_bar=False)
+
+
+def load_fastembed(graph: Path, width: int) -> Encode:
+    """Return a function that encodes texts as fastembed does with a custom model, by the mean of its tokens."""
+    library = import_peer("fastembed")
+    description = import_module("fastembed.common.model_description")
+    library.TextEmbedding.add_custom_model(
+        model=graph.name,
+        pooling=description.PoolingType.MEAN,
+        normalization=False,
+        sources=description.ModelSource(hf=graph.name),
+        dim=width,
+        model_file=GRAPH_FILE,
+    )
+    model = library.TextEmbedding(graph.name, specific_model_path=str(graph), threads=torch.get_num_threads())
+    return lambda texts: np.stack(list(model.embed(list(texts))))
+
+
+def _session_options() -> Any:
+    options = import_peer("onnxruntime").SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    return options
+
+
 RunGraph: TypeAlias = Callable[[dict[str, Any]], Vectors]
 """From the inputs of a graph by their names to its vectors."""
 
 
 def _load_onnxruntime(graph: Path) -> RunGraph:
     onnxruntime = import_peer("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(graph, _session_options(), providers=["CPUExecutionProvider"])
     return lambda inputs: session.run(None, inputs)[0]
 
 
