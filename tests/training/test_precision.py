@@ -15,6 +15,7 @@ from cloze.training.precision import (
     fastest_precision,
     finetuning_precision,
     is_faster_in_bfloat16,
+    is_faster_with_onednn,
     training_arithmetic,
 )
 
@@ -66,6 +67,16 @@ def test_int8_is_used_where_records_show_its_speed_and_loss(
 def test_auto_is_float32_on_other_machines(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     assert fastest_precision(BertModel, torch.device("cpu"), AVX2, "a processor") == "float32"
+
+
+@pytest.mark.parametrize(
+    ("instructions", "processor", "expected"),
+    [(ZEN4, "AMD EPYC", True), (ZEN4, "Intel(R) Xeon(R) Processor", False), (AVX2, "AMD EPYC", False)],
+)
+def test_onednn_computes_float32_where_it_is_measured_to_be_faster(
+    instructions: CpuInstructions, processor: str, expected: bool
+):
+    assert is_faster_with_onednn(instructions, processor) is expected
 
 
 AMX = CpuInstructions(avx512=True, avx512_bf16=True, amx=True, onednn_bf16=True)
