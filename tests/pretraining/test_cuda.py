@@ -9,8 +9,10 @@ import pytest
 import torch
 
 import cloze
+from cloze.data.batch import collate
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
+from cloze.models.batch import pin_memory, to_device
 from cloze.pretraining.config import PretrainConfig
 from cloze.training.muon import MuonConfig
 from runs import assert_same_run, losses, pretrain
@@ -46,6 +48,14 @@ def test_losses_in_bfloat16_are_near_and_repeat(train, quiet, dropout) -> None:
     one, other = (train("cuda", name, precision="bfloat16", model=model) for name in "ab")
     assert_same_run(one, other)
     np.testing.assert_allclose(losses(one, "validation"), losses(train("cpu"), "validation"), rtol=0.03)
+
+
+def test_pinned_batches_are_copied_unchanged() -> None:
+    batch = collate([[1, 2, 3], [4, 5]])
+    pinned = pin_memory(batch)
+    assert pinned.input_ids.is_pinned()
+    for name in ("input_ids", "token_type_ids", "position_ids", "cu_seqlens"):
+        assert torch.equal(getattr(to_device(pinned, "cuda"), name).cpu(), getattr(to_device(batch), name))
 
 
 def test_a_causal_encoder_trains_as_on_the_cpu(train, quiet) -> None:

@@ -126,10 +126,9 @@ class Recorded(DynamicInstances):
         return DynamicInstances.batch(self, epoch, positions, **settings)
 
 
-def test_each_instance_is_read_by_exactly_one_rank(nano, monkeypatch):
+def test_each_instance_is_read_by_exactly_one_rank(nano):
     """Over three epochs at 1, 2, 3 and 1 ranks: the instances of each step are those of one rank, each once."""
     dataset = Dataset.open(Path(nano.data))
-    monkeypatch.setattr(DistributedContext, "all_reduce", lambda self, *values: list(values))
 
     def batches(rank: int, size: int) -> tuple[PretrainingBatches, Recorded]:
         phase = replace(nano.phases[0], fraction=1.0, batch_size=30)

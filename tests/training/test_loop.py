@@ -4,10 +4,13 @@ import json
 import math
 import os
 import signal
-from collections.abc import Collection, Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -106,6 +109,7 @@ def _run(
     config: RunSettings = CONFIG,
     evaluation: EvaluationConfig = EVALUATION,
     progress: Progress = SILENT,
+    batches: Callable[[], NumberedBatches] = NumberedBatches,
     **checkpoints: int,
 ) -> dict[str, float]:
     """Start or resume a run, and return its last evaluation."""
@@ -125,7 +129,7 @@ def _run(
             objective.model.load_state_dict(load_file(checkpoint / "model.safetensors"))
         return objective
 
-    return training.train(load, NumberedBatches, resume=resume)
+    return training.train(load, batches, resume=resume)
 
 
 def _train(run: Path, objective: LineObjective | None = None, **settings) -> dict[str, Tensor]:
@@ -181,6 +185,68 @@ def test_resume_is_bit_identical_after_interruptions(tmp_path, stops):
         assert torch.equal(tensor, resumed[name])
     for kind in ("train", "validation"):
         assert losses(tmp_path / "whole", kind) == losses(tmp_path / "cut", kind)
+
+
+class NotedBatches(NumberedBatches):
+    """Notes which steps were drawn; the data of one may be wrong."""
+
+    def __init__(self, wrong: int | None = None) -> None:
+        self.drawn: list[int] = []
+        self.wrong = wrong
+
+    def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[int]:
+        self.drawn.append(position.index)
+        if position.index == self.wrong:
+            raise InputError("damaged", where="data")
+        return super().step_data(progress, position, micro_batch_tokens)
+
+
+def _threads_of_data() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("step-data")]
+
+
+def test_data_are_drawn_one_step_ahead_and_not_beyond_the_end(tmp_path):
+    objective, batches = LineObjective(), NotedBatches()
+    while_training: list[bool] = []
+
+    def wait_for_next(batch: int) -> None:
+        end = time.monotonic() + 10
+        while len(batches.drawn) < min(batch // MICRO_BATCHES + 2, 30) and time.monotonic() < end:
+            time.sleep(0.001)
+        while_training.append(max(batches.drawn) == min(batch // MICRO_BATCHES + 1, 29))
+
+    objective.at_batch = wait_for_next
+    _train(tmp_path, objective, batches=lambda: batches)
+    assert all(while_training)
+    assert batches.drawn == list(range(30))
+    assert not _threads_of_data()
+
+
+def test_wrong_data_end_the_run_when_their_step_begins(tmp_path):
+    objective = LineObjective()
+    with pytest.raises(InputError, match="damaged"):
+        _train(tmp_path, objective, batches=lambda: NotedBatches(wrong=5), every_steps=1)
+    assert objective.seen == list(range(5 * MICRO_BATCHES))
+    assert read_state(resolve_checkpoint(tmp_path, "latest")).step == 5
+    assert not _threads_of_data()
+
+
+def test_a_stop_waits_until_no_data_are_drawn(tmp_path):
+    class Slow(NotedBatches):
+        num_made = 0
+
+        def step_data(self, *place: Any) -> StepData[int]:
+            data = super().step_data(*place)
+            time.sleep(0.5 * (self.drawn[-1] == 6))
+            self.num_made += 1
+            return data
+
+    objective, batches = LineObjective(), Slow()
+    objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if batch == 16 else None
+    with pytest.raises(Interrupted):
+        _train(tmp_path, objective, batches=lambda: batches)
+    assert len(batches.drawn) == batches.num_made == 7
+    assert not _threads_of_data()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -60,15 +60,11 @@ class FinetuningBatches:
         has_share = len(share) > 0  # the last step of an epoch may have fewer features than there are ranks
         share = share if has_share else indices[:1]
         batches = list(self._micro_batches(share, micro_batch_tokens))
-        num_tokens, num_targets = self.context.all_reduce(
-            has_share * sum(self.features[i].num_tokens for i in share),
-            has_share * sum(batch.num_targets for batch in batches),
-        )
         is_over = end >= len(self.features)
         return StepData(
             batches=batches,
-            num_tokens=int(num_tokens),
-            num_targets={"loss": num_targets},
+            num_tokens=has_share * sum(self.features[i].num_tokens for i in share),
+            num_targets={"loss": has_share * sum(batch.num_targets for batch in batches)},
             next_position=DataPosition(0, position.epoch + is_over, 0 if is_over else end),
             name=f"epoch {position.epoch + 1}, examples from {position.index}",
             has_share=has_share,

@@ -4,6 +4,7 @@ Shapes: T tokens in the packed batch, B sequences, L columns of a padded batch, 
 """
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,11 +21,20 @@ BatchT = TypeVar("BatchT", bound=PackedBatch)
 
 def to_device(batch: BatchT, device: torch.device | str = "cpu") -> BatchT:
     """Return a batch whose arrays are tensors on a device, without waiting for the copy."""
+    return _with_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
+
+
+def pin_memory(batch: BatchT) -> BatchT:
+    """Return a batch whose arrays are tensors in pinned memory, from which `to_device` copies to a GPU in parallel."""
+    return _with_tensors(batch, Tensor.pin_memory)
+
+
+def _with_tensors(batch: BatchT, function: Callable[[Tensor], Tensor]) -> BatchT:
     tensors: dict[str, Any] = {}
     for field in dataclasses.fields(batch):
         value = getattr(batch, field.name)
         if isinstance(value, np.ndarray | Tensor):
-            tensors[field.name] = torch.as_tensor(value).to(device, non_blocking=True)
+            tensors[field.name] = function(torch.as_tensor(value))
     return dataclasses.replace(batch, **tensors)
 
 

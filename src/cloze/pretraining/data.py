@@ -157,15 +157,13 @@ class PretrainingBatches:
             for part in _share_of_rank(parts, self.context)
             for batch in micro_batches(source, *part, micro_batch_tokens, progress=progress)
         ]
-        num_tokens, num_predictions, num_pairs = self.context.all_reduce(
-            sum(len(batch.input_ids) for batch in batches),
-            sum(len(batch.masked_lm_ids) for batch in batches),
-            sum(len(batch.next_sentence_labels) for batch in batches),
-        )
         return StepData(
             batches=batches,
-            num_tokens=int(num_tokens),
-            num_targets={"masked_lm_loss": num_predictions, "next_sentence_loss": num_pairs},
+            num_tokens=sum(len(batch.input_ids) for batch in batches),
+            num_targets={
+                "masked_lm_loss": sum(len(batch.masked_lm_ids) for batch in batches),
+                "next_sentence_loss": sum(len(batch.next_sentence_labels) for batch in batches),
+            },
             next_position=next_position,
             name=f"phase {number + 1}, epoch {position.epoch}, instances from {position.index}",
         )

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from torch import Tensor, nn
 
 from cloze.data.batch import DataPosition
+from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import EvaluatedSums, MetricSums
 
 Batch = TypeVar("Batch")
@@ -20,14 +21,20 @@ class StepData(Generic[Batch]):
 
     batches: Sequence[Batch]
     num_tokens: int
-    """Tokens of all ranks."""
+    """Tokens of this rank, or of all ranks once they are summed; so are the targets."""
     num_targets: Mapping[str, float]
-    """The name of each loss, and the number of targets on all ranks that its mean is over."""
+    """The name of each loss, and the number of targets that its mean is over."""
     next_position: DataPosition
     name: str
     """Name of these instances in messages."""
     has_share: bool = field(default=True, kw_only=True)
     """Whether there were instances for this rank; otherwise `batches` belong to another rank and are not counted."""
+
+    def sum_over_ranks(self, context: DistributedContext) -> "StepData[Batch]":
+        """Return the step with the numbers of tokens and targets of all ranks."""
+        num_tokens, *counts = context.all_reduce(self.num_tokens, *self.num_targets.values())
+        num_targets = dict(zip(self.num_targets, counts, strict=True))
+        return replace(self, num_tokens=int(num_tokens), num_targets=num_targets)
 
     def mean_loss(self, sums: MetricSums, loss_names: Sequence[str]) -> Tensor:
         """Return a micro-batch's share of the step's loss: the sum of the means of the losses."""
@@ -36,13 +43,14 @@ class StepData(Generic[Batch]):
 
 
 class BatchSource(Protocol):
-    """Training instances as a pure function of the position in the data."""
+    """Training instances as a pure function of the position in the data; one thread at a time reads them."""
 
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
         """Return this rank's share of one optimizer step.
 
         Args:
-            progress: share of the run, in [0, 1], that is over when the step begins.
+            progress: share of the run, in [0, 1], that is over when the step begins, or in a run on the clock, when
+                the step before it begins.
             position: the first instance to take, unless another phase begins.
             micro_batch_tokens: maximum number of tokens of a micro-batch of more than one sequence. It decides how
                 the step is cut, not which instances it has.

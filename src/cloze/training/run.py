@@ -195,6 +195,7 @@ class TrainingRun:
                     self._save_if_new()
                 raise self._interrupted(stop) from None
             finally:
+                self._steps.close()
                 self._callbacks.on_end(completed=completed)
             if self.context.any(stop):  # while the last step was saved: the caller may have more to do
                 raise self._interrupted(stop)
@@ -216,7 +217,7 @@ class TrainingRun:
         self, stop: StopRequest, bar: Bar, metrics: dict[str, float], evaluations: int
     ) -> dict[str, float]:
         """Run the steps that are left; return the last metrics, which are `metrics` after so many evaluations."""
-        used, save_due, must_stop = self._synchronize(stop)
+        used, next_used, save_due, must_stop = self._synchronize(stop)
         if self._is_patience_used_up():  # in a run that is resumed
             return metrics
         while True:
@@ -240,9 +241,9 @@ class TrainingRun:
             if is_over:
                 return metrics
             step = self._state.step
-            self._steps.take(used / self.budget.total, stop)
+            self._steps.take(used / self.budget.total, next_used / self.budget.total, stop)
             self._steps.state = replace(self._state, elapsed_seconds=self._elapsed_seconds())
-            now_used, save_due, must_stop = self._synchronize(stop)
+            now_used, next_used, save_due, must_stop = self._synchronize(stop)
             # steps cut short by a time use up the budget without running
             bar.advance(now_used - used if self.budget.unit == "seconds" else self._state.step - step)
             used = now_used
@@ -263,11 +264,14 @@ class TrainingRun:
     def _elapsed_seconds(self) -> float:
         return self.progress.clock() - self._started_at
 
-    def _synchronize(self, stop: StopRequest) -> tuple[float, bool, bool]:
-        """Return the used budget and whether to save, by rank zero's clock; and whether to stop."""
+    def _synchronize(self, stop: StopRequest) -> tuple[float, float, bool, bool]:
+        """Return the budget used now and one step later, and whether to save, by rank zero's clock; whether to stop."""
         clock = (self._elapsed_seconds(), self._save_due()) if self.context.is_rank_zero else (0.0, False)
         elapsed, save_due, must_stop = self.context.all_reduce(*clock, bool(stop))
-        return self.budget.used(self._state.step, elapsed), bool(save_due), bool(must_stop)
+        used, next_used = (
+            self.budget.used(step, elapsed) for step in (self._state.step, self._state.step + 1)
+        )
+        return used, next_used, bool(save_due), bool(must_stop)
 
     def _last_evaluation(self) -> tuple[dict[str, float], int]:
         """Return the last evaluation in a resumed run's log, and the number of evaluations so far.

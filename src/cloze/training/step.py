@@ -34,6 +34,7 @@ from cloze.training.optimizer import (
     set_learning_rate,
 )
 from cloze.training.parallelize import accumulate_gradients, replicate
+from cloze.training.step_loader import StepLoader
 
 _MAX_SKIPPED_STEPS = 2
 """Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
@@ -66,9 +67,11 @@ class OptimizerSteps:
     """Steps skipped in a row."""
     saved_step: int = field(init=False)
     """The step of the newest checkpoint."""
+    _loader: StepLoader = field(init=False)
     _replicas: DistributedDataParallel | None = field(init=False)
 
     def __post_init__(self) -> None:
+        self._loader = StepLoader(self.batches, self.context.device)
         self._replicas = replicate(self.objective, self.context, self.config.distribution)
         self.optimizer = build_optimizer(self.objective.model, self.config.optimizer)
         self.saved_step = self.state.step
@@ -82,11 +85,16 @@ class OptimizerSteps:
         load_optimizer(checkpoint, self.objective.model, self.optimizer)
         self.window = LogWindow.from_state(self.state.log_window, self.context)
 
-    def take(self, share: float, stop: StopRequest) -> None:
-        """Take one step.
+    def close(self) -> None:
+        """End the thread that draws the data."""
+        self._loader.close()
+
+    def take(self, share: float, next_share: float, stop: StopRequest) -> None:
+        """Take one step, and meanwhile draw the data of the next one.
 
         Args:
             share: share of the run, in [0, 1], that is over when the step begins.
+            next_share: the same for the step after it, as far as is known; the data of that step are drawn for it.
             stop: a request to stop.
 
         Raises:
@@ -95,7 +103,9 @@ class OptimizerSteps:
         """
         started = self.progress.clock()
         number = self.state.step + 1
-        data = self.batches.step_data(share, self.state.position, self._micro_batch_tokens)
+        data = self._load(share, self._micro_batch_tokens)
+        if next_share < 1:
+            self._loader.load_ahead(next_share, data.next_position, self._micro_batch_tokens)
         while (result := self._forward_backward(data, stop)) is None:
             data = self._smaller_micro_batches(data, share)
         rank_loss, batches = result
@@ -126,6 +136,11 @@ class OptimizerSteps:
         setting = self.config.micro_batch_tokens
         return min(self.state.micro_batch_tokens or setting, setting)
 
+    def _load(self, share: float, micro_batch_tokens: int) -> StepData[Any]:
+        """Return this rank's data of the step."""
+        data = self._loader.load(share, self.state.position, micro_batch_tokens)
+        return data.sum_over_ranks(self.context)
+
     def _forward_backward(
         self, data: StepData[Any], stop: StopRequest
     ) -> tuple[Tensor, list[MetricSums]] | None:
@@ -154,7 +169,7 @@ class OptimizerSteps:
         tokens, number = self._micro_batch_tokens, self.state.step + 1
         while tokens > 1:
             tokens //= 2
-            smaller = self.batches.step_data(share, self.state.position, tokens)
+            smaller = self._load(share, tokens)
             if len(smaller.batches) > len(data.batches):
                 self.state = replace(self.state, micro_batch_tokens=tokens)
                 values = {"micro_batch_tokens": tokens, "reason": "out of memory"}
