@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from cloze import artifacts
-from cloze.inference.loading import Checkpoint
+from cloze.inference.checkpoint import Checkpoint
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
 
 trained, card, out = map(Path, sys.argv[1:])
