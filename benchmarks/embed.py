@@ -163,13 +163,13 @@ class Latency(_VectorBenchmark):
     name: ClassVar[str] = "latency"
     peers_known: ClassVar[Collection[str]] = (
         *("transformers", "onnxruntime-int8", "openvino-int8"),
-        *("session", "sentence-transformers-onnx", "fastembed"),
+        *("onnxruntime", "sentence-transformers", "fastembed"),
     )
 
     vs: Peers = "transformers"
     """Compared programs: transformers, in float32 with eager attention; onnxruntime-int8, openvino-int8. If the model
-    is an exported graph, with the same graph: session (ONNX Runtime alone, on ids made before),
-    sentence-transformers-onnx, fastembed."""
+    is an exported graph, with the same graph: onnxruntime (the session alone, on ids made before),
+    sentence-transformers, fastembed."""
     tokens: int = 32
     """Tokens of a sentence, special ones included; sentences of other lengths are skipped."""
     busy: int = 0
@@ -226,13 +226,13 @@ def _load_of_graph(name: str, graph: Path, embedder: Embedder, texts: Sequence[s
     Raises:
         InputError: the program does not run graphs.
     """
-    if name == "session":
+    if name == "onnxruntime":
         return load_session(graph, embedder, texts), "the session alone, on ids made before"
-    if name == "sentence-transformers-onnx":
+    if name == "sentence-transformers":
         return load_sentence_transformers_onnx(graph), "encode() of one text with backend=onnx"
     if name == "fastembed":
         return load_fastembed(graph, embedder.width), "TextEmbedding with a custom model, one text"
-    remedy = "Choose session, sentence-transformers-onnx or fastembed"
+    remedy = "Choose onnxruntime, sentence-transformers or fastembed"
     raise InputError(f"{name} does not run the graph itself", where="--vs", remedy=remedy)
 
 
