@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from cloze import artifacts, config, file_io
 from cloze.data.held_out import choose_held_out_threshold
-from cloze.data.shards import Digests, Integers, Shard, TokenIds, to_offsets
+from cloze.data.shards import Digests, Integers, Shard, TokenIds, join_offsets
 from cloze.errors import InputError
 
 KIND = "dataset"
@@ -31,7 +31,6 @@ MIN_DOCUMENTS_FOR_PAIRS = 4
 DOMINANT_DOCUMENT_SHARE = 0.5
 """Warn if one document has more than this share of the tokens."""
 _HELD_OUT_WITHOUT_PAIRS = 0.005
-_NOTHING = np.zeros(0, np.int64)
 _BUILD_AGAIN = "Build the data set again"
 
 
@@ -103,12 +102,12 @@ class Documents:
     def from_shards(cls, paths: Sequence[Path], *, vocab_size_with_words: int | None = None) -> "Documents":
         """Map Arrow files that `write_shard` wrote."""
         shards = [Shard.open(path) for path in paths]
-        document_offsets = to_offsets(np.concatenate([_NOTHING, *(s.sentences_per_document for s in shards)]))
+        document_offsets = join_offsets([shard.document_offsets for shard in shards])
         return cls(
             document_offsets[:-1],
             document_offsets[1:],
             np.concatenate([np.zeros(0, np.uint64), *(shard.document_digests for shard in shards)]),
-            to_offsets(np.concatenate([_NOTHING, *(np.diff(s.sentence_offsets) for s in shards)])),
+            join_offsets([shard.sentence_offsets for shard in shards]),
             tuple(shard.token_ids for shard in shards),
             np.cumsum([0, *(len(shard.token_ids) for shard in shards)]),
             vocab_size_with_words,

@@ -1,5 +1,6 @@
 """The shards of a data set: Arrow files whose rows are documents."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,17 @@ def write_shard(path: Path, shard: Shard, *, vocab_size: int) -> None:
 def to_offsets(lengths: npt.ArrayLike) -> Integers:
     """Return the start of each of consecutive runs of these lengths, and the end of the last."""
     return np.cumsum(np.concatenate([np.zeros(1, np.int64), np.asarray(lengths, np.int64)]))
+
+
+def join_offsets(parts: Sequence[Offsets]) -> Integers:
+    """Return the offsets of lists that are end to end, in one array and without others of its size."""
+    joined = np.zeros(1 + sum(len(part) - 1 for part in parts), np.int64)
+    start = 0
+    for part in parts:
+        end = start + len(part) - 1
+        np.add(part[1:], joined[start], out=joined[start + 1 : end + 1])
+        start = end
+    return joined
 
 
 def shard_name(number: int) -> str:
