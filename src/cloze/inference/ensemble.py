@@ -47,6 +47,11 @@ class EnsembleEngine:
         return self.engines[0].device_type
 
     @property
+    def batch_tokens(self) -> int:
+        """The number of tokens that each model reads at once."""
+        return min(engine.batch_tokens for engine in self.engines)
+
+    @property
     def number_format(self) -> str:
         """The format of the first model's matrix products."""
         return self.engines[0].number_format

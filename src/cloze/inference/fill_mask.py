@@ -15,7 +15,7 @@ from cloze.data.batch import Indices, MaskedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.loading import PretrainedModel, check_length
 from cloze.inference.model_files import ModelFiles
-from cloze.models.engine import Engine, FloatArray, fastest_batch_tokens, run_by_length
+from cloze.models.engine import Engine, FloatArray, run_by_length
 from cloze.results import Result
 from cloze.tasks.arrays import log_of_sum, softmax, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
@@ -91,7 +91,7 @@ class MaskedLanguageModel(PretrainedModel):
             return MaskedBatch.extend(batch, masked_lm_positions=np.array(places, np.int64))
 
         lengths = [sequence.num_tokens for sequence in sequences]
-        max_tokens = min(_MAX_TOKENS, fastest_batch_tokens(self.engine.device_type))
+        max_tokens = min(_MAX_TOKENS, self.engine.batch_tokens)
         for indices, _, outputs in run_by_length(self.engine, lengths, make_batch, max_tokens=max_tokens):
             logits = outputs["logits"][:, : self.tokenizer.vocab_size]
             yield from zip(

@@ -15,8 +15,8 @@ from cloze.models.encoder_config import EncoderConfig
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BatchT = TypeVar("BatchT", bound=PackedBatch)
 
-_MAX_TOKENS_ON_CPU = 1024  # the widest activations of 1,024 tokens stay in the cache
-_MAX_TOKENS = 65_536  # other devices need more work at once
+MAX_TOKENS_ON_CPU = 1024
+"""Tokens of a batch: their widest activations stay in the cache."""
 
 
 class Engine(Protocol):
@@ -31,6 +31,10 @@ class Engine(Protocol):
         """The kind of device that computes: cpu, cuda or mps."""
 
     @property
+    def batch_tokens(self) -> int:
+        """The number of tokens that it reads at once where it is fastest."""
+
+    @property
     def number_format(self) -> str:
         """The format of matrix products."""
 
@@ -40,11 +44,6 @@ class Engine(Protocol):
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, by their names in transformers: [T, …] or [B, …]."""
-
-
-def fastest_batch_tokens(device_type: str) -> int:
-    """Return the number of tokens that an encoder reads at once where it is fastest."""
-    return _MAX_TOKENS_ON_CPU if device_type == "cpu" else _MAX_TOKENS
 
 
 def run_by_length(
@@ -62,6 +61,6 @@ def run_by_length(
         make_batch: packs the inputs of some indices.
         max_tokens: of a batch; None is where the device is fastest.
     """
-    for indices in batch_by_length(num_tokens, max_tokens or fastest_batch_tokens(engine.device_type)):
+    for indices in batch_by_length(num_tokens, max_tokens or engine.batch_tokens):
         batch = make_batch(indices)
         yield indices, batch, engine.run(batch)

@@ -83,10 +83,23 @@ class Graph:
             return product
         return self.add("Add", product, self.weight(f"{name}.bias", layer.bias))
 
+    def scores(self, name: str, values_BLD: str, table_VD: "Tensor", bias_V: str) -> str:
+        """Return the product of vectors with each row of a table, plus a bias, [B, L, V].
+
+        Where the graph has the table already, a transposed one would be a copy in memory, which a Gemm does without.
+        """
+        if self.precision == "int8" or name not in self.tensors:
+            return self.add("Add", self.matmul(name, values_BLD, table_VD), bias_V)
+        size = list(table_VD.shape)
+        rows_TD = self.add("Reshape", values_BLD, self.constant([-1, size[1]]))
+        scores_TV = self.add("Gemm", rows_TD, name, bias_V, transB=1)
+        shape = self.add(
+            "Concat", self.add("Shape", values_BLD, start=0, end=2), self.constant(size[:1]), axis=0
+        )
+        return self.add("Reshape", scores_TV, shape)
+
     def matmul(self, name: str, values: str, rows: "Tensor") -> str:
-        """Multiply by the transpose of a matrix [out, in], which may be a table that the graph already has."""
-        if self.precision != "int8" and name in self.tensors:
-            return self._matmul_by_table(values, name)
+        """Multiply by the transpose of a matrix [out, in]."""
         if self.precision != "int8":
             return self.add("MatMul", values, self.weight(name, rows.T))
         table, scales = self._quantized(name, rows)
@@ -95,16 +108,6 @@ class Graph:
         scale, zero_point = f"{quantized}/1", f"{quantized}/2"
         sums = self.cast(self.add("MatMulInteger", quantized, matrix, zero_point), "float32")
         return self.add("Mul", sums, self.add("Mul", scale, self.add("Squeeze", scales, self.constant([1]))))
-
-    def _matmul_by_table(self, values_BLD: str, table_VD: str) -> str:
-        """Return [B, L, V]. A transposed table would be one more copy in memory, which a Gemm does without."""
-        size = list(self.tensors[table_VD].shape)
-        rows_TD = self.add("Reshape", values_BLD, self.constant([-1, size[1]]))
-        scores_TV = self.add("Gemm", rows_TD, table_VD, transB=1)
-        shape = self.add(
-            "Concat", self.add("Shape", values_BLD, start=0, end=2), self.constant(size[:1]), axis=0
-        )
-        return self.add("Reshape", scores_TV, shape)
 
     def gather(self, name: str, table: "Tensor", indices: str) -> str:
         """Look up rows of a table by their indices."""

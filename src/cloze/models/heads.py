@@ -106,8 +106,8 @@ class MaskedLMHead(nn.Module):
         """Write the head in ONNX, and return logits at every token, [B, L, V]."""
         dense_BLD = graph.activate(graph.dense("masked_lm.dense", hidden_BLD, self.dense), self._activation)
         transformed_BLD = graph.layer_norm("masked_lm.layer_norm", dense_BLD, self.layer_norm)
-        scores_BLV = graph.matmul("word_embeddings", transformed_BLD, word_embeddings_VD)
-        return graph.add("Add", scores_BLV, graph.weight("masked_lm.bias", self.bias))
+        bias_V = graph.weight("masked_lm.bias", self.bias)
+        return graph.scores("word_embeddings", transformed_BLD, word_embeddings_VD, bias_V)
 
 
 class BertForPreTraining(ModelWithHead):

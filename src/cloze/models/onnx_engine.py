@@ -12,7 +12,7 @@ import numpy as np
 
 from cloze.data.batch import MaskedBatch, PackedBatch
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.engine import FloatArray
+from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
 from cloze.models.graph import INPUTS
 from cloze.models.pooling import Pooling, pool_groups
 from cloze.optional_dependencies import import_package
@@ -20,6 +20,7 @@ from cloze.optional_dependencies import import_package
 if TYPE_CHECKING:
     import onnxruntime
 
+_MAX_OUTPUTS = 1 << 23  # numbers of an output, 32 MB: ONNX Runtime keeps the memory of the largest batch
 _MIN_NORM = 1e-12  # as torch's normalize
 
 TOKENS = "token_embeddings"
@@ -36,6 +37,7 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
     runtime = import_package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.enable_mem_pattern = False  # it plans memory anew for each shape, and keeps more of it
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     source = graph if isinstance(graph, bytes) else str(graph)
     return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
@@ -52,6 +54,13 @@ class OnnxEngine:
     names: Mapping[str, str]
     """The graph's name of each output, by the name that `run` gives it."""
     device_type: str = "cpu"
+
+    @property
+    def batch_tokens(self) -> int:
+        """The number of tokens that it reads at once: fewer where each has scores of the whole vocabulary."""
+        shapes = [output.shape for output in self.session.get_outputs() if output.name in self._token_outputs]
+        width = max((shape[-1] for shape in shapes if len(shape) > 2), default=1)
+        return min(MAX_TOKENS_ON_CPU, _MAX_OUTPUTS // width)
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, padded for the graph; of a `MaskedBatch`, those of the masked tokens."""
@@ -103,6 +112,11 @@ class PooledEngine:
     def device_type(self) -> str:
         """The kind of device that computes."""
         return self.tokens.device_type
+
+    @property
+    def batch_tokens(self) -> int:
+        """The number of tokens that it reads at once."""
+        return self.tokens.batch_tokens
 
     @property
     def number_format(self) -> str:

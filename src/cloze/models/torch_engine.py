@@ -11,8 +11,10 @@ from cloze.data.batch import PackedBatch
 from cloze.models.batch import to_device
 from cloze.models.encoder import get_encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.engine import FloatArray
+from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
 from cloze.models.quantization import is_quantized
+
+_MAX_TOKENS = 65_536  # other devices than CPUs need more work at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,11 @@ class TorchEngine:
     def device_type(self) -> str:
         """The kind of device that computes: cpu, cuda or mps."""
         return self._device.type
+
+    @property
+    def batch_tokens(self) -> int:
+        """The number of tokens that it reads at once where it is fastest."""
+        return MAX_TOKENS_ON_CPU if self.device_type == "cpu" else _MAX_TOKENS
 
     @property
     def number_format(self) -> str:
