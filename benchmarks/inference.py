@@ -94,8 +94,13 @@ class Inference(Benchmark):
             yield f"vectors, {dtype}", bars if dtype == "int8" else {}, embed
         yield (
             "one text, float32",
-            {"transformers": 1.2},
-            Latency(dtype="float32", vs=_installed("transformers"), busy=self.busy, **of_texts),
+            {"transformers": 1.2, "sentence-transformers": 1.2},
+            Latency(
+                dtype="float32",
+                vs=_installed("transformers,sentence-transformers"),
+                busy=self.busy,
+                **of_texts,
+            ),
         )
         peers = _installed("onnxruntime-int8,openvino-int8")
         one_text = Latency(dtype="int8", vs=peers, busy=self.busy, **of_texts)

@@ -32,12 +32,12 @@ def load_transformers(directory: Path, device: torch.device) -> Encode:
     """Return a function that encodes the first text as the documentation of transformers does."""
     transformers = import_peer("transformers")
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    model: Any = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager")
+    model: Any = transformers.AutoModel.from_pretrained(directory)
     model.float().to(device).eval()
 
     def encode(texts: Sequence[str]) -> Vectors:
         batch = tokenizer(texts[0], return_tensors="pt", truncation=True).to(device)
-        with torch.no_grad():
+        with torch.inference_mode():
             vector: Vectors = model(**batch).last_hidden_state.mean(1).float().cpu().numpy()
         return vector
 
