@@ -10,7 +10,7 @@ from cloze.models.encoder import Encoder
 from cloze.models.torch_internals import onednn_linear
 
 _MAX_TOKENS = 64
-"""With more tokens both libraries take nearly the same time."""
+"""At 128 tokens oneDNN saves a tenth of the products' time, at 32 a fourth."""
 _TOKENS_OF_KERNEL = 8
 """oneDNN makes a kernel of half a megabyte for each number of tokens: it gets multiples of this."""
 
