@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from cloze import process
-from cloze.process import THREAD_VARIABLES, configure_threads, usable_processors
+from cloze.process import THREAD_VARIABLES, configure_threads, openmp_threads, usable_processors
 from cloze.training.workers import place_workers
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
@@ -270,3 +270,13 @@ def test_threads_of_all_workers_are_no_more_than_the_processors(
         assert place_workers(workers, "cpu").threads == 1, "as the user chose for this process"
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("value", "threads"), [("3", 3), ("4,2", 4), ("", None), ("0", None), ("many", None)]
+)
+def test_the_number_of_threads_is_read_as_openmp_reads_it(
+    value: str, threads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert openmp_threads() == threads

@@ -39,6 +39,7 @@ RUN_CONFIG = "run.toml"
 _REMEDIES: dict[str | None, str] = {
     "dataset": "Give a directory that cloze corpus wrote",
     "checkpoint": "Give the directory of a checkpoint or a run",
+    "graph": "Export the model again: cloze export MODEL -o NEW",
 }
 """By expected kind of directory."""
 CARD_FILE = "README.md"

@@ -87,7 +87,13 @@ def compute_threads() -> int:
     """Return the number of threads of an operation: that of torch where it is imported."""
     if torch := sys.modules.get("torch"):
         return int(torch.get_num_threads())
-    return int(os.environ.get("OMP_NUM_THREADS") or usable_processors())
+    return openmp_threads() or usable_processors()
+
+
+def openmp_threads() -> int | None:
+    """Return the number in OMP_NUM_THREADS, of which a list has the outermost first; None if it has none."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() and int(first) else None
 
 
 def set_compute_threads(threads: int) -> None:

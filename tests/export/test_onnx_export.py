@@ -92,7 +92,7 @@ def test_graph_of_every_head_equals_transformers(
     shapes = [(check["batch"], check["length"]) for check in result["checks"]]
     assert shapes == [(1, 3), (4, 15), (3, 30), (2, 61)]
     assert 0 < max(check["largest_difference"] for check in result["checks"]) < 1e-4
-    assert artifacts.verify(tmp_path / "graph", kind="onnx").files.keys() == {
+    assert artifacts.verify(tmp_path / "graph", kind="graph").files.keys() == {
         "README.md",
         "config.json",
         "export.json",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import pytest
 
 import cloze
 from answering_models import INPUTS, TOKENS, answers, write_models
+from cloze import artifacts
 from cloze.cli import main
 from cloze.models.bert import BertModel
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
@@ -36,6 +38,7 @@ VERBS = """
 import json
 from contextlib import redirect_stdout
 from io import StringIO
+import cloze
 from cloze.cli import main
 
 results = []
@@ -43,6 +46,14 @@ for arguments in json.loads(sys.argv[1]):
     with redirect_stdout(StringIO()) as stdout:
         assert main(arguments) == 0
     results.append(stdout.getvalue())
+graph = cloze.FillMask.load(sys.argv[2])
+for use in (lambda: graph.encoder, lambda: graph.save("new")):
+    try:
+        use()
+    except cloze.InputError as error:
+        assert "an exported graph has no weights" in str(error)
+    else:
+        raise AssertionError("not refused")
 assert "torch" not in sys.modules
 print(json.dumps(results))
 """
@@ -145,6 +156,8 @@ def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[
     texts.write_text("".join(f"{text}\n" for text in TEXTS))
     labeled = folder / "labeled.tsv"
     labeled.write_text("text\tlabel\na b\tgood\nc d\tbad\ne\tso-so\n")
+    pairs = folder / "pairs.tsv"
+    pairs.write_text("text\tpair\tscore\na b\tc\t1\nd\te f\t2\ng\th a\t5\n")
     gold = folder / "gold.jsonl"
     gold.write_text('{"text": "a [MASK] c", "answer": "b"}\n')
     calls = [
@@ -155,6 +168,8 @@ def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[
         ("EntityTagger", "predict", str(texts), "--format", "text"),
         ("FillMask", "evaluate", "fill", "-d", str(gold)),
         ("FillMask", "evaluate", "likelihood", "-d", str(texts)),
+        ("Embedder", "evaluate", "scored-pairs", "-d", str(pairs)),
+        ("Vectors", "evaluate", "scored-pairs", "-d", str(pairs)),
         ("Vectors", "embed", str(texts), "-o", str(folder / "OF.jsonl")),
     ]
 
@@ -170,7 +185,13 @@ def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[
         assert main(words) == 0
         expected.append(capsys.readouterr().out)
     found = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH + VERBS, json.dumps(arguments("graphs"))],
+        [
+            sys.executable,
+            "-c",
+            WITHOUT_TORCH + VERBS,
+            json.dumps(arguments("graphs")),
+            str(folder / "graphs" / "FillMask"),
+        ],
         check=True,
         capture_output=True,
         text=True,
@@ -198,6 +219,7 @@ def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[
         ("FillMask", "evaluate mlm -d texts.txt", "an exported graph, which has no weights"),
         ("FillMask", "embed texts.txt -o v.npy", "a graph of BertForPreTraining, without vectors of texts"),
         ("FillMask", "fill [MASK] --precision int8", "is a graph in float32, not int8"),
+        ("FillMask", "fill [MASK] --precision bfloat16", "not bfloat16. Give the model that it was exported"),
         ("FillMask", "fill [MASK] --device cuda", "an exported graph runs on the CPU, not on cuda"),
         ("Vectors", "fill [MASK]", "a graph of SentenceEncoder, without the masked-word head"),
         (
@@ -222,6 +244,16 @@ def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[
         ),
         ("Embedder", "neighbors a", "--layers: an exported graph has the last layer alone"),
         ("TextClassifier", "predict texts.txt --explain", "an exported graph has no weights"),
+        (
+            "TextClassifier",
+            "evaluate scored-pairs -d texts.txt",
+            "a graph of BertForSequenceClassification, without vectors of texts",
+        ),
+        (
+            "NextSentence",
+            "evaluate squad_v1 -d texts.txt",
+            "a graph of BertForNextSentencePrediction, without a head for the task squad_v1",
+        ),
         (
             "TextClassifier",
             "finetune classification --train texts.txt -o run",
@@ -260,6 +292,36 @@ def test_a_damaged_graph_is_refused(folder: Path, tmp_path: Path) -> None:
     flip_bit(tmp_path / "graph" / "model.onnx")
     with pytest.raises(cloze.InputError, match=r"model\.onnx: "):
         cloze.FillMask.load(tmp_path / "graph")
+
+
+def test_a_graph_of_an_older_version_is_to_be_exported_again(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with artifacts.write_directory(tmp_path / "graph", kind="graph") as directory:
+        shutil.copytree(folder / "graphs" / "FillMask", directory, dirs_exist_ok=True)
+        (directory / "manifest.json").unlink()
+        facts = json.loads((directory / "export.json").read_text())
+        del facts["encoder"]
+        (directory / "export.json").write_text(json.dumps(facts))
+    for words in (["fill", "[MASK]", "-m"], ["info"]):
+        assert main([*words, str(tmp_path / "graph")]) == 2
+        assert "export.json: encoder is missing. Export the model again" in capsys.readouterr().err
+
+
+@pytest.mark.protected
+def test_a_graph_reads_as_many_tokens_as_the_classifier_of_another_program(
+    folder: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(folder / "models" / "TextClassifier", tmp_path / "model")
+    for name in ("manifest.json", "task.toml"):
+        (model / name).unlink()
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    (model / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": 8}))
+    cloze.export_model(model, output=tmp_path / "graph")
+    ours, theirs = cloze.load(tmp_path / "graph"), cloze.load(model, device="cpu")
+    assert ours.max_seq_length == theirs.max_seq_length == 8
+    with pytest.warns(UserWarning, match="longer than 8 tokens"):
+        assert_same(ours(TEXTS), theirs(TEXTS))
 
 
 def test_int8_answers_nearly_as_the_model(folder: Path, tmp_path: Path) -> None:

@@ -70,6 +70,11 @@ def model(task_and_examples: tuple[AnyTask, list], build_encoder: Callable[[], B
     return task_and_examples[0].head(build_encoder(), generator=torch.Generator().manual_seed(2))
 
 
+def test_a_task_names_its_head(task_and_examples: tuple[AnyTask, list], model: torch.nn.Module) -> None:
+    task, _ = task_and_examples
+    assert task.head_name == (type(model).__name__ if task.has_head else None)
+
+
 def test_description_and_run_settings(task_and_path):
     task, _ = task_and_path
     for text in (task.data_format, task.source, task.metrics[0]):

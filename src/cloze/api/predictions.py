@@ -101,9 +101,9 @@ def predict_file(
     if explain:
         from cloze.inference.explain import check_explainable
         from cloze.inference.explain import explain as explain_prediction
-        from cloze.reports import explanation_page
 
         check_explainable(predictor)
+        from cloze.reports import explanation_page
     limit = top_k_limiter(configured, top_k)
     source = to_path_or_url(file)
     examples, total = configured.examples(source, labeled=False), None

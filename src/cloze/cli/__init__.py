@@ -236,7 +236,7 @@ def _to_cloze_error(error: Exception) -> "ClozeError":
     if _is_out_of_memory(error):
         return RunError("out of memory", remedy="Use a smaller model, shorter texts or fewer --workers")
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-        remedy = "Install it (pip install torch), or give an exported graph, which answers without"
+        remedy = "Install it: pip install torch (exported graphs answer without it)"
         return InputError("this needs PyTorch, which is not installed", remedy=remedy)
     if isinstance(error, OSError):
         if error.errno == errno.EBADF and error.filename is None:

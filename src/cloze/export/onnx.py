@@ -199,5 +199,5 @@ def _load(checkpoint: Path) -> tuple[ExternalModel, Encoder | ModelWithHead, int
         model = SentenceEncoder(encoder, pooling=pooling, normalize=normalize, truncate_dim=dim).eval()
         return external, model, min(sentence_encoder.max_seq_length or longest, longest)
     if external.model is encoder and external.missing_keys:
-        return external, BertForFeatureExtraction(encoder).eval(), longest
-    return external, cast(Encoder | ModelWithHead, external.model), longest
+        return external, BertForFeatureExtraction(encoder).eval(), external.tokenizer.model_max_length
+    return external, cast(Encoder | ModelWithHead, external.model), external.tokenizer.model_max_length

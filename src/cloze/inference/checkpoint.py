@@ -25,6 +25,7 @@ from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task
+from cloze.tasks.task import AnyTask
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import prepare_for_inference, resolve_device
@@ -112,9 +113,9 @@ class Checkpoint(ModelFiles):
         prepare_for_inference(model, self.precision)
         return model
 
-    def finetuned_engine(self, head: Callable[[Encoder], nn.Module], *, device: str) -> TorchEngine:
+    def finetuned_engine(self, task: AnyTask, *, device: str) -> TorchEngine:
         """Return the engine of the model with the head of a task."""
-        return TorchEngine(self.load_model(head, device=device))
+        return TorchEngine(self.load_model(task.head, device=device))
 
     def masked_lm_engine(self, *, device: str) -> TorchEngine:
         """Return the engine whose `logits` are of masked tokens.
@@ -125,7 +126,7 @@ class Checkpoint(ModelFiles):
         if (attends_to := self.config.attends_to) != "all":
             what = f"attends to the {attends_to} only, and does not predict masked tokens"
             raise InputError(what, where=self.directory)
-        return self.finetuned_engine(BertForMaskedLM, device=device)
+        return TorchEngine(self.load_model(BertForMaskedLM, device=device))
 
     def next_sentence_engine(self, *, device: str) -> TorchEngine:
         """Return the engine whose `logits` are of the next-sentence classes.
@@ -137,7 +138,7 @@ class Checkpoint(ModelFiles):
             family = self.encoder_class.names.family
             what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
             raise InputError(what, where=self.directory, remedy="Give a BERT with its next-sentence head")
-        return self.finetuned_engine(BertForNextSentencePrediction, device=device)
+        return TorchEngine(self.load_model(BertForNextSentencePrediction, device=device))
 
     def vector_engine(
         self,

@@ -209,9 +209,10 @@ def check_explainable(predictor: Predictor) -> None:
         raise InputError(what, where="explain", remedy="Leave it out")
     if isinstance(predictor.engine, EnsembleEngine):
         raise InputError("an ensemble cannot be explained", where="explain", remedy="Give one `model`")
+    module = predictor.module  # first: without torch a graph is refused as one
     from cloze.models.quantization import is_quantized
 
-    if is_quantized(predictor.module):
+    if is_quantized(module):
         what = "an int8 model has no gradients, from which explanations are computed"
         raise InputError(what, where="explain", remedy="Say float32 for `precision`")
 

@@ -1,14 +1,12 @@
 """A graph that `cloze export` wrote, as a source of models: ONNX Runtime computes, and torch is not imported."""
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from cloze import artifacts
-from cloze.choices import Combine, InferencePrecision
+from cloze.choices import Combine, GraphPrecision, InferencePrecision
 from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.file_io import read_json
@@ -21,7 +19,8 @@ from cloze.models.onnx_engine import TOKENS, OnnxEngine, PooledEngine, start_ses
 from cloze.models.pooling import Pooling
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.optional_dependencies import require
-from cloze.process import compute_threads
+from cloze.process import compute_threads, openmp_threads
+from cloze.tasks.task import AnyTask
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -33,6 +32,7 @@ _NEXT_SENTENCE = {"BertForNextSentencePrediction": "logits", "BertForPreTraining
 """The output with the logits, by the head."""
 _HIDDEN, _VECTORS = "last_hidden_state", "sentence_embedding"
 _REMEDY = "Give the model that it was exported from"
+_FACTS = ("model", "outputs", "precision", "parameters", "encoder")
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,16 @@ class ExportedGraph(ModelFiles):
         stored = graph._facts["precision"]
         if precision not in (None, "auto", stored):
             what = f"is a graph in {stored}, not {precision}"
-            raise InputError(
-                what, where=directory, remedy=f"Export one: cloze export MODEL --precision {precision}"
-            )
+            is_exported = precision in get_args(GraphPrecision)
+            remedy = f"Export one: cloze export MODEL --precision {precision}" if is_exported else _REMEDY
+            raise InputError(what, where=directory, remedy=remedy)
         return graph
 
     @cached_property
     def config(self) -> EncoderConfig:
         """The sizes of the encoder."""
-        config: EncoderConfig = from_dict(EncoderConfig, self._facts["encoder"], where=str(self._facts_file))
+        where = str(self.directory / GRAPH_FACTS_FILE)
+        config: EncoderConfig = from_dict(EncoderConfig, self._facts["encoder"], where=where)
         return config
 
     @cached_property
@@ -85,8 +86,25 @@ class ExportedGraph(ModelFiles):
         """Whether it has the next-sentence head of pre-training."""
         return self._facts["model"] in _NEXT_SENTENCE
 
-    def finetuned_engine(self, head: Callable[..., Any], *, device: str) -> Engine:
-        """Return the engine of the model with the head of a task, which the graph contains."""
+    def finetuned_engine(self, task: AnyTask, *, device: str) -> Engine:
+        """Return the engine of the model with the head of a task.
+
+        Raises:
+            InputError: the graph has another head.
+        """
+        if not task.has_head:  # its settings are those of the files: they are part of the graph
+            stored = load_sentence_encoder_config(self.directory) or SentenceEncoderConfig()
+            return self.vector_engine(
+                stored.pooling,
+                normalize=stored.normalize,
+                truncate_dim=stored.truncate_dim,
+                layers=(self.config.num_hidden_layers,),
+                combine="sum",
+                device=device,
+            )
+        if (model := self._facts["model"]) != task.head_name:
+            what = f"a graph of {model}, without a head for the task {task.name}"
+            raise InputError(what, where=self.directory, remedy="Export a model of cloze finetune")
         return self._engine({name: name for name in self._facts["outputs"]}, device)
 
     def masked_lm_engine(self, *, device: str) -> Engine:
@@ -138,19 +156,13 @@ class ExportedGraph(ModelFiles):
                 raise InputError(what, where=name, remedy=f"Leave it out, or g{_REMEDY[1:]}")
         return self._engine({_VECTORS: _VECTORS}, device)
 
-    @property
-    def _facts_file(self) -> Path:
-        return self.directory / GRAPH_FACTS_FILE
-
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        return read_json(self._facts_file)
+        return read_graph_facts(self.directory)
 
     @cached_property
     def _session(self) -> "onnxruntime.InferenceSession":
-        threads = int(
-            os.environ.get("OMP_NUM_THREADS") or compute_threads()
-        )  # torch's is 1 where a server loads
+        threads = openmp_threads() or compute_threads()  # torch's is 1 where a server loads
         return start_session(self.directory / GRAPH_FILE, threads=threads)
 
     def _engine(self, names: dict[str, str], device: str) -> OnnxEngine:
@@ -170,3 +182,16 @@ class ExportedGraph(ModelFiles):
                 what, where=self.directory, remedy="Export a pre-trained model: cloze export MODEL -o NEW"
             )
         return outputs[model]
+
+
+def read_graph_facts(directory: Path) -> dict[str, Any]:
+    """Return what `cloze export` wrote about a graph.
+
+    Raises:
+        InputError: a fact is missing.
+    """
+    facts = read_json(directory / GRAPH_FACTS_FILE)
+    if missing := [name for name in _FACTS if name not in facts]:
+        remedy = "Export the model again: cloze export MODEL -o NEW"
+        raise InputError(f"{missing[0]} is missing", where=directory / GRAPH_FACTS_FILE, remedy=remedy)
+    return facts

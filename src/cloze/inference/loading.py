@@ -88,9 +88,10 @@ class LoadedModel:
     @property
     def encoder(self) -> "Encoder":
         """The encoder below the head, a module for tensors."""
+        module = self.module  # first: without torch a graph is refused as one
         from cloze.models.encoder import get_encoder
 
-        return get_encoder(self.module)
+        return get_encoder(module)
 
     @property
     def max_positions(self) -> int:
@@ -116,10 +117,11 @@ class LoadedModel:
             InputError: `path` exists, or a checkpoint cannot hold such a model.
             RunError: the disk is full or cannot be written.
         """
+        module = self.module
         from cloze.models.checkpoint import KIND
         from cloze.models.quantization import is_quantized
 
-        if is_quantized(self.module):
+        if is_quantized(module):
             remedy = "Write one with cloze export --to int8"
             raise InputError("an int8 model cannot be saved", where="save", remedy=remedy)
         path = check_path(path, "path")

@@ -1,20 +1,14 @@
 """What a directory offers that answers: a checkpoint, computed in PyTorch, or an exported graph, in ONNX Runtime."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cloze.choices import Combine
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import Engine
 from cloze.models.pooling import Pooling
+from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:  # a graph answers without torch
-    from torch import nn
-
-    from cloze.models.encoder import Encoder
 
 
 class ModelFiles(ABC):
@@ -48,7 +42,7 @@ class ModelFiles(ABC):
         """Whether it has the next-sentence head of pre-training."""
 
     @abstractmethod
-    def finetuned_engine(self, head: "Callable[[Encoder], nn.Module]", *, device: str) -> Engine:
+    def finetuned_engine(self, task: AnyTask, *, device: str) -> Engine:
         """Return the engine of the model with the head of a task."""
 
     @abstractmethod

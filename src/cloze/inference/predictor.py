@@ -84,7 +84,7 @@ class Predictor(LoadedModel):
             what = f"a model for the task {loaded_task.name!r}, which {cls.__name__} cannot use"
             remedy = f"Load it with cloze.load, or give a model for the task {cls.default_task}"
             raise InputError(what, where=files.directory, remedy=remedy)
-        engine = files.finetuned_engine(loaded_task.head, device=device)
+        engine = files.finetuned_engine(loaded_task, device=device)
         positions = files.config.max_position_embeddings
         return cls(
             engine,

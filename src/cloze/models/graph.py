@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a graph answers without torch
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Each [B, L] int64, as tokenizers return them; 1 in the mask is a real token."""
-GRAPH_KIND = "onnx"
+GRAPH_KIND = "graph"
 """The kind of a directory with a graph, in its manifest."""
 MASKED_SCORE = -10_000.0  # Google's number; -inf would turn a row of padding into NaN
 

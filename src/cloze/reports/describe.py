@@ -12,10 +12,11 @@ from cloze.config import read_toml
 from cloze.data.dataset import INFO_FILE, Dataset, Documents
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
+from cloze.file_names import CONFIG_FILE, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
 from cloze.finetuning.hyperparameter_search import TRIALS, TRIALS_FOLDER
 from cloze.finetuning.run import SCORES
 from cloze.hub import name_of_snapshot
+from cloze.inference.exported_graph import read_graph_facts
 from cloze.model_paths import find_model_directory, follow_pointer, is_bundled
 from cloze.models.checkpoint import verify_shared_weights
 from cloze.models.config_file import load_config, load_labels
@@ -126,7 +127,7 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
 
 
 def _graph_facts(directory: Path) -> dict[str, Any]:
-    facts = read_json(directory / GRAPH_FACTS_FILE)
+    facts = read_graph_facts(directory)
     encoder = facts["encoder"]
     labels = load_labels(directory)
     return {

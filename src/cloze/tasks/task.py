@@ -73,6 +73,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Field of a prediction with the probabilities of classes, or with candidates, the best first."""
     frozen_states: ClassVar[Callable[..., Any] | None] = None
     """Method that returns the `states` of a batch from a frozen encoder, which `outputs` splits by feature."""
+    head_name: ClassVar[str | None] = None
+    """The class of the module that `head` returns, by which a graph is known to have this head."""
     has_head: ClassVar[bool] = True
     """Whether its models have a head with weights; without one, every checkpoint answers the task."""
     uses_in_batch_negatives: ClassVar[bool] = False

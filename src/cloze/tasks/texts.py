@@ -120,6 +120,7 @@ class TextTask(LabeledTexts[PredictionT], Generic[PredictionT]):
     """A task on a text or a pair, with a dense layer on the pooled [CLS]."""
 
     target_dtype: ClassVar[npt.DTypeLike] = np.float32
+    head_name = "BertForSequenceClassification"
 
     long_texts: LongTexts = "truncate"
     """Truncate a long text, as Google's code does for GLUE, or read it in windows and average their logits."""

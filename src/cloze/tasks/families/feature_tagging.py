@@ -27,6 +27,7 @@ class FeatureTagging(Tagging):
 
     source = "Devlin et al. 2019, table 7; score as conlleval"
     model_settings: ClassVar[tuple[str, ...]] = (*Tagging.model_settings, "layers", "lstm_size")
+    head_name = "BertBiLSTMForTokenClassification"
     defaults = (
         "max_seq_length=512",
         "epochs=10",

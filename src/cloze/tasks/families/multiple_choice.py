@@ -68,6 +68,7 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
     """
 
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    head_name = "BertForMultipleChoice"
     answer_keys = ("choice", "probability", "probabilities")
 
     long_texts: LongTexts = "truncate"

@@ -75,6 +75,7 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
     """Whether a paragraph may have no answer."""
     defaults: ClassVar[tuple[str, ...]] = ("max_seq_length=384",)
     ranked_field: ClassVar[str | None] = "candidates"
+    head_name = "BertForQuestionAnswering"
 
     doc_stride: int = 128
     """Tokens from the start of a window to that of the next."""

@@ -60,6 +60,7 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
 
     metrics: ClassVar[tuple[str, ...]] = ("f1", "precision", "recall", "tag_accuracy")
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
+    head_name = "BertForTokenClassification"
     answer_keys = ("sentences", "entities")
     data_format: ClassVar[str] = (
         "words and tags in columns, CoNLL-U, tables, JSON or Parquet; or texts with spans in JSON"
