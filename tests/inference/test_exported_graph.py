@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -136,6 +137,14 @@ def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their
     assert_same(ours.with_idf(TEXTS)(TEXTS), theirs.with_idf(TEXTS)(TEXTS))
     for embedder in (ours, cloze.load(graph)):
         assert_same(embedder.embed_tokens(TEXTS), theirs.embed_tokens(TEXTS))
+
+
+def test_a_pickled_graph_needs_no_files(folder: Path, tmp_path: Path) -> None:
+    graph = cloze.load(shutil.copytree(folder / "graphs" / "Vectors", tmp_path / "graph"))
+    pickled = pickle.dumps(graph)
+    expected = graph(TEXTS)
+    shutil.rmtree(tmp_path / "graph")
+    assert_same(pickle.loads(pickled)(TEXTS), expected)
 
 
 def test_predictions_of_a_ranker_and_of_an_average_are_those_of_the_models(folder: Path) -> None:

@@ -5,6 +5,7 @@ Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ TOKENS = "token_embeddings"
 
 
 def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.InferenceSession":
-    """Return ONNX Runtime's session of a graph.
+    """Return ONNX Runtime's session of a graph; copies and pickles contain the graph, and start their own.
 
     Args:
         graph: a file or its contents.
@@ -39,8 +40,15 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.enable_mem_pattern = False  # it plans memory anew for each shape, and keeps more of it
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+
+    def reduce(_: Any) -> tuple[Any, ...]:
+        data = graph if isinstance(graph, bytes) else graph.read_bytes()
+        return partial(start_session, data, threads=threads), ()
+
+    session_class: Any = type("Session", (runtime.InferenceSession,), {"__reduce__": reduce})
     source = graph if isinstance(graph, bytes) else str(graph)
-    return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    session: onnxruntime.InferenceSession = session_class(source, options, providers=["CPUExecutionProvider"])
+    return session
 
 
 @dataclass(frozen=True, eq=False)

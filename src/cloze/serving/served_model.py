@@ -295,7 +295,9 @@ ABILITIES: Mapping[str, Ability] = MappingProxyType(
         "choose": _finetuned_for(
             MultipleChoice, remedy="Serve a multiple-choice model: cloze finetune multiple-choice"
         ),
-        "explain": Ability(_is_explainable, f"{_CLASSIFIER} (in float32: int8 has no gradients)"),
+        "explain": Ability(
+            _is_explainable, f"{_CLASSIFIER} (neither int8 nor an exported graph: they have no gradients)"
+        ),
     }
 )
 """Abilities by their names in /info; `encode` is access to the encoder's internals."""
