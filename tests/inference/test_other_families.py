@@ -109,7 +109,7 @@ def test_finetuned_evaluated_served_and_exported(
     rows = [f"a {word} {what}\t{word in ('good', 'fine')}" for word in WORDS[1:5] for what in ("day", "film")]
     data.write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     command = ["finetune", "classification", "-m", str(directory), "-d", str(data), "--dev", str(data)]
-    flags = f"--epochs 30 --learning-rate 3e-3 --batch-size 4 --set device=cpu -o {run}"
+    flags = f"--epochs 60 --learning-rate 3e-3 --batch-size 4 --set device=cpu -o {run}"
     assert main([*command, *flags.split()]) == 0
     capsys.readouterr()
     assert main(["evaluate", "classification", "-m", str(run), "-d", str(data), "--json"]) == 0
