@@ -92,11 +92,7 @@ DIRECTORIES: Mapping[str, tuple[Mapping[str, str], str, str]] = {
         "a checkpoint of DeepSpeed",
         "python zero_to_fp32.py",
     ),
-    "graph": (
-        {"config.json": "{}", "model.onnx": ""},
-        "a graph of another exporter",
-        "export that: cloze export",
-    ),
+    "graph": ({"config.json": "{}", "model.onnx": ""}, "an ONNX graph", "or a graph of cloze export"),
     "packed": (
         {"vocab.txt": "a", "weights.tar.gz": ""},
         "a packed model",

@@ -73,11 +73,7 @@ _KINDS = (
         "a model of fairseq",
         "Convert it with transformers' convert_roberta_original_pytorch_checkpoint_to_pytorch.py",
     ),
-    _Kind(
-        ("*.onnx",),
-        "a graph of another exporter",
-        "Give its model, or export that: cloze export MODEL -o NEW",
-    ),
+    _Kind(("*.onnx",), "an ONNX graph", "Give its model, or a graph of cloze export"),
     _Kind(("*.tar.gz", "*.tgz", "*.tar", "*.zip"), "a packed model", "Unpack {file} into the directory"),
     _Kind(
         ("optimizer.pt", "optimizer.bin", "trainer_state.json", "training_args.bin"),

@@ -21,6 +21,7 @@ from cloze.cli import main
 from cloze.models.bert import BertModel
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
 from helpers import flip_bit
+from serving.clients import client_of
 from tiny_models import tiny_config, write_checkpoint
 
 pytest.importorskip("onnxruntime")
@@ -294,6 +295,38 @@ def test_what_a_graph_cannot_do_is_refused_by_name(
     assert message in error
     assert error.count("\n") == 1
     assert os.listdir() == ["texts.txt"]
+
+
+def test_a_server_answers_with_graphs_as_with_models(folder: Path) -> None:
+    names = [name for name in (*INPUTS, "Vectors") if name != "NextSentence"]
+    ours, theirs = (
+        client_of({name: folder / kind / name for name in names}) for kind in ("graphs", "models")
+    )
+    question = {"question": "a", "context": "b c d"}
+    requests: list[tuple[str, str, dict[str, Any]]] = [
+        ("Vectors", "/embed", {"inputs": TEXTS}),
+        ("Embedder", "/embed_all", {"inputs": TEXTS}),
+        ("TextClassifier", "/predict", {"inputs": "a b"}),
+        ("TextClassifier", "/tokenize", {"inputs": "a b"}),
+        ("MultiLabelClassifier", "/predict", {"inputs": "a b", "raw_scores": True}),
+        ("TextRegressor", "/predict", {"inputs": [["a", "b c"]]}),
+        ("TextRanker", "/rerank", {"query": "a", "texts": ["b", "c"]}),
+        ("EntityTagger", "/tag", {"inputs": ["a b"]}),
+        ("QuestionAnswerer", "/answer", {"inputs": [question]}),
+        ("QuestionAnswerer", "/explore/span", question),
+        ("ChoiceAnswerer", "/choose", {"inputs": [{"prompt": "a", "choices": ["b", "c"]}]}),
+        ("FillMask", "/fill", {"inputs": ["a [MASK]"]}),
+    ]
+    with ours, theirs:
+        for name, route, request in requests:
+            assert_same(*(client.ask(route, model=name, **request) for client in (ours, theirs)))
+        refusal = ours.refusal("/embed", model="Vectors", inputs="a", normalize=False)
+        assert "the graph of 'Vectors' scales vectors to length 1" in refusal
+        assert "neither int8 nor an exported graph" in ours.refusal(
+            "/explain", model="TextClassifier", inputs=["a"]
+        )
+        refusal = ours.refusal("/tokenize", model="TextClassifier", inputs="a", prompt_name="query")
+        assert refusal == "prompt_name: 'TextClassifier' has no vectors. Leave it out."
 
 
 def test_a_damaged_graph_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -335,6 +335,6 @@ ROUTES = (
     Route("/embeddings", "embed", openai_embeddings, OpenAIRequest, OpenAIAnswer),
     Route("/predict", "predict", predict, PredictRequest, list[LabelScore] | list[list[LabelScore]]),
     Route("/rerank", "rerank", rerank, RerankRequest, list[RankedText]),
-    Route("/tokenize", "embed", in_one_turn(tokenize), TokenizeRequest, list[list[Token]]),
-    Route("/decode", "embed", in_one_turn(decode), DecodeRequest, list[str]),
+    Route("/tokenize", "tokenize", in_one_turn(tokenize), TokenizeRequest, list[list[Token]]),
+    Route("/decode", "tokenize", in_one_turn(decode), DecodeRequest, list[str]),
 )

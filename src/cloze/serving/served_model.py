@@ -165,6 +165,9 @@ class ServedModel:
         Raises:
             InputError: the model has no such prompt, or cloze cannot apply it.
         """
+        if self.vectors is None:
+            remedy = "Leave it out"
+            raise InputError(f"{self.name!r} has no vectors", where="prompt_name", remedy=remedy)
         if name is None:
             return self.embedder.prompt
         return self.embedder.stored.prompt(name, where="prompt_name")
@@ -273,7 +276,8 @@ _CLASSIFIER = "Serve a classifier or a regression of texts: cloze finetune class
 ABILITIES: Mapping[str, Ability] = MappingProxyType(
     {
         "encode": Ability(_has_layers, "Serve any encoder that is not an exported graph"),
-        "embed": Ability(_makes_vectors, "Serve any encoder"),
+        "embed": Ability(_makes_vectors, "Serve any encoder, or its exported graph"),
+        "tokenize": Ability(lambda served: True, "Serve any model"),
         "fill": Ability(
             lambda served: served.fill_mask is not None,
             "Serve a pre-trained model, with its masked-word head",
