@@ -140,6 +140,14 @@ def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their
         assert_same(embedder.embed_tokens(TEXTS), theirs.embed_tokens(TEXTS))
 
 
+def test_the_vectors_of_a_model_with_a_head_are_a_graph_of_their_own(folder: Path, tmp_path: Path) -> None:
+    """The remedy of a graph without vectors."""
+    embedder = cloze.Embedder.load(folder / "models" / "FillMask", device="cpu")
+    embedder.save(tmp_path / "embedder")
+    cloze.export_model(tmp_path / "embedder", output=tmp_path / "graph")
+    assert_same(cloze.load(tmp_path / "graph")(TEXTS), embedder(TEXTS))
+
+
 def test_a_pickled_graph_needs_no_files(folder: Path, tmp_path: Path) -> None:
     graph = cloze.load(shutil.copytree(folder / "graphs" / "Vectors", tmp_path / "graph"))
     pickled = pickle.dumps(graph)

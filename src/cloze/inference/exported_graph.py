@@ -146,7 +146,9 @@ class ExportedGraph(ModelFiles):
         if not self.makes_vectors:
             what = f"a graph of {self._facts['model']}, without vectors of texts"
             raise InputError(
-                what, where=self.directory, remedy="Export a model with modules.json, or an encoder"
+                what,
+                where=self.directory,
+                remedy="Export what cloze.Embedder.load(MODEL).save(NEW) writes, in Python",
             )
         stored = load_sentence_encoder_config(self.directory) or SentenceEncoderConfig()
         asked = {"pooling": pooling, "normalize": normalize, "truncate_dim": truncate_dim}
