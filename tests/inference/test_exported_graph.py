@@ -19,6 +19,7 @@ from answering_models import INPUTS, TOKENS, answers, write_models
 from cloze import artifacts
 from cloze.cli import main
 from cloze.models.bert import BertModel
+from cloze.models.graph import GRAPH_KIND
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
 from helpers import flip_bit
 from serving.clients import client_of
@@ -372,6 +373,15 @@ def test_a_graph_reads_as_many_tokens_as_the_classifier_of_another_program(
     assert ours.max_seq_length == theirs.max_seq_length == 8
     with pytest.warns(UserWarning, match="longer than 8 tokens"):
         assert_same(ours(TEXTS), theirs(TEXTS))
+
+
+def test_a_file_that_onnx_runtime_cannot_read_is_refused(folder: Path, tmp_path: Path) -> None:
+    with artifacts.write_directory(tmp_path / "graph", kind=GRAPH_KIND) as directory:
+        shutil.copytree(folder / "graphs" / "FillMask", directory, dirs_exist_ok=True)
+        (directory / "manifest.json").unlink()
+        (directory / "model.onnx").write_bytes(b"no graph")
+    with pytest.raises(cloze.InputError, match=r"model\.onnx: ONNX Runtime .* cannot read it: .*Export the"):
+        cloze.FillMask.load(tmp_path / "graph")
 
 
 def test_int8_answers_nearly_as_the_model(folder: Path, tmp_path: Path) -> None:

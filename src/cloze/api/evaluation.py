@@ -1,7 +1,6 @@
 """Score models and predictions on labeled data, and pre-trained models on text."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,7 +176,7 @@ def evaluate(
     configured, source = open_data(configured, data, "data", "dev")
     if predictor.directory is not None:
         warn_of_training_data(predictor.directory, source)
-    evaluation = replace(predictor, task=configured).evaluate(configured.examples(source), progress=shown)
+    evaluation = predictor.with_task(configured).evaluate(configured.examples(source), progress=shown)
     result = _to_result(configured, source, evaluation.scores, evaluation.answers)
     _write_answers(result, output, errors, shown)
     return result

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,7 @@ def predict_file(
         format=format,
         skip_bad_rows=skip_bad_rows,
     )
-    predictor = replace(predictor, task=configured)
+    predictor = predictor.with_task(configured)
     explained: list[ExplainedText] = []
     if explain:
         from cloze.inference.explain import check_explainable

@@ -251,4 +251,4 @@ def stream_predictions(
 def _predict_in_worker(
     predictor: LoadedPerWorker[Predictor], task: AnyTask, examples: Sequence[Any]
 ) -> tuple[list[Any], Losses]:
-    return replace(predictor.get(), task=task).predict(examples)
+    return predictor.get().with_task(task).predict(examples)

@@ -3,7 +3,7 @@
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -94,6 +94,22 @@ class Predictor(LoadedModel):
             directory=files.directory,
             reads_pairs=reads_pairs,
         )
+
+    def with_task(self, task: AnyTask) -> Self:
+        """Return the model for its task with other settings.
+
+        Raises:
+            InputError: an exported graph cannot follow one.
+        """
+        changed = [name for name in task.head_settings if getattr(task, name) != getattr(self.task, name)]
+        if not changed:
+            return replace(self, task=task)
+        if not self.has_module:
+            remedy = "Leave it out, or give the model that it was exported from"
+            raise InputError("cannot change for an exported graph", where=changed[0], remedy=remedy)
+        from cloze.models.torch_engine import TorchEngine
+
+        return replace(self, task=task, engine=TorchEngine(task.head(self.encoder)))
 
     def _facts(self) -> list[str]:
         return [f"{len(self.labels)} classes"] if len(self.labels) > 1 else []

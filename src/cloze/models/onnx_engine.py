@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cloze.data.batch import MaskedBatch, PackedBatch
+from cloze.errors import InputError
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
 from cloze.models.graph import INPUTS
@@ -34,6 +35,9 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
     Args:
         graph: a file or its contents.
         threads: number of threads of a product; they wait without using the processor.
+
+    Raises:
+        InputError: ONNX Runtime cannot read it.
     """
     runtime = import_package("onnxruntime")
     options = runtime.SessionOptions()
@@ -47,7 +51,15 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
 
     session_class: Any = type("Session", (runtime.InferenceSession,), {"__reduce__": reduce})
     source = graph if isinstance(graph, bytes) else str(graph)
-    session: onnxruntime.InferenceSession = session_class(source, options, providers=["CPUExecutionProvider"])
+    kinds = runtime.capi.onnxruntime_pybind11_state
+    try:
+        session: onnxruntime.InferenceSession = session_class(
+            source, options, providers=["CPUExecutionProvider"]
+        )
+    except (kinds.Fail, kinds.InvalidGraph, kinds.InvalidProtobuf, kinds.NotImplemented) as error:
+        what = f"ONNX Runtime {runtime.__version__} cannot read it: {' '.join(str(error).split())[:200]}"
+        where = None if isinstance(graph, bytes) else graph
+        raise InputError(what, where=where, remedy="Export the model again, or update onnxruntime") from error
     return session
 
 

@@ -77,6 +77,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """The class of the module that `head` returns, by which a graph is known to have this head."""
     has_head: ClassVar[bool] = True
     """Whether its models have a head with weights; without one, every checkpoint answers the task."""
+    head_settings: ClassVar[tuple[str, ...]] = ()
+    """Settings that a head without weights follows; they may change for prediction."""
     uses_in_batch_negatives: ClassVar[bool] = False
     """Whether the loss compares the examples of a step, which then are one batch."""
 

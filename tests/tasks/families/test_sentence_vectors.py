@@ -4,9 +4,11 @@ import json
 from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 
+import cloze
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
@@ -107,3 +109,14 @@ def test_unsupported_modules_are_named(file, content, message, tmp_path):
     (tmp_path / file).write_text(json.dumps(content))
     with pytest.raises(InputError, match=message):
         load_sentence_encoder_config(tmp_path)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
+def test_the_pooling_that_a_prediction_asks_for_is_used(pooling, nano_checkpoint, tmp_path):
+    pairs = [("a good film", "a bad book"), ("the film was fine .", "awful")]
+    (tmp_path / "pairs.tsv").write_text("text\tpair\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
+    asked = {"model": nano_checkpoint, "settings": {"scored-pairs.pooling": pooling}, "device": "cpu"}
+    rows = cloze.predict_file("scored-pairs", tmp_path / "pairs.tsv", **asked)
+    embedder = cloze.Embedder.load(nano_checkpoint, pooling=pooling, normalize=True, device="cpu")
+    cosines = [float(np.dot(*embedder(list(pair)))) for pair in pairs]
+    assert [row["cosine"] for row in rows] == pytest.approx(cosines, abs=1e-5)

@@ -47,6 +47,7 @@ class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[Predi
     """A task on the vectors of two texts. The head has no weights, so every checkpoint answers it."""
 
     has_head = False
+    head_settings: ClassVar[tuple[str, ...]] = ("pooling", "truncate_dim")
 
     pooling: Pooling | None = None
     """Pooling of the last layer; None: that of sentence-transformers in the checkpoint, else mean."""
