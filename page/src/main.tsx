@@ -32,7 +32,10 @@ function App() {
   }, []);
   useEffect(() => {
     document.title = `${view.title} · cloze`;
-    document.getElementById(`tab-${view.id}`)?.scrollIntoView({ block: "nearest", inline: "center" });
+    const tab = document.getElementById(`tab-${view.id}`);
+    const tabs = tab?.parentElement;
+    // not scrollIntoView: since Chromium 150 the next press of Tab would go on from there
+    if (tab && tabs) tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
   }, [view]);
   const skip = (event: Event) => {
     event.preventDefault(); // the link is not the address of a view

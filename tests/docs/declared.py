@@ -235,7 +235,9 @@ PAGES = {
             )
         },
     ),
-    "docs/guides/export.md": Page(inputs="MODEL=reviews", not_run={"pip install": INSTALLS}),
+    "docs/guides/export.md": Page(
+        inputs="MODEL=reviews", not_run={"pip install": INSTALLS, "cloze serve": SERVES}
+    ),
     "docs/reference/files.md": Page(
         inputs="texts vocabulary=vocab",
         replaced={"$SLURM_ARRAY_TASK_ID/64": "1/1"},

@@ -132,3 +132,12 @@ def test_an_int8_weight_without_scales_is_refused():
 def test_another_precision_is_refused():
     with pytest.raises(InputError, match="precision: no precision 'int4'"):
         FillMask.load("cloze-mini", precision="int4")  # type: ignore[arg-type]
+
+
+def test_a_weight_stored_by_columns_is_quantized_alike() -> None:
+    linear = nn.Linear(24, 40)
+    by_columns = nn.Linear(24, 40)
+    by_columns.weight = nn.Parameter(linear.weight.detach().t().contiguous().t())
+    by_columns.bias = linear.bias
+    input_TI = torch.randn(5, 24, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(QuantizedLinear(by_columns)(input_TI), QuantizedLinear(linear)(input_TI))

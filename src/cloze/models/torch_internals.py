@@ -106,7 +106,7 @@ def pack_int8_weight(weight_OI: Tensor) -> Tensor:
     and take plain int8 tensors. `torch._int_mm` computes one number at a time without AVX512-VNNI, 1/50 of the rate of
     float32; fbgemm's operators take quantized tensors, which are deprecated since torch 2.13.
     """
-    packed: Tensor = torch.ops.onednn.qlinear_prepack(weight_OI, None)
+    packed: Tensor = torch.ops.onednn.qlinear_prepack(weight_OI.contiguous(), None)  # it ignores strides
     return packed
 
 
