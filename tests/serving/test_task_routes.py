@@ -185,7 +185,10 @@ def test_heads_share_one_encoder(models: Mapping[str, ServedModel]) -> None:
 
 def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
     info = client.get("/info").json()
-    abilities = {each["name"]: set(each["abilities"]) - {"encode", "embed"} for each in info["models"]}
+    abilities = {
+        each["name"]: set(each["abilities"]) - {"encode", "embed", "tokenize"} for each in info["models"]
+    }
+    assert all("tokenize" in each["abilities"] for each in info["models"])
     assert abilities == {
         "bert": {"fill", "next-sentence"},
         "classifier": {"predict", "explain"},
