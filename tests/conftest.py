@@ -22,7 +22,7 @@ from hub_server import Hub, serve_hub
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")  # a failure that occurs once in a hundred runs cannot be attributed
 
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # or each verb would warn that torch is imported
+os.environ.setdefault("GOMP_SPINCOUNT", "4000")  # or each verb would warn that torch is imported
 
 TESTS = Path(__file__).resolve().parent
 

@@ -155,18 +155,18 @@ def test_a_command_sets_how_threads_wait_before_openmp_is_loaded(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert read_settings(CLI, *command.split())["GOMP_SPINCOUNT"] == "1000"
+    assert read_settings(CLI, *command.split())["GOMP_SPINCOUNT"] == "4000"
 
 
 def test_benchmarks_and_experiments_set_it_too() -> None:
     for module in ("benchmarks", "experiments"):
         program = f"sys.path.insert(0, '.'); from {module}.__main__ import main; main(sys.argv[2:])"
-        assert read_settings(program, "table1")["GOMP_SPINCOUNT"] == "1000"
+        assert read_settings(program, "table1")["GOMP_SPINCOUNT"] == "4000"
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "spins"),
-    [("GOMP_SPINCOUNT", "77", "77"), ("OMP_WAIT_POLICY", "passive", "0"), ("OMP_NUM_THREADS", "1", "1000")],
+    [("GOMP_SPINCOUNT", "77", "77"), ("OMP_WAIT_POLICY", "passive", "0"), ("OMP_NUM_THREADS", "1", "4000")],
 )
 def test_the_environment_of_the_user_stays(variable: str, value: str, spins: str) -> None:
     settings = read_settings(CLI, "fill", "-m", "cloze-mini", "[MASK]", **{variable: value})
@@ -176,15 +176,15 @@ def test_the_environment_of_the_user_stays(variable: str, value: str, spins: str
 
 def test_importing_cloze_sets_nothing() -> None:
     by_default = read_settings("import torch")
-    assert by_default["GOMP_SPINCOUNT"] != "1000"
+    assert by_default["GOMP_SPINCOUNT"] != "4000"
     assert read_settings("import cloze, cloze.process; import torch") == by_default
-    assert read_settings("import cloze; cloze.configure_process(); import torch")["GOMP_SPINCOUNT"] == "1000"
+    assert read_settings("import cloze; cloze.configure_process(); import torch")["GOMP_SPINCOUNT"] == "4000"
 
 
 def test_a_process_that_has_loaded_torch_is_told_what_was_too_late(environment: None) -> None:
     with pytest.warns(UserWarning, match="OpenMP is loaded already, so its threads wait"):
         configure_threads()
-    assert os.environ["GOMP_SPINCOUNT"] == "1000", "of the processes that this one starts"
+    assert os.environ["GOMP_SPINCOUNT"] == "4000", "of the processes that this one starts"
 
 
 @linux
@@ -214,7 +214,7 @@ def test_a_quota_is_the_number_of_threads(
     threads: str | None,
 ) -> None:
     monkeypatch.setattr(process, "usable_processors", lambda: quota)
-    monkeypatch.setenv("GOMP_SPINCOUNT", "1000")
+    monkeypatch.setenv("GOMP_SPINCOUNT", "4000")
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(4)

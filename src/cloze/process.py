@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Literal
 
-_SPIN_COUNT = "1000"
-"""Turns of the loop in which a thread of GNU's OpenMP waits before it sleeps, about 20 microseconds; by default
+_SPIN_COUNT = "4000"
+"""Turns of the loop in which a thread of GNU's OpenMP waits before it sleeps, about 80 microseconds; by default
 300,000."""
 _WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 _NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
