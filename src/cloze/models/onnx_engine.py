@@ -34,7 +34,7 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
 
     Args:
         graph: a file or its contents.
-        threads: number of threads of a product; they wait without using the processor.
+        threads: number of threads of a product.
 
     Raises:
         InputError: ONNX Runtime cannot read it.
@@ -43,7 +43,6 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.enable_mem_pattern = False  # it plans memory anew for each shape, and keeps more of it
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
 
     def reduce(_: Any) -> tuple[Any, ...]:
         data = graph if isinstance(graph, bytes) else graph.read_bytes()
