@@ -91,7 +91,7 @@ def compute_threads() -> int:
 
 
 def openmp_threads() -> int | None:
-    """Return the number in OMP_NUM_THREADS, of which a list has the outermost first; None if it has none."""
+    """Return the first number of the list in OMP_NUM_THREADS, for the outermost level; None if it is not set."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) else None
 

@@ -84,11 +84,11 @@ class FinetuneConfig(RunSettings):
     epochs: int = 3
     """Passes over the training data."""
     patience: int | None = None
-    """Stop after so many evaluations without a better score; None runs all epochs."""
+    """Number of evaluations without a better score after which the run stops; None runs all epochs."""
     freeze_embeddings: bool = False
     """Leave the embeddings as they are."""
     freeze_layers: int = 0
-    """Leave so many of the lowest layers, and the embeddings, as they are."""
+    """Number of the lowest layers that are not trained; above 0, the embeddings are not trained either."""
     dropout: float | None = None
     """Probability of dropout in the encoder, of hidden states and of attention weights; None is that of its config."""
     batch_size: int = 32

@@ -42,7 +42,7 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
     runtime = import_package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.enable_mem_pattern = False  # it plans memory anew for each shape, and keeps more of it
+    options.enable_mem_pattern = False  # plans for each new shape take memory and time
 
     def reduce(_: Any) -> tuple[Any, ...]:
         data = graph if isinstance(graph, bytes) else graph.read_bytes()

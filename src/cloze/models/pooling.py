@@ -64,12 +64,7 @@ POOLINGS: Mapping[Pooling, PoolingEntry] = MappingProxyType(
         "mean": PoolingEntry(
             lambda hidden: hidden.sum(1) / hidden.shape[1], "mean", "pooling_mode_mean_tokens", _write_mean
         ),
-        "max": PoolingEntry(
-            lambda hidden: _max(hidden),
-            "max",
-            "pooling_mode_max_tokens",
-            _write_max,
-        ),
+        "max": PoolingEntry(_max, "max", "pooling_mode_max_tokens", _write_max),
         "mean_sqrt_len": PoolingEntry(
             lambda hidden: hidden.sum(1) / hidden.shape[1] ** 0.5,
             "mean_sqrt_len_tokens",
