@@ -216,13 +216,13 @@ class Embedder(LoadedModel):
         """
         texts = check_texts(texts)
         token_ids = self.token_ids(texts)
-        return replace(
-            self.embed_token_ids(token_ids), unknown=count_unknown(self.tokenizer, texts, token_ids)
-        )
+        return replace(self._embed_ids(token_ids), unknown=count_unknown(self.tokenizer, texts, token_ids))
 
     def embed_token_ids(self, token_ids: Sequence[npt.ArrayLike]) -> EmbeddingResult:
         """Return a vector for each text, given its token ids without [CLS] and [SEP]; raises as `embed`."""
-        ids_of_text = self._check_ids(token_ids)
+        return self._embed_ids(self._check_ids(token_ids))
+
+    def _embed_ids(self, ids_of_text: list[Ids]) -> EmbeddingResult:
         num_long = sum(map(self._is_long, ids_of_text))
         if self.long_texts == "truncate" or not num_long:
             return EmbeddingResult(self._embed_windows(ids_of_text), num_long)

@@ -5,7 +5,7 @@ Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from cloze.data.batch import MaskedBatch, PackedBatch
 from cloze.errors import InputError
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
-from cloze.models.graph import INPUTS
 from cloze.models.pooling import Pooling, pool_groups
 from cloze.optional_dependencies import import_package
 
@@ -83,34 +82,32 @@ class OnnxEngine:
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, padded for the graph; of a `MaskedBatch`, those of the masked tokens."""
-        lengths_B = np.diff(batch.cu_seqlens)
-        is_real_BL = np.arange(batch.max_seqlen) < lengths_B[:, None]
-        inputs = dict.fromkeys(INPUTS, is_real_BL.astype(np.int64))
-        for name in ("input_ids", "token_type_ids"):
-            inputs[name] = np.zeros(is_real_BL.shape, np.int64)
-            inputs[name][is_real_BL] = getattr(batch, name)
+        inputs, rows = _pad(batch)
         outputs = self.session.run(list(self.names.values()), inputs)
-        token_outputs = self._token_outputs
-        if not token_outputs.intersection(self.names.values()):
-            return dict(zip(self.names, outputs, strict=True))
-        rows = np.flatnonzero(is_real_BL)
-        if isinstance(batch, MaskedBatch):
-            rows = rows[batch.masked_lm_positions]
         return {
-            name: _rows(values, rows) if output in token_outputs else values
+            name: values.reshape(-1, *values.shape[2:])[rows] if output in self._token_outputs else values
             for (name, output), values in zip(self.names.items(), outputs, strict=True)
         }
 
-    @property
+    @cached_property
     def _token_outputs(self) -> frozenset[str]:
         """The graph's outputs with a value for each token."""
         return frozenset(output.name for output in self.session.get_outputs() if "length" in output.shape)
 
 
-def _rows(values: Any, rows: Any) -> FloatArray:
-    """Return rows of [B, L, …], numbered through the batch."""
-    chosen: FloatArray = values.reshape(-1, *values.shape[2:])[rows]
-    return chosen
+def _pad(batch: PackedBatch) -> tuple[dict[str, Any], Any]:
+    """Return the inputs of a graph, [B, L], and which of the B x L places have the tokens to answer for."""
+    wanted = batch.masked_lm_positions if isinstance(batch, MaskedBatch) else slice(None)
+    names = ("input_ids", "token_type_ids")
+    if len(batch.length_groups) == 1:  # nothing to pad
+        (group,) = batch.length_groups
+        inputs = {name: getattr(batch, name).reshape(group.count, group.length) for name in names}
+        return {**inputs, "attention_mask": np.ones_like(inputs["input_ids"])}, wanted
+    is_real_BL = np.arange(batch.max_seqlen) < np.diff(batch.cu_seqlens)[:, None]
+    inputs = {name: np.zeros(is_real_BL.shape, np.int64) for name in names}
+    for name, ids_BL in inputs.items():
+        ids_BL[is_real_BL] = getattr(batch, name)
+    return {**inputs, "attention_mask": is_real_BL.astype(np.int64)}, np.flatnonzero(is_real_BL)[wanted]
 
 
 @dataclass(frozen=True, eq=False)
