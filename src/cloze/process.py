@@ -23,6 +23,7 @@ _NEVER = 2**31 - 1
 _LARGE = 2**30
 _RETURNED = 2**24
 _MAPPED = 2**22
+_chooses_threads = False
 _CACHED_KERNELS = MappingProxyType({"batches": 256, "requests": 64})
 
 
@@ -63,6 +64,7 @@ def configure_threads() -> None:
     Warns:
         UserWarning: torch, or another library that loads OpenMP, is imported already: its threads wait as before.
     """
+    global _chooses_threads
     is_late = _openmp_is_loaded()
     if not os.environ.keys() & {*_WAITING}:
         os.environ["GOMP_SPINCOUNT"] = _SPIN_COUNT
@@ -70,11 +72,18 @@ def configure_threads() -> None:
             what = "OpenMP is loaded already, so its threads wait for each other as before"
             remedy = "Call cloze.configure_process() before you import torch"
             warnings.warn(f"{what}. {remedy}", stacklevel=3)
-    threads = usable_processors()
-    if threads < _processors_of_affinity() and not os.environ.keys() & {*_NUMBER}:
+    if os.environ.keys() & {*_NUMBER}:
+        return
+    _chooses_threads = True
+    if (threads := usable_processors()) < _processors_of_affinity():
         os.environ["OMP_NUM_THREADS"] = str(threads)
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(min(threads, torch.get_num_threads()))
+
+
+def chooses_threads() -> bool:
+    """Return whether this process asked for `configure_process`, and its environment leaves the number of threads."""
+    return _chooses_threads
 
 
 def _openmp_is_loaded() -> bool:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
 from cloze.models.encoder_config import EncoderConfig
+from cloze.models.threads import batches_at_once, map_in_threads
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BatchT = TypeVar("BatchT", bound=PackedBatch)
@@ -55,12 +56,20 @@ def run_by_length(
 ) -> Iterator[tuple[Indices, BatchT, Mapping[str, FloatArray]]]:
     """Yield batches of inputs of similar lengths: their indices, the batch and its outputs.
 
+    On a CPU several batches are computed at once, if there is enough for all of its threads.
+
     Args:
         engine: the model.
         num_tokens: the length of each input.
         make_batch: packs the inputs of some indices.
         max_tokens: of a batch; None is where the device is fastest.
     """
-    for indices in batch_by_length(num_tokens, max_tokens or engine.batch_tokens):
-        batch = make_batch(indices)
-        yield indices, batch, engine.run(batch)
+    size, tokens = max_tokens or engine.batch_tokens, sum(num_tokens)
+    at_once = batches_at_once(tokens) if engine.device_type == "cpu" else 1
+    if at_once > 1:  # as many tokens for each, and room for the last text that a batch gets
+        rounds = -(-tokens // (size * at_once))
+        size = min(size, -(-tokens // (rounds * at_once)) + max(num_tokens) // 2)
+    batches = ((indices, make_batch(indices)) for indices in batch_by_length(num_tokens, size))
+    computed = map_in_threads(lambda indexed: engine.run(indexed[1]), batches, at_once)
+    for (indices, batch), outputs in computed:
+        yield indices, batch, outputs

@@ -1,6 +1,7 @@
 """The engine that computes in PyTorch."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,11 @@ from cloze.models.encoder import get_encoder
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
 from cloze.models.quantization import is_quantized
+from cloze.models.threads import free_threads
 
 _MAX_TOKENS = 65_536  # other devices than CPUs need more work at once
+_LITTLE = 256
+"""Tokens of which threads wait longer for each other than they save, beside other programs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +62,9 @@ class TorchEngine:
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch."""
         module: Any = self.module
-        return _DeviceOutputs(module.named_outputs(to_device(batch, self._device)))
+        is_little = batch.num_tokens <= _LITTLE and self.device_type == "cpu"
+        with free_threads() if is_little else nullcontext():
+            return _DeviceOutputs(module.named_outputs(to_device(batch, self._device)))
 
     @property
     def _device(self) -> torch.device:

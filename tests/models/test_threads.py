@@ -1,0 +1,127 @@
+"""Threads on a CPU: several batches at once, and fewer threads for a short text beside other programs."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import cloze
+from benchmarks.harness import busy_processes
+from cloze.choices import InferencePrecision
+from cloze.models.threads import batches_at_once, map_in_threads
+
+
+@pytest.fixture
+def four_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    assert torch.get_num_threads() == 4, "as it was"
+    torch.set_num_threads(before)
+
+
+def test_as_many_items_as_asked_for_are_computed_at_once(four_threads: None) -> None:
+    together = threading.Barrier(2)
+
+    def compute(item: int) -> tuple[int, int]:
+        together.wait(timeout=60)
+        return -item, torch.get_num_threads()
+
+    assert list(map_in_threads(compute, range(6), 2)) == [(item, (-item, 2)) for item in range(6)]
+
+
+def test_results_are_computed_little_ahead_of_the_reader(four_threads: None) -> None:
+    started: list[int] = []
+    results = map_in_threads(started.append, iter(range(100)), 4)
+    assert next(results) == (0, None)
+    assert len(started) <= 5
+    results.close()
+
+
+def test_an_error_of_a_thread_is_that_of_the_reader(four_threads: None) -> None:
+    def compute(item: int) -> float:
+        return 1 / (2 - item)
+
+    results = map_in_threads(compute, range(6), 3)
+    assert [next(results), next(results)] == [(0, 0.5), (1, 1.0)]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+@pytest.mark.parametrize(
+    ("threads", "tokens", "batches"),
+    [(1, 10**6, 1), (2, 511, 1), (2, 512, 2), (4, 1023, 1), (8, 10**4, 8), (12, 10**4, 6), (64, 10**4, 8)],
+)
+def test_the_number_of_batches_at_once(
+    threads: int, tokens: int, batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloze.models.threads.compute_threads", lambda: threads)
+    assert batches_at_once(tokens) == batches
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_vectors_are_those_of_one_thread(precision: InferencePrecision, four_threads: None) -> None:
+    embedder = cloze.Embedder.load("cloze-mini", precision=precision)
+    texts = [f"Rain fell on the {number} roofs. " * (1 + number % 7) for number in range(150)]
+    at_once = embedder(texts)
+    torch.set_num_threads(1)
+    alone = embedder(texts)
+    torch.set_num_threads(4)
+    # of int8 each batch rounds by itself, and batches differ
+    np.testing.assert_allclose(at_once, alone, atol=2e-5 if precision == "float32" else 0.05)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_of_a_process_with_threads_has_its_own() -> None:
+    program = """
+import os
+from cloze.models.threads import map_in_threads
+assert len(list(map_in_threads(abs, range(9), 3))) == 9
+if child := os.fork():
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    os._exit(len(list(map_in_threads(abs, range(9), 3))) - 9)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+
+
+ONE_TEXT = """
+import sys
+import cloze
+if "configure" in sys.argv:
+    cloze.configure_process()
+import torch
+torch.set_num_threads(2)
+embedder = cloze.Embedder.load("cloze-mini")
+threads = []
+embedder.engine.module.register_forward_hook(lambda *_: threads.append(torch.get_num_threads()))
+for _ in range(50):
+    embedder("She closed the door.")
+embedder(["She closed the door. " * 20] * 4)
+print(*threads, torch.get_num_threads())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/loadavg").exists(), reason="reads /proc")
+@pytest.mark.parametrize(
+    ("arguments", "variables", "expected"),
+    [(["configure"], {}, 1), (["configure"], {"OMP_NUM_THREADS": "2"}, 2), ([], {}, 2)],
+)
+def test_a_short_text_takes_one_thread_where_the_processors_are_taken(
+    arguments: list[str], variables: dict[str, str], expected: int
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    environment |= variables
+    command = [sys.executable, "-c", ONE_TEXT, *arguments]
+    with busy_processes(os.cpu_count() or 1):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    *of_one, of_more, after = map(int, done.stdout.split())
+    assert of_one[10:] == [expected] * 40
+    assert (of_more, after) == (2, 2), "a longer text takes all, and the program keeps its number"
