@@ -20,6 +20,7 @@ from benchmarks.harness import (
     Result,
     TimedBenchmark,
     TimedFunction,
+    Timing,
     describe_busy,
     repeat,
 )
@@ -61,6 +62,8 @@ class _VectorBenchmark(TimedBenchmark):
     """Number format of matrix products; beside int8, peers that have no int8 compute in float32."""
     device: str = "cpu"
     """cpu, cuda, mps or auto."""
+    busy: int = 0
+    """Time everything beside this number of busy processes, too; idle and busy turns alternate."""
 
     @property
     def compute_dtype(self) -> torch.dtype:
@@ -76,6 +79,22 @@ class _VectorBenchmark(TimedBenchmark):
         """Return the model's directory, which the peers read too, the device, and cloze's model."""
         model, device = resolve_checkpoint(self.model, graphs=True), resolve_device(self.device)
         return model, device, Embedder.load(model, precision=self.dtype, device=self.device)
+
+    def time(
+        self, contestants: Sequence[Contestant], *, texts: float = 1.0
+    ) -> tuple[tuple[Timing, ...], list[str], dict[str, Any]]:
+        """Return the idle timings, and notes and entries of the record about those beside busy processes.
+
+        Args:
+            contestants: the programs.
+            texts: number of texts of one piece of work.
+        """
+        timings = self.measure(contestants, busy=self.busy)
+        idle, busy = timings[: len(contestants)], timings[len(contestants) :]
+        if not busy:
+            return idle, [], {}
+        sides, text = describe_busy(idle, busy, self.busy, "sentences", amount=texts)
+        return idle, [text], {"busy": sides}
 
     def settings(self, texts: Sequence[str], **more: Any) -> dict[str, Any]:
         """Return the settings of the record."""
@@ -135,14 +154,15 @@ class Embed(_VectorBenchmark):
         )
         exact = Embedder.load(model, device=self.device)(texts)
         cosines = {name: cosines_by_length(exact, rounded, lengths) for name, rounded in vectors.items()}
+        idle, notes, more = self.time(contestants, texts=float(len(texts)))
         return self.describe(
-            self.measure(contestants),
+            idle,
             settings=self.settings(texts),
             amount=float(len(texts)),
             unit="sentences",
             checks=checks,
             limit=limit,
-            more={"cosines": cosines},
+            more={"cosines": cosines, **more},
             environment=describe_machine(device, self.compute_dtype, peers),
             notes=(
                 f"tokens of a text: mean {lengths.mean():.1f}, median {np.median(lengths):.0f}, "
@@ -152,6 +172,7 @@ class Embed(_VectorBenchmark):
                     for name, rounded in cosines.items()
                     if name.endswith("int8") or self.dtype == "int8"
                 ),
+                *notes,
             ),
         )
 
@@ -172,8 +193,6 @@ class Latency(_VectorBenchmark):
     sentence-transformers, fastembed."""
     tokens: int = 32
     """Tokens of a sentence, special ones included; sentences of other lengths are skipped."""
-    busy: int = 0
-    """Time everything beside this number of busy processes, too; idle and busy turns alternate."""
 
     def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:
         """Compare tokenizing, the encoder and pooling of one text at a time; vectors are means of the last layer."""
@@ -202,21 +221,15 @@ class Latency(_VectorBenchmark):
             is_int8 = is_graph(model) or name.endswith("-int8")
             tolerance = INT8_TOLERANCE if is_int8 else self.tolerance
             checks.append(_compare(name, ours, theirs, tolerance))
-        timings = self.measure(contestants, busy=self.busy)
-        idle, busy = timings[: len(contestants)], timings[len(contestants) :]
+        idle, notes, more = self.time(contestants)
         milliseconds = ", ".join(f"{timing.name} {timing.median * 1e3:.2f}" for timing in idle)
-        notes = [f"milliseconds per sentence, one at a time: {milliseconds}"]
-        more = {}
-        if busy:
-            more["busy"], text = describe_busy(idle, busy, self.busy, "sentences")
-            notes.append(text)
         return self.describe(
             idle,
             settings=self.settings(texts, tokens=self.tokens),
             unit="sentences",
             checks=checks,
             environment=describe_machine(device, self.compute_dtype, peers),
-            notes=notes,
+            notes=[f"milliseconds per sentence, one at a time: {milliseconds}", *notes],
             more=more,
         )
 

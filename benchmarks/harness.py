@@ -341,16 +341,23 @@ def busy_processes(count: int) -> Iterator[None]:
 
 
 def describe_busy(
-    idle: Sequence[Timing], busy: Sequence[Timing], processes: int, unit: str
+    idle: Sequence[Timing], busy: Sequence[Timing], processes: int, unit: str, *, amount: float = 1.0
 ) -> tuple[dict[str, Any], str]:
     """Compare contestants beside busy processes with each other, and each with itself on the idle machine.
+
+    Args:
+        idle: their timings on the idle machine.
+        busy: their timings beside the processes.
+        processes: number of busy processes.
+        unit: of the work.
+        amount: units in one piece of work.
 
     Returns:
         An entry of the record, and text.
     """
     sides, lines = [], []
     for before, beside in zip(idle, busy, strict=True):
-        side = _describe_side(beside, busy[0], 1.0, None)
+        side = _describe_side(beside, busy[0], amount, None)
         ratio, interval = _times_as_long(beside, before)
         side["times_as_long_as_idle"], side["interval_of_idle"] = ratio, interval
         sides.append(side)

@@ -48,7 +48,7 @@ class Inference(Benchmark):
     min_seconds: float = 1.0
     """Repeat the work of a turn for at least this long."""
     busy: int = 0
-    """Compare single texts beside this number of busy processes, too."""
+    """Compare vectors beside this number of busy processes, too."""
 
     def run(self) -> Result:
         """Run the comparisons one after the other."""
@@ -90,7 +90,13 @@ class Inference(Benchmark):
             ("int8", "sentence-transformers,onnxruntime-int8,openvino-int8,openvino"),
             ("float32", "sentence-transformers,onnxruntime,openvino"),
         ):
-            embed = Embed(texts=self.texts, dtype=dtype, vs=_installed(peers), **of_texts)  # type: ignore[arg-type]
+            embed = Embed(
+                texts=self.texts,
+                dtype=dtype,  # type: ignore[arg-type]
+                vs=_installed(peers),
+                busy=self.busy,
+                **of_texts,
+            )
             yield f"vectors, {dtype}", bars if dtype == "int8" else {}, embed
         yield (
             "one text, float32",

@@ -1,11 +1,14 @@
 """Benchmarks of models at a nano size: steps, vectors and processes of cloze and its peers agree."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks.embed import Embed, Latency
+from benchmarks.harness import TimedBenchmark
 from benchmarks.inference import Inference
 from benchmarks.pretrain import Pretrain
 from benchmarks.start import Start
@@ -140,12 +143,17 @@ def test_latency_is_of_texts_of_one_length(checkpoint: Path, lines: Path, dtype:
     assert "milliseconds per sentence" in result.record["notes"][0]
 
 
-def test_latency_beside_busy_processes(checkpoint: Path, lines: Path):
-    record = Latency(model=checkpoint, input=lines, tokens=7, busy=1, vs="", **ONCE).run().record
+@pytest.mark.parametrize(
+    ("benchmark", "texts"), [(partial(Latency, tokens=7), 1), (partial(Embed, texts=3), 3)]
+)
+def test_vectors_beside_busy_processes(
+    benchmark: Callable[..., TimedBenchmark], texts: int, checkpoint: Path, lines: Path
+):
+    record = benchmark(model=checkpoint, input=lines, busy=1, vs="", **ONCE).run().record
     assert record["busy"]["processes"] == 1
     (side,) = record["busy"]["sides"]
     assert side["times_as_long_as_idle"] > 0
-    assert len(side["seconds"]) == 1
+    assert side["median"] == pytest.approx(texts / side["seconds"][0])
     assert record["environment"]["thread_settings"]["GOMP_SPINCOUNT"]
 
 
