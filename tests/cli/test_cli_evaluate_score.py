@@ -75,7 +75,10 @@ def test_score_agrees_with_evaluate(mnli: Path, tmp_path: Path, cloze: Cloze) ->
     gold, predictions = mnli / "data/dev_matched.tsv", tmp_path / "predictions.jsonl"
     evaluate = f"evaluate mnli -m {mnli}/run -d {gold} --json --quiet -o {predictions}"
     scores = cloze(evaluate).json
-    assert cloze(f"predict mnli -m {mnli}/run {gold} --quiet").out == predictions.read_text()
+    rows = [json.loads(line) for line in predictions.read_text().splitlines()]
+    right = [line.split("\t")[-1] for line in gold.read_text().splitlines()[1:]]
+    assert [row.pop("gold") for row in rows] == right
+    assert list(map(json.loads, cloze(f"predict mnli -m {mnli}/run {gold} --quiet").out.splitlines())) == rows
     assert cloze(f"score mnli {predictions} {gold} --json --quiet").json == scores
     numbers = tmp_path / "numbers.jsonl"  # as other programs write labels
     labels = [json.loads(line)["label"] for line in predictions.read_text().splitlines()]

@@ -123,6 +123,8 @@ def test_scores_and_sets_of_labels_are_explained_too() -> None:
     ((labels,), _) = several.predict([example])
     found = explain(several, example, labels)
     assert labels.probabilities[found.explained] == max(labels.probabilities.values())
+    other = min(labels.probabilities, key=labels.probabilities.__getitem__)
+    assert explain(several, example, labels, label=other).output < found.output
 
 
 def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predictor) -> None:

@@ -17,9 +17,8 @@ from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import Limits
-from cloze.serving.schema import TextsOrPairsRequest
 from cloze.serving.served_model import ServedModel
-from cloze.serving.task_routes import explain
+from cloze.serving.task_routes import ExplainRequest, explain
 from cloze.serving.windowed_inference import WindowedSentenceScores
 from cloze.tasks.families.multiple_choice import ChoiceQuestion
 from cloze.tasks.texts import LabeledText
@@ -138,6 +137,17 @@ def test_explain_adds_up(
         assert [(word["word"], word["segment"]) for word in found[1]["words"]] == [("d", "A"), ("ef", "B")]
 
 
+def test_the_label_to_explain_is_chosen(client: Client) -> None:
+    logits = client.ask("/predict", inputs="ab c", model="classifier", raw_scores=True)
+    assert {each["label"] for each in logits} == {"bad", "good", "so-so"}
+    for each in logits:
+        (found,) = client.ask("/explain", inputs="ab c", model="classifier", label=each["label"])
+        assert found["explained"] == each["label"]
+        assert found["output"] == pytest.approx(each["score"], abs=1e-5)
+    told = client.refusal("/explain", inputs=["ab c"], model="classifier", label="fine")
+    assert told == "label: the model has no label 'fine'. Choose from bad, good, so-so."
+
+
 @pytest.mark.parametrize("route", ["/predict", "/explain"])
 def test_texts_of_the_wrong_form_are_refused_with_the_right_one(client: Client, route: str) -> None:
     wrong = {
@@ -156,7 +166,7 @@ def test_texts_of_the_wrong_form_are_refused_with_the_right_one(client: Client, 
 def test_a_long_explanation_takes_turns_with_other_requests(models: Mapping[str, ServedModel]) -> None:
     config = ExplainConfig(max_tokens=16, max_gap=-1)  # never converges
     batcher = Batcher(Limits(batch_tokens=160), threads=1)
-    request = TextsOrPairsRequest(inputs="a b c")
+    request = ExplainRequest(inputs="a b c")
     (explanation,) = asyncio.run(explain(models["classifier"], request, batcher, config))
     batcher.close()
     assert explanation.steps == 512

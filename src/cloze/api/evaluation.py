@@ -112,7 +112,8 @@ def evaluate(
             text, or a data set (its held-out documents). For fill: table with the columns text, with one [MASK], and
             answer. For likelihood: text with a sentence per line, or a table. For blimp: BLiMP's JSON lines. In Python
             also rows, as for `finetune`.
-        output: path or URL of a file for the predictions, or the scores of sentences: .jsonl, .csv, .tsv or .parquet.
+        output: path or URL of a file for the predictions beside `gold`, or the scores of sentences: .jsonl, .csv, .tsv
+            or .parquet.
         errors: path or URL of such a file for the wrong answers, the most confident first.
         text_column: column with the text (default: text, or as in training).
         label_column: column with the label (default: label, or as in training).
@@ -293,8 +294,14 @@ def _write_answers(
     result: EvaluationResult, output: str | Path | None, errors: str | Path | None, progress: Progress
 ) -> None:
     from cloze.data.row_files import write_rows
+    from cloze.tasks.answer_rows import prediction_row
 
     if output is not None:
-        write_rows(result.predictions, str(output), progress=progress)
+        assert result.task is not None
+        rows = (
+            prediction_row(result.task, number, *answer, is_labeled=True)
+            for number, answer in enumerate(result.answers, 1)
+        )
+        write_rows(rows, str(output), progress=progress)
     if errors is not None:
         write_rows(result.wrong_answers, str(errors), progress=progress)

@@ -233,16 +233,19 @@ class PendingExplanation:
     truncated: bool
 
     @classmethod
-    def begin(cls, predictor: Predictor, example: LabeledText, prediction: Any) -> "PendingExplanation":
+    def begin(
+        cls, predictor: Predictor, example: LabeledText, prediction: Any, label: str | None = None
+    ) -> "PendingExplanation":
         """Prepare the explanation of a prediction.
 
         Args:
             predictor: a model that passed `check_explainable`.
             example: its input.
-            prediction: its output; the most probable label, or the score, is explained.
+            prediction: its output.
+            label: the one whose logit is explained (default: the most probable one, or the score).
 
         Raises:
-            InputError: the text was read in several windows.
+            InputError: the text was read in several windows, or the model has no such label.
         """
         task, tokenizer = predictor.task, predictor.tokenizer
         features = predictor.features(example)
@@ -255,11 +258,17 @@ class PendingExplanation:
             tokenizer.mask_id if start < end else token_id
             for token_id, (start, end) in zip(encoding.input_ids, encoding.offsets, strict=True)
         ]
-        if isinstance(task, TextRegression):
-            explained, logit = "score", 0
+        names = ("score",) if isinstance(task, TextRegression) else task.class_names
+        if label is not None:
+            if label not in names:
+                remedy = f"Choose from {', '.join(names)}"
+                raise InputError(f"the model has no label {label!r}", where="label", remedy=remedy)
+            explained = label
+        elif isinstance(task, TextRegression):
+            explained = "score"
         else:
             explained = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
-            logit = task.class_names.index(explained)
+        logit = names.index(explained)
         path = EmbeddingPath(
             predictor.module,
             encoding.input_ids,
@@ -297,14 +306,19 @@ class PendingExplanation:
 
 
 def explain(
-    predictor: Predictor, example: LabeledText, prediction: Any, config: ExplainConfig | None = None
+    predictor: Predictor,
+    example: LabeledText,
+    prediction: Any,
+    config: ExplainConfig | None = None,
+    *,
+    label: str | None = None,
 ) -> Explanation:
     """Return the contribution of each word to the logit of a prediction.
 
     Args, raises: as `PendingExplanation.begin`.
     """
     config = config or ExplainConfig()
-    pending = PendingExplanation.begin(predictor, example, prediction)
+    pending = PendingExplanation.begin(predictor, example, prediction, label)
     for steps in config.steps:
         attributions = integrated_gradients(pending.path, steps, max_tokens=config.max_tokens)
         if attributions.has_converged(config.max_gap):

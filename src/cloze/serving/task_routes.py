@@ -183,24 +183,31 @@ async def choose(served: ServedModel, request: ChooseRequest, batcher: Batcher) 
     return list(map(served.task.to_json, examples, predictions))
 
 
+class ExplainRequest(TextsOrPairsRequest):
+    """Texts or pairs whose classification is explained."""
+
+    label: str | None = None
+    """The label whose logit is explained; by default the most probable one of each text."""
+
+
 async def explain(
     served: ServedModel,
-    request: TextsOrPairsRequest,
+    request: ExplainRequest,
     batcher: Batcher,
     config: ExplainConfig = ExplainConfig(),  # noqa: B008 (frozen)
 ) -> list[Explanation]:
     """Return each word's contribution to the prediction, by integrated gradients."""
     examples = text_examples(request.input_list)
     async with batcher.deadline():
-        return [await _explain_one(served, example, batcher, config) for example in examples]
+        return [await _explain_one(served, example, batcher, config, request.label) for example in examples]
 
 
 async def _explain_one(
-    served: ServedModel, example: LabeledText, batcher: Batcher, config: ExplainConfig
+    served: ServedModel, example: LabeledText, batcher: Batcher, config: ExplainConfig, label: str | None
 ) -> Explanation:
     predictor, tokens = served.finetuned, estimate_tokens(example.text, example.pair)
     (prediction,) = await predict_examples(served, [example], batcher, tokens=[tokens])
-    pending = await batcher.run(lambda: PendingExplanation.begin(predictor, example, prediction))
+    pending = await batcher.run(lambda: PendingExplanation.begin(predictor, example, prediction, label))
     for steps in config.steps:
         computation = WindowedGradients(steps, config.max_tokens)
         (attributions,) = await batcher.run_windowed(computation, [pending.path], tokens=[tokens * steps])
@@ -216,5 +223,5 @@ ROUTES = (
     Route("/tag", "tag", tag, TextsRequest, list[list[PredictedEntity]]),
     Route("/answer", "answer", answer, AnswerRequest, list[AnsweredQuestion]),
     Route("/choose", "choose", choose, ChooseRequest, list[ChoiceOutput]),
-    Route("/explain", "explain", explain, TextsOrPairsRequest, list[Explanation]),
+    Route("/explain", "explain", explain, ExplainRequest, list[Explanation]),
 )

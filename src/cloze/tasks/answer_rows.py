@@ -11,7 +11,9 @@ from cloze.tasks.prediction_order import input_values
 from cloze.tasks.task import AnyTask, Task
 
 
-def prediction_row(task: AnyTask, number: int, example: Any, prediction: Any) -> dict[str, Any]:
+def prediction_row(
+    task: AnyTask, number: int, example: Any, prediction: Any, *, is_labeled: bool = False
+) -> dict[str, Any]:
     """Return a prediction as `cloze predict` writes it: id or row, texts, and the answer.
 
     Args:
@@ -19,8 +21,11 @@ def prediction_row(task: AnyTask, number: int, example: Any, prediction: Any) ->
         number: number of the example, from 1, which is its row if the example has none.
         example: the example.
         prediction: the prediction for it.
+        is_labeled: add `gold`, as `cloze evaluate` does.
     """
-    return _identify(number, example) | task.to_json(example, prediction)
+    gold = task.gold(example) if is_labeled else None
+    known = {} if gold is None else {"gold": sorted(gold) if isinstance(gold, frozenset) else gold}
+    return _identify(number, example) | known | task.to_json(example, prediction)
 
 
 def check_answer_files(
