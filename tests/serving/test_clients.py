@@ -86,7 +86,12 @@ def test_openais_client(url: str, vectors: Any) -> None:
         close([row.embedding for row in as_numbers.data], vectors)
         with pytest.raises(openai.UnprocessableEntityError) as refused:
             client.embeddings.create(model="gpt", input="a")
-        assert "no model 'gpt' is served" in refused.value.body
+        assert "no model 'gpt' is served" in str(refused.value)
+        assert (refused.value.type, refused.value.code) == ("invalid_request_error", "Validation")
+        (model,) = client.models.list()
+        assert client.models.retrieve(model.id) == model
+        with pytest.raises(openai.NotFoundError, match="no model 'gpt' is served"):
+            client.models.retrieve("gpt")
 
 
 def test_langchains_openai_embeddings(url: str, vectors: Any) -> None:

@@ -1,26 +1,26 @@
 """The FastAPI application: middleware, routes, and the batcher that they share."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 
-from cloze.serving import embedding_routes, explorer_routes, task_routes
+from cloze.serving import embedding_routes, explorer_routes, info_routes, task_routes
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.default_route import default_routes
 from cloze.serving.errors import add_error_handlers
-from cloze.serving.info_routes import VERSION, info_routes
+from cloze.serving.info_routes import VERSION
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 from cloze.serving.middleware import RequestMiddleware
-from cloze.serving.routes import add_routes
+from cloze.serving.routes import ServerState, add_routes
 from cloze.serving.served_model import ServedModel
 from cloze.serving.strict_json import StrictRoute
 
-ROUTES = (*embedding_routes.ROUTES, *task_routes.ROUTES, *explorer_routes.ROUTES)
+ROUTES = (*info_routes.ROUTES, *embedding_routes.ROUTES, *task_routes.ROUTES, *explorer_routes.ROUTES)
 
 
 def create_app(
@@ -59,14 +59,10 @@ def create_app(
     app.router.route_class = StrictRoute
     app.state.batcher = batcher
     metrics = Metrics(batcher)
-    info = info_routes(models, batcher, limits, metrics)
-    app.include_router(info)
-    add_routes(app, (*ROUTES, *default_routes(models)), models, batcher)
+    server = ServerState(models, limits, batcher, metrics, started=int(time.time()))
+    add_routes(app, (*ROUTES, *default_routes(models)), server)
     app.include_router(explorer_routes.page_routes())
     add_error_handlers(app)
-    # app.routes has those of an included router only once a request needs them
-    documented = (route for route in (*info.routes, *app.routes) if isinstance(route, APIRoute))
-    metrics.name_routes({route.path for route in documented if route.include_in_schema})
     app.add_middleware(
         RequestMiddleware, batcher=batcher, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts
     )

@@ -1,10 +1,12 @@
-"""Error responses: `{"error": …, "error_type": …}`, in one line.
+"""Error responses: `{"error": …, "error_type": …}`, in one line, or under /v1 as OpenAI's clients read them.
 
 The status codes and types are those of text-embeddings-inference where it has them.
+
+Source: OpenAI's API reference, errors.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from fastapi import FastAPI, Request
@@ -12,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from cloze.errors import ClozeError
 from cloze.serving.batcher import ComputationFailed, DeadlineExceeded, Overloaded
@@ -21,6 +24,7 @@ ErrorType: TypeAlias = Literal[
     "Validation", "Empty", "Overloaded", "Backend", "Timeout", "Unhealthy", "Unauthorized", "NotFound"
 ]
 
+OPENAI_PREFIX = "/v1/"
 _MAX_MESSAGE_CHARACTERS = 500
 _RETRY_SECONDS = 1
 
@@ -32,9 +36,25 @@ class ErrorBody(BaseModel):
     error_type: ErrorType
 
 
+class OpenAIError(BaseModel):
+    """The reason why a request failed, with the fields of OpenAI."""
+
+    message: str
+    type: str
+    param: str | None
+    code: ErrorType
+
+
+class OpenAIErrorBody(BaseModel):
+    """The body of an error under /v1."""
+
+    error: OpenAIError
+
+
 _ERRORS: dict[int, tuple[ErrorType, str]] = {
     400: ("Empty", "No input"),
     401: ("Unauthorized", "No key, or a wrong one"),
+    404: ("NotFound", "Not served"),
     408: ("Timeout", "The request did not arrive in time"),
     413: ("Validation", "Larger than the limits in /info"),
     415: ("Validation", "Not JSON"),
@@ -46,6 +66,12 @@ _ERRORS: dict[int, tuple[ErrorType, str]] = {
 }
 """Documented status codes, with their types and descriptions."""
 
+COMPUTATION_ERRORS = tuple(status for status in _ERRORS if status != 404)
+"""Status codes of the routes that a model answers."""
+
+_OPENAI_TYPES = {401: "authentication_error", 424: "server_error", 429: "rate_limit_error"}
+_FIRST_SERVER_ERROR = 500
+
 
 class Refused(Exception):  # noqa: N818 (nothing is wrong but the request)
     """A request that gets an error response before a route sees it."""
@@ -54,17 +80,39 @@ class Refused(Exception):  # noqa: N818 (nothing is wrong but the request)
         self.response = response
 
 
-def documented_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI descriptions of error responses; by default of all."""
-    return {status: {"model": ErrorBody, "description": _ERRORS[status][1]} for status in statuses or _ERRORS}
+def documented_errors(path: str, statuses: Iterable[int]) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI descriptions of the error responses of a path."""
+    body = OpenAIErrorBody if path.startswith(OPENAI_PREFIX) else ErrorBody
+    return {status: {"model": body, "description": _ERRORS[status][1]} for status in statuses}
+
+
+class ErrorResponse(Response):
+    """An error in the form that the clients of the requested path read."""
+
+    def __init__(self, status: int, error: str, headers: Mapping[str, str] | None) -> None:
+        super().__init__(status_code=status)
+        self._error = " ".join(error.split())[:_MAX_MESSAGE_CHARACTERS]
+        self._extra_headers = headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        status = self.status_code
+        kind: ErrorType = "NotFound" if status in (404, 405) else _ERRORS.get(status, ("Validation",))[0]
+        body: BaseModel = ErrorBody(error=self._error, error_type=kind)
+        if scope["path"].startswith(OPENAI_PREFIX):
+            default = "invalid_request_error" if status < _FIRST_SERVER_ERROR else "server_error"
+            openai_type = _OPENAI_TYPES.get(status, default)
+            body = OpenAIErrorBody(
+                error=OpenAIError(message=self._error, type=openai_type, param=None, code=kind)
+            )
+        content = json.dumps(body.model_dump())
+        response = Response(content, status, self._extra_headers, media_type="application/json")
+        await response(scope, receive, send)
 
 
 def error_response(status: int, error: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error response."""
-    line = " ".join(error.split())[:_MAX_MESSAGE_CHARACTERS]
-    kind = "NotFound" if status in (404, 405) else _ERRORS.get(status, ("Validation",))[0]
-    body = json.dumps({"error": line, "error_type": kind})
-    return Response(body, status, headers, media_type="application/json")
+    return ErrorResponse(status, error, headers)
 
 
 def overloaded() -> Response:

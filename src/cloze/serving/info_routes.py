@@ -1,46 +1,82 @@
-"""Routes that compute nothing: /info, /health, /metrics."""
+"""Routes that compute nothing: models, health, metrics.
+
+Source: text-embeddings-inference 1.9 docs/openapi.json; OpenAI's API reference, models.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
-from fastapi import APIRouter
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
-from cloze.serving.batcher import Batcher
 from cloze.serving.default_route import ModelKind, model_kind
-from cloze.serving.errors import documented_errors, shutting_down
+from cloze.serving.errors import shutting_down
 from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS, Limits
-from cloze.serving.metrics import CONTENT_TYPE, Metrics
+from cloze.serving.metrics import CONTENT_TYPE
+from cloze.serving.routes import GetRoute, ServerState
 from cloze.serving.served_model import ServedModel
 
 VERSION = version("cloze-bert")
 
 
-def info_routes(
-    models: Mapping[str, ServedModel], batcher: Batcher, limits: Limits, metrics: Metrics
-) -> APIRouter:
-    """Return the routes about the server itself."""
-    router = APIRouter()
-    server_info = _server_info(models, limits)
+class OpenAIModel(BaseModel):
+    """A served model, as OpenAI's clients list it."""
 
-    @router.get("/info")
-    async def info() -> dict[str, Any]:
-        """Return the served models, their abilities, and the limits."""
-        return server_info
+    id: str
+    object: Literal["model"]
+    created: int
+    """When the server started, in seconds since 1970."""
+    owned_by: str
 
-    @router.get("/health", response_class=Response, responses=documented_errors(503))
-    async def health() -> Response:
-        """Return 200 while the server accepts requests."""
-        return Response(status_code=200) if batcher.is_alive else shutting_down()
 
-    @router.get("/metrics", response_class=PlainTextResponse)
-    async def prometheus() -> Response:
-        """Return counters for Prometheus."""
-        return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+class OpenAIModels(BaseModel):
+    """The served models."""
 
-    return router
+    object: Literal["list"]
+    data: list[OpenAIModel]
+
+
+async def info(server: ServerState) -> dict[str, Any]:
+    """Return the served models, their abilities, and the limits."""
+    return _server_info(server.models, server.limits)
+
+
+async def health(server: ServerState) -> Response:
+    """Return 200 while the server accepts requests."""
+    return Response(status_code=200) if server.batcher.is_alive else shutting_down()
+
+
+async def prometheus(server: ServerState) -> Response:
+    """Return counters for Prometheus."""
+    return Response(server.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def openai_models(server: ServerState) -> dict[str, Any]:
+    """Return the served models in the format of OpenAI, the default first."""
+    return {"object": "list", "data": [_openai_model(server, name) for name in server.models]}
+
+
+async def openai_model(server: ServerState, model: str) -> dict[str, Any]:
+    """Return one of the served models in the format of OpenAI."""
+    if model not in server.models:
+        raise HTTPException(404, f"no model {model!r} is served. Choose from {', '.join(server.models)}")
+    return _openai_model(server, model)
+
+
+ROUTES = (
+    GetRoute("/info", info, dict[str, Any]),
+    GetRoute("/health", health, Any, Response, errors=(503,)),
+    GetRoute("/metrics", prometheus, str, PlainTextResponse),
+    GetRoute("/v1/models", openai_models, OpenAIModels),
+    GetRoute("/v1/models/{model}", openai_model, OpenAIModel, errors=(404, 422)),
+)
+
+
+def _openai_model(server: ServerState, name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": server.started, "owned_by": "cloze"}
 
 
 def _server_info(models: Mapping[str, ServedModel], limits: Limits) -> dict[str, Any]:

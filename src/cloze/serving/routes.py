@@ -1,18 +1,23 @@
-"""A route is one entry in a table: path, ability, handler, and the types of request and response."""
+"""A route is one entry in a table: path, ability, handler, and the types of request and response.
+
+The tables drive the application, the OpenAPI schema and the labels of the metrics.
+"""
 
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
 from fastapi import FastAPI
 from pydantic import BaseModel
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from cloze.errors import InputError
 from cloze.serving.batcher import Batcher
-from cloze.serving.errors import documented_errors
+from cloze.serving.errors import COMPUTATION_ERRORS, documented_errors
+from cloze.serving.limits import Limits
+from cloze.serving.metrics import Metrics
 from cloze.serving.schema import ModelRequest, is_blank
 from cloze.serving.served_model import ServedModel, find_model
 from cloze.serving.windowed_inference import WindowedPredictions
@@ -54,27 +59,61 @@ class Route:
     """The type of the response in the OpenAPI schema; None leaves the route out of it."""
 
 
-def add_routes(
-    app: FastAPI, routes: Iterable[Route], models: Mapping[str, ServedModel], batcher: Batcher
-) -> None:
+@dataclass(frozen=True, slots=True)
+class GetRoute:
+    """A GET route, which computes nothing; HEAD is answered, too."""
+
+    path: str
+    handler: Callable[..., Awaitable[Any]]
+    """Takes the server, and the parameters of the path; its docstring is the description in the OpenAPI schema."""
+    response: Any = None
+    """The type of the response in the OpenAPI schema; None leaves the route out of it."""
+    response_class: type[Response] = JSONResponse
+    errors: tuple[int, ...] = ()
+    """Documented status codes of errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """The models of a server, and all else that its routes share."""
+
+    models: Mapping[str, ServedModel]
+    """By the names that requests use, the default first."""
+    limits: Limits
+    batcher: Batcher
+    metrics: Metrics
+    started: int
+    """When it started, in seconds since 1970."""
+
+
+def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerState) -> None:
     """Register routes with an application."""
     for route in routes:
-        app.add_api_route(
-            route.path,
-            _endpoint(route, models, batcher),
-            methods=["POST"],
-            name=route.handler.__name__,
-            description=route.handler.__doc__,
-            response_model=route.response,
-            responses=documented_errors(),
-            include_in_schema=route.response is not None,
-        )
+        documented = {
+            "name": route.handler.__name__,
+            "description": route.handler.__doc__,
+            "response_model": route.response,
+            "include_in_schema": route.response is not None,
+        }
+        if isinstance(route, Route):
+            endpoint, method, errors = (
+                _endpoint(route, server),
+                "POST",
+                documented_errors(route.path, COMPUTATION_ERRORS),
+            )
+        else:
+            endpoint, method = functools.partial(route.handler, server), "GET"
+            documented["response_class"] = route.response_class
+            errors = documented_errors(route.path, route.errors)
+            app.add_api_route(route.path, endpoint, methods=["HEAD"], include_in_schema=False)
+        app.add_api_route(route.path, endpoint, methods=[method], responses=errors, **documented)
+    server.metrics.name_routes({route.path for route in routes if route.response is not None})
 
 
-def _endpoint(route: Route, models: Mapping[str, ServedModel], batcher: Batcher) -> Callable[..., Any]:
+def _endpoint(route: Route, server: ServerState) -> Callable[..., Any]:
     async def endpoint(request: Any) -> Response:
-        served = find_model(models, request.model, route.ability, route=route.path)
-        response = json_response(await route.handler(served, request, batcher))
+        served = find_model(server.models, request.model, route.ability, route=route.path)
+        response = json_response(await route.handler(served, request, server.batcher))
         texts = [text for name in _TEXT_FIELDS for text in _texts(getattr(request, name, None))]
         if unknown := sum(len(served.unknown_words(text)) for text in texts):
             response.headers[UNKNOWN_HEADER] = str(unknown)
