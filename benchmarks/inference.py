@@ -20,6 +20,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.serve import server, text_of_length
 from benchmarks.start import Start
 from cloze.cli.options import Flag
+from cloze.model_paths import resolve_checkpoint
 from cloze.tables import text_table
 from cloze.training.precision import processor
 from experiments.differences import paired_difference
@@ -58,12 +59,13 @@ class Inference(Benchmark):
             for peer in ("openvino", "onnxruntime", "sentence_transformers", "transformers")
             if find_spec(peer) is None
         ]
-        for work, bars, benchmark in self._comparisons():
-            self.progress.note(work)
-            result = parts[work] = benchmark.run()
-            rows += _rows(work, bars, result.record)
-            if "busy" in result.record:
-                rows += _rows(f"{work}, beside {self.busy} busy processes", bars, result.record["busy"])
+        with tempfile.TemporaryDirectory(prefix="cloze-bench-") as directory:
+            for work, bars, benchmark in self._comparisons(Path(directory)):
+                self.progress.note(work)
+                result = parts[work] = benchmark.run()
+                rows += _rows(work, bars, result.record)
+                if "busy" in result.record:
+                    rows += _rows(f"{work}, beside {self.busy} busy processes", bars, result.record["busy"])
         rows += self._server_rows()
         columns = ("work", "peer", "cloze is", "95% interval", "bar", "of product rate", "cosine")
         environment = describe_machine()
@@ -81,7 +83,7 @@ class Inference(Benchmark):
         )
         return Result(self.name, record, text, checks)
 
-    def _comparisons(self) -> Iterator[tuple[str, Mapping[str, float], Benchmark]]:
+    def _comparisons(self, directory: Path) -> Iterator[tuple[str, Mapping[str, float], Benchmark]]:
         """Yield the work, the ratio aimed at beside each peer, and the benchmark."""
         timing: dict[str, Any] = {"rounds": self.rounds, "min_seconds": self.min_seconds}
         of_texts: dict[str, Any] = {"input": self.input, "model": self.model, **timing}
@@ -111,6 +113,15 @@ class Inference(Benchmark):
         peers = _installed("onnxruntime-int8,openvino-int8")
         one_text = Latency(dtype="int8", vs=peers, busy=self.busy, **of_texts)
         yield "one text, int8", {"onnxruntime-int8": 1.1, "openvino-int8": 1.1}, one_text
+        if find_spec("onnxruntime") is not None and find_spec("onnx") is not None:
+            from cloze.export.onnx import export_onnx
+
+            graph = directory / "graph"
+            export_onnx(resolve_checkpoint(self.model), graph, precision="int8")
+            alone = Latency(
+                dtype="int8", vs="onnxruntime", busy=self.busy, **(of_texts | {"model": str(graph)})
+            )
+            yield "one text, int8, by a graph", {"onnxruntime": 0.9}, alone
         yield (
             "whole processes",
             {"transformers": 3.0},

@@ -121,6 +121,7 @@ def test_all_comparisons_are_one_table(minilm: Path, tmp_path: Path):
     assert rows["vectors, int8", "onnxruntime-int8"]["bar"] == "1.4"
     assert "least" in rows["vectors, int8", "onnxruntime-int8"]["cosine"]
     assert rows["one text, float32", "transformers"]["cloze is"].endswith("x")
+    assert rows["one text, int8, by a graph", "onnxruntime"]["bar"] == "0.9"
     assert ("whole processes", "transformers") in rows
     assert ("server, 32 tokens a text, int8", "the same in float32") in rows
 
