@@ -1,5 +1,6 @@
 """Integrated gradients equal captum's, sum to the change of the output, and are reported by whole word."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,14 @@ import torch
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.ensemble import EnsembleEngine
-from cloze.inference.explain import EmbeddingPath, check_explainable, explain, integrated_gradients
+from cloze.inference.explain import (
+    EmbeddingPath,
+    ExplainedWord,
+    Explanation,
+    check_explainable,
+    explain,
+    integrated_gradients,
+)
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
@@ -101,6 +109,24 @@ def test_attributions_are_by_whole_word(predictor: Predictor) -> None:
     ]
     soft = LabeledText("GOOD\xadNESS", "film")  # the soft hyphen between its pieces is in none of them
     assert [word.word for word in explain(predictor, soft, prediction).words] == ["GOOD\xadNESS", "film"]
+
+
+def test_a_notebook_shades_the_words() -> None:
+    words = (
+        ExplainedWord("<b>", "A", 0, 3, 2.0),
+        ExplainedWord("good", "A", 4, 8, -1.0),
+        ExplainedWord("film", "B", 0, 4, 0.0),
+    )
+    html = Explanation("r&b", 1.5, "[MASK]", 0.5, 0.0, 32, truncated=False, words=words)._repr_html_()
+    assert "<b>r&amp;b</b> 1.500, with every word [MASK] 0.500" in html
+    shades = re.findall(r"rgb\(([0-9 ]+) / (\d+)%\).*?>(.*?)</span>", html)
+    assert [(share, word) for _, share, word in shades] == [
+        ("100", "&lt;b&gt;"),
+        ("50", "good"),
+        ("0", "film"),
+    ]
+    assert shades[0][0] != shades[1][0]
+    assert html.count("<p>") == 3, "a paragraph for each text"
 
 
 def test_texts_without_words_are_explained(predictor: Predictor) -> None:

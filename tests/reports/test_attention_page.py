@@ -11,7 +11,6 @@ import torch
 
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import AttentionMap, LayerAttention
-from cloze.reports.attention_page import write_attention_page
 from pages import page_data
 
 TOKENS = ("[CLS]", "</script><b>", "bank", "[SEP]", "&amp;", "[SEP]")
@@ -25,15 +24,9 @@ def attention(*, num_layers: int = 2, num_tokens: int = 6) -> AttentionMap:
     return AttentionMap(tokens, (0,) * num_tokens, layers)
 
 
-def write(path: Path, attention: AttentionMap, *, model: str) -> str:
-    queries, keys = [layer.query for layer in attention.layers], [layer.key for layer in attention.layers]
-    write_attention_page(path, attention.tokens, attention.token_type_ids, queries, keys, model=model)
-    return path.read_text("utf-8")
-
-
-def test_queries_and_keys_on_the_page_give_the_weights(tmp_path: Path) -> None:
+def test_queries_and_keys_on_the_page_give_the_weights() -> None:
     attention_map = attention()
-    html = write(tmp_path / "page.html", attention_map, model="some/<model>")
+    html = attention_map.page(model="some/<model>")
     data = page_data(html)
     assert tuple(data["tokens"]) == TOKENS
     shape = (data["layers"], data["heads"], len(TOKENS), data["headSize"])
@@ -47,8 +40,8 @@ def test_queries_and_keys_on_the_page_give_the_weights(tmp_path: Path) -> None:
     )
 
 
-def test_the_page_loads_nothing_and_escapes_text(tmp_path: Path) -> None:
-    html = write(tmp_path / "page.html", attention(), model="some/<model>")
+def test_the_page_loads_nothing_and_escapes_text() -> None:
+    html = attention().page(model="some/<model>")
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
     assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in html
     markup = re.sub(r"<(script|style).*?</\1>", "", html, flags=re.DOTALL)
@@ -58,9 +51,22 @@ def test_the_page_loads_nothing_and_escapes_text(tmp_path: Path) -> None:
     assert html.count("</script>") == 2
 
 
-def test_a_page_that_is_too_large_is_refused(tmp_path: Path) -> None:
+def test_a_page_that_is_too_large_is_refused() -> None:
+    large = attention(num_tokens=60_000, num_layers=4)
     with pytest.raises(InputError, match=r"60000 tokens make a page of 38 MB, over 32. Give a shorter text"):
-        write(tmp_path / "page.html", attention(num_tokens=60_000, num_layers=4), model="m")
+        large.page()
+    assert large._repr_html_() is None
+    assert repr(large) == "AttentionMap(60000 tokens, 4 layers, 3 heads)"
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_the_page_in_a_frame(browser_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    browser_page.set_content(f"<p>Out[1]:</p>{attention()._repr_html_()}")
+    frame = browser_page.frame_locator("iframe")
+    expect(frame.locator(".piece").nth(2)).to_contain_text("bank")
+    expect(frame.get_by_role("button", name="layer 2, head 3")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -68,7 +74,7 @@ def test_the_page_shows_these_numbers_in_a_browser(browser_page: Any, tmp_path: 
     from playwright.sync_api import expect
 
     attention_map = attention()
-    write(tmp_path / "attention.html", attention_map, model="m")
+    (tmp_path / "attention.html").write_text(attention_map.page(model="m"), "utf-8")
     browser_page.goto((tmp_path / "attention.html").as_uri())
     browser_page.get_by_role("button", name="layer 2, head 3").click()
     for token in (0, 4):

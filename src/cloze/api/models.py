@@ -108,11 +108,10 @@ def attention(
     """
     from cloze.arguments import check_path, check_text
     from cloze.artifacts import check_output_path
-    from cloze.errors import InputError
     from cloze.explorer.encoder_internals import attention_map
+    from cloze.file_io import write_text
     from cloze.inference.checkpoint import Checkpoint
     from cloze.models.heads import BertForFeatureExtraction
-    from cloze.reports.attention_page import write_attention_page
 
     if output is not None:
         check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
@@ -121,13 +120,7 @@ def attention(
     second = None if pair is None else check_text(pair, "pair")
     attention = attention_map(encoder, checkpoint.tokenizer, check_text(text), second)
     if output is not None:
-        if attention.layers[0].bias is not None:
-            what = "its attention scores have a bias, which the page does not show"
-            raise InputError(what, where="model", remedy="Leave the page out")
-        queries, keys = ([getattr(layer, name) for layer in attention.layers] for name in ("query", "key"))
-        write_attention_page(
-            Path(output), attention.tokens, attention.token_type_ids, queries, keys, model=str(model)
-        )
+        write_text(Path(output), attention.page(model=str(model)))
     return attention
 
 

@@ -7,6 +7,7 @@ Shapes: T tokens, N heads, H head size, D hidden.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,8 @@ from cloze.errors import InputError
 from cloze.inference.loading import check_length
 from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder, get_encoder
+from cloze.reports.attention_page import attention_page
+from cloze.reports.page import in_notebook
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 EMBEDDINGS = ("word", "segment", "position")
@@ -81,13 +84,39 @@ class LayerAttention:
         return self.scores.softmax(-1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AttentionMap:
     """The tokens of a text and the attention of every layer, from the first to the last."""
 
     tokens: tuple[str, ...]
     token_type_ids: tuple[int, ...]
     layers: tuple[LayerAttention, ...]
+
+    def page(self, *, model: str = "") -> str:
+        """Return an HTML page of all heads, which needs no network.
+
+        Args:
+            model: name or path of the model.
+
+        Raises:
+            InputError: the scores have a bias, which the page does not show, or the page would be over 32 MB.
+        """
+        if self.layers[0].bias is not None:
+            what = "its attention scores have a bias, which the page does not show"
+            raise InputError(what, where="model", remedy="Leave the page out")
+        queries, keys = ([getattr(layer, name) for layer in self.layers] for name in ("query", "key"))
+        return attention_page(self.tokens, self.token_type_ids, queries, keys, model=model)
+
+    def __repr__(self) -> str:
+        """Return the sizes."""
+        heads = len(self.layers[0].query)
+        return f"AttentionMap({len(self.tokens)} tokens, {len(self.layers)} layers, {heads} heads)"
+
+    def _repr_html_(self) -> str | None:
+        """Return the page for a notebook; None where there is none."""
+        with suppress(InputError):
+            return in_notebook(self.page())
+        return None
 
 
 @torch.inference_mode()

@@ -5,6 +5,9 @@ Shapes: T tokens of the text, S steps, C of them in a segment, D hidden.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +26,8 @@ if TYPE_CHECKING:  # a graph answers without torch
     from torch import Tensor, nn
 
 _ROUNDING = 1e-5  # of logits in float32
+_RAISES, _LOWERS = "125 156 201", "221 154 117"
+"""Red, green and blue of words in notebooks, as on the pages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,6 +184,12 @@ class ExplainedWord:
     end: int
     attribution: float
 
+    def to_html(self, largest: float) -> str:
+        """Return the word, shaded by its share of the largest attribution."""
+        color = _RAISES if self.attribution > 0 else _LOWERS
+        style = f"background: rgb({color} / {abs(self.attribution) / largest:.0%}); padding: 0 .1em"
+        return f'<span style="{style}" title="{self.attribution:+.3f}">{escape(self.word)}</span>'
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -196,6 +207,17 @@ class Explanation:
     truncated: bool
     """Whether the model did not read the end of a text, which has no words here."""
     words: tuple[ExplainedWord, ...]
+
+    def _repr_html_(self) -> str:
+        """Return the words for a notebook, shaded by their attributions."""
+        largest = max((abs(word.attribution) for word in self.words), default=0.0) or 1.0
+        lines = [
+            f"<p>{' '.join(word.to_html(largest) for word in words)}</p>"
+            for _, words in groupby(self.words, key=attrgetter("segment"))
+        ]
+        outputs = f"{self.output:.3f}, with every word {escape(self.baseline)} {self.baseline_output:.3f}"
+        legend = f"blue words raise it, orange ones lower it, the darkest by {largest:.3f}"
+        return f"<div><p><b>{escape(self.explained)}</b> {outputs}: {legend}</p>{''.join(lines)}</div>"
 
 
 def check_explainable(predictor: Predictor) -> None:

@@ -2,30 +2,27 @@
 
 import base64
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from cloze.errors import InputError
-from cloze.reports.page import write_page
+from cloze.reports.page import render_page
 
 _MAX_MEGABYTES = 32
 
 
-def write_attention_page(
-    path: Path,
+def attention_page(
     tokens: Sequence[str],
     token_type_ids: Sequence[int],
     queries: Sequence[Tensor],
     keys: Sequence[Tensor],
     *,
     model: str,
-) -> None:
-    """Write one HTML file without external resources; its script computes the weights from queries and keys.
+) -> str:
+    """Return an HTML page without external resources; its script computes the weights from queries and keys.
 
     Args:
-        path: the file.
         tokens: tokens of the text, [T].
         token_type_ids: their segments.
         queries: queries of each layer, [N, T, H].
@@ -50,8 +47,7 @@ def write_attention_page(
         "query": _to_base64(queries),
         "key": _to_base64(keys),
     }
-    write_page(
-        path,
+    return render_page(
         "attention",
         data,
         name=" ".join(token for token in tokens if token not in ("[CLS]", "[SEP]"))[:80] or "[CLS]",

@@ -42,16 +42,17 @@ def render(template: str, **values: Any) -> Markup:
 
 
 def write_page(path: Path, template: str, data: object, **values: Any) -> None:
-    """Write an HTML page; the same arguments give the same bytes.
+    """Write the page that `render_page` returns; raises RunError where the file cannot be written."""
+    write_text(path, render_page(template, data, **values))
+
+
+def render_page(template: str, data: object, **values: Any) -> str:
+    """Return an HTML page; the same arguments give the same text.
 
     Args:
-        path: the file.
         template: name of the template, also that of the script built from `page/` at the top of the repository.
         data: data of the script; None leaves the script out.
         values: values of the template, as text; `page.html` has those of all pages.
-
-    Raises:
-        RunError: the file cannot be written.
     """
     script = "" if data is None else (_DIRECTORY / f"{template}.js").read_text("utf-8").strip()
     as_json = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # no text may end the element
@@ -62,7 +63,13 @@ def write_page(path: Path, template: str, data: object, **values: Any) -> None:
         data=Markup(as_json),
         **values,
     )
-    write_text(path, replace_lone_surrogates(page))  # names of files may not be UTF-8
+    return replace_lone_surrogates(page)  # names of files may not be UTF-8
+
+
+def in_notebook(page: str) -> Markup:
+    """Return a page as an element of a notebook, whose scripts see nothing of the notebook."""
+    style = "width: 100%; height: 40rem; border: 0; border-radius: .5rem"
+    return Markup('<iframe sandbox="allow-scripts" style="{}" srcdoc="{}"></iframe>').format(style, page)
 
 
 def tables_in(settings: Mapping[str, Any], name: str = "") -> list[tuple[str, list[tuple[str, str]]]]:
