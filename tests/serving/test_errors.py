@@ -1,4 +1,4 @@
-"""Errors under /v1 have the form that OpenAI's clients read, whoever refuses the request."""
+"""The form of errors under /v1, and the number of texts that a request may have."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from clients import client_of
 
+from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
 
 KEY = "0123456789abcdef-secret"
@@ -40,3 +41,29 @@ def test_errors_have_the_form_of_openai(
     assert set(error) == {"message", "type", "param", "code"}
     assert told in error["message"]
     assert error["type"] == (openai_type or "invalid_request_error")
+
+
+@pytest.mark.parametrize(
+    ("model", "route", "request_of"),
+    [
+        ("bert", "/embed", lambda n: {"inputs": ["a"] * n}),
+        ("bert", "/v1/embeddings", lambda n: {"input": ["a"] * n}),
+        ("bert", "/similarity", lambda n: {"inputs": {"source_sentence": "a", "sentences": ["b"] * n}}),
+        ("bert", "/decode", lambda n: {"ids": [[8]] * n}),
+        ("bert", "/vertex", lambda n: {"instances": [{"inputs": "a"}] * n}),
+        ("bert", "/vertex", lambda n: {"instances": [{"inputs": ["a"] * n}]}),
+        ("ranker", "/rerank", lambda n: {"query": "a", "texts": ["b"] * n}),
+        ("chooser", "/choose", lambda n: {"inputs": {"prompt": "a", "choices": ["b"] * n}}),
+    ],
+)
+def test_the_number_of_texts_has_a_limit(
+    models: Mapping[str, ServedModel], model: str, route: str, request_of: Any
+) -> None:
+    for limit in (32, 40):
+        with client_of({"model": models[model]}, Limits(batch_texts=limit)) as client:
+            assert client.post(route, json=request_of(limit)).status_code == 200
+            refused = client.post(route, json=request_of(limit + 1))
+            assert client.get("/info").json()["max_client_batch_size"] == limit
+        assert refused.status_code == 413
+        assert f"{limit + 1} are more than {limit}." in refused.text
+        assert f"serve with --max-batch-texts {limit + 1}." in refused.text

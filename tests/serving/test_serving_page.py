@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from clients import Client, client_of
 
-from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS, Limits
+from cloze.serving.limits import MAX_CHARACTERS, Limits
 from cloze.serving.served_model import ServedModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "serving.md"
@@ -52,7 +52,7 @@ def test_the_docs_list_every_route(server: Client) -> None:
 
 def test_the_docs_state_the_limits() -> None:
     limits = Limits()
-    for value in (MAX_INPUTS, f"{MAX_CHARACTERS:,}", limits.waiting_requests):
+    for value in (f"{limits.batch_texts} inputs", f"{MAX_CHARACTERS:,}", limits.waiting_requests):
         assert str(value) in TEXT
     assert f"{limits.batch_tokens:,} tokens" in TEXT
     assert f"{limits.body_bytes // 1_000_000} MB" in TEXT

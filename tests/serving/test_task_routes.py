@@ -208,7 +208,7 @@ def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
         "ranker": {"predict", "rerank"},
         "matcher": {"predict", "explain"},
     }
-    assert info["limits"]["inputs"] == info["max_client_batch_size"] == 32
+    assert info["limits"]["batch_texts"] == info["max_client_batch_size"] == 32
     assert info["limits"]["body_bytes"] == 2_000_000
 
 

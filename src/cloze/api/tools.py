@@ -92,6 +92,7 @@ def serve(
     api_key_file: str | Path | None = None,
     open: bool = False,
     top_k: int | None = None,
+    max_batch_texts: int = 32,
     threads: int | None = None,
     device: str = "auto",
     precision: InferencePrecision | None = None,
@@ -106,6 +107,7 @@ def serve(
         api_key_file: file whose first line is the key that requests must send, as Authorization: Bearer KEY.
         open: answer requests from other machines without a key.
         top_k: maximum number of classes that /predict returns, the most probable first (default: all).
+        max_batch_texts: maximum number of texts, or pairs of texts, in a request.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
@@ -123,7 +125,10 @@ def serve(
     directories = server.parse_names(model, "model")
     server.serve(
         directories,
-        Limits(classes=None if top_k is None else check_integer(top_k, "top_k")),
+        Limits(
+            batch_texts=check_integer(max_batch_texts, "max_batch_texts"),
+            classes=None if top_k is None else check_integer(top_k, "top_k"),
+        ),
         host=host,
         port=port,
         threads=None if threads is None else check_integer(threads, "threads", maximum=_MAX_THREADS),

@@ -57,7 +57,7 @@ def create_app(
         docs_url=None,  # its files would come from another host
     )
     app.router.route_class = StrictRoute
-    app.state.batcher = batcher
+    app.state.batcher, app.state.limits = batcher, limits
     metrics = Metrics(batcher)
     server = ServerState(models, limits, batcher, metrics, started=int(time.time()))
     add_routes(app, (*ROUTES, *default_routes(models)), server)

@@ -5,16 +5,15 @@ Source: text-embeddings-inference 1.9 router/src/http/server.rs.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from cloze.serving.batcher import Batcher
 from cloze.serving.embedding_routes import ROUTES
-from cloze.serving.limits import MAX_INPUTS
 from cloze.serving.routes import Route
-from cloze.serving.schema import ModelRequest
+from cloze.serving.schema import Many, ModelRequest
 from cloze.serving.served_model import ServedModel
 
 ModelKind: TypeAlias = Literal["embedding", "classifier", "reranker"]
@@ -39,7 +38,7 @@ def default_routes(models: Mapping[str, ServedModel]) -> tuple[Route, Route]:
 class VertexRequest(ModelRequest):
     """Requests to the model, each as its route takes it."""
 
-    instances: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_INPUTS)]
+    instances: Many[dict[str, Any]]
     parameters: None = None
 
 

@@ -18,7 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from cloze.errors import ClozeError
 from cloze.serving.batcher import ComputationFailed, DeadlineExceeded, Overloaded
-from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS
+from cloze.serving.limits import MAX_CHARACTERS
+from cloze.serving.schema import TOO_MANY
 
 ErrorType: TypeAlias = Literal[
     "Validation", "Empty", "Overloaded", "Backend", "Timeout", "Unhealthy", "Unauthorized", "NotFound"
@@ -151,7 +152,7 @@ def _invalid(errors: Sequence[Any]) -> Response:
     """Return one of several validation errors; for a union the branch that matched furthest."""
     for error in errors:
         context = error.get("ctx", {})
-        if context.get("max_length") in (MAX_INPUTS, MAX_CHARACTERS):
+        if error["type"] == TOO_MANY or context.get("max_length") == MAX_CHARACTERS:
             return error_response(413, _message(error))
         if error["type"] == "too_short" and not context["actual_length"]:
             return error_response(400, _message(error))

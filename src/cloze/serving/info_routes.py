@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from cloze.serving.default_route import ModelKind, model_kind
 from cloze.serving.errors import shutting_down
-from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS, Limits
+from cloze.serving.limits import MAX_CHARACTERS, Limits
 from cloze.serving.metrics import CONTENT_TYPE
 from cloze.serving.routes import GetRoute, ServerState
 from cloze.serving.served_model import ServedModel
@@ -93,13 +93,13 @@ def _server_info(models: Mapping[str, ServedModel], limits: Limits) -> dict[str,
         "max_input_length": _max_input_length(default, kind),
         "max_batch_tokens": limits.batch_tokens,
         "max_batch_requests": None,
-        "max_client_batch_size": MAX_INPUTS,
+        "max_client_batch_size": limits.batch_texts,
         "auto_truncate": True,
         "tokenization_workers": 1,
         "version": VERSION,
         "sha": None,
         "docker_label": None,
-        "limits": {"inputs": MAX_INPUTS, "characters": MAX_CHARACTERS, **asdict(limits)},
+        "limits": {"characters": MAX_CHARACTERS, **asdict(limits)},
         "models": [_model_info(model) for model in models.values()],
     }
 

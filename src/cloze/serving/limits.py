@@ -5,8 +5,6 @@ The numbers are those of text-embeddings-inference where it has them.
 
 from dataclasses import dataclass
 
-MAX_INPUTS = 32
-"""Texts, or pairs of texts, in a request."""
 MAX_CHARACTERS = 100_000
 """Characters of a text."""
 MAX_CANDIDATES = 50_000
@@ -17,6 +15,8 @@ MAX_CANDIDATES = 50_000
 class Limits:
     """Limits that a server can change; /info lists them under these names."""
 
+    batch_texts: int = 32
+    """Maximum number of texts, or pairs of texts, in a request."""
     body_bytes: int = 2_000_000
     """Maximum size of a request."""
     waiting_requests: int = 256

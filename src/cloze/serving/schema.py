@@ -4,12 +4,13 @@ An unknown key is refused. Keys that clients of other servers always send are ac
 """
 
 import unicodedata
+from contextvars import ContextVar
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS
+from cloze.serving.limits import MAX_CHARACTERS, Limits
 from cloze.tokenization.tokenizer import TruncationSide
 
 Input = TypeVar("Input")
@@ -29,7 +30,24 @@ def _check_not_blank(text: str) -> str:
 
 
 NonBlankText: TypeAlias = Annotated[Text, AfterValidator(_check_not_blank)]
-Many: TypeAlias = Annotated[list[Input], Field(min_length=1, max_length=MAX_INPUTS)]
+TOO_MANY = "too_many_texts"
+batch_texts: ContextVar[int] = ContextVar("batch_texts", default=Limits().batch_texts)
+"""The server's maximum number of texts in a request, which FastAPI cannot hand to the types below."""
+
+
+def _check_number(values: Any) -> Any:
+    limit = batch_texts.get()
+    if isinstance(values, list) and len(values) > limit:
+        what = (
+            "{number} are more than {limit}. Send several requests, or serve with --max-batch-texts {number}."
+        )
+        raise PydanticCustomError(TOO_MANY, what, {"number": len(values), "limit": limit})
+    return values
+
+
+BatchLimit = BeforeValidator(_check_number)
+"""Refuses a list with more texts than the server accepts in a request."""
+Many: TypeAlias = Annotated[list[Input], Field(min_length=1), BatchLimit]
 Texts: TypeAlias = Many[Text]
 TextOrPair: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=2)]
 # fail_fast: an error for each of a million wrong numbers would take seconds
@@ -37,7 +55,7 @@ Ids: TypeAlias = Annotated[
     list[Annotated[int, Field(ge=0)]],
     Field(min_length=1, max_length=MAX_CHARACTERS, fail_fast=True),
 ]
-IdLists: TypeAlias = Annotated[list[Ids], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)]
+IdLists: TypeAlias = Annotated[list[Ids], Field(min_length=1, fail_fast=True), BatchLimit]
 TextsOrIds: TypeAlias = Text | Ids | Many[Text | Ids]
 """A text, a list of token ids, or a list of either."""
 

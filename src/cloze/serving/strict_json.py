@@ -9,18 +9,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cloze.serving.schema import batch_texts
+
 _MAX_KEYS = 64
 """Of an object; no route has as many. Each unknown key would become an error message."""
 
 
 class StrictRoute(APIRoute):
-    """A route that parses the bodies of its requests with `parse_json`."""
+    """A route that parses the bodies of its requests with `parse_json`, and knows the server's limit."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of FastAPI for a request that parses its own body."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            batch_texts.set(request.app.state.limits.batch_texts)  # of this request's task
             return await handler(_StrictRequest(request.scope, request.receive))
 
         return handle

@@ -10,9 +10,10 @@ from cloze.inference.fill_mask import Candidate
 from cloze.inference.sentence_scorer import SentenceScore
 from cloze.inference.text_predictors import span_questions
 from cloze.serving.batcher import Batcher
-from cloze.serving.limits import MAX_CANDIDATES, MAX_INPUTS
+from cloze.serving.limits import MAX_CANDIDATES
 from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_examples
 from cloze.serving.schema import (
+    BatchLimit,
     Many,
     ModelRequest,
     NonBlankText,
@@ -152,7 +153,7 @@ class ChoiceInput(StrictModel):
     """A beginning and its possible continuations."""
 
     prompt: Text
-    choices: Annotated[list[Text], Field(min_length=2, max_length=MAX_INPUTS)]
+    choices: Annotated[list[Text], Field(min_length=2), BatchLimit]
 
 
 class ChooseRequest(ModelRequest):
