@@ -192,3 +192,46 @@ def test_prompts_and_modules_of_cross_encoders_are_refused_by_name(
         (path / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(InputError, match=message):
         Predictor.load(path, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def ranker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_classifier(tmp_path_factory.mktemp("ranker") / "model")
+
+
+@pytest.mark.parametrize("route", ["/rerank", "/v1/rerank", "/v2/rerank"])
+def test_documents_are_ranked_as_texts(ranker: Path, route: str) -> None:
+    documents = [TEXTS[0], {"text": TEXTS[1]}, *TEXTS[2:]]
+    with client_of({"model": ranker}) as client:
+        ranked = client.ask("/rerank", query=QUERY, texts=TEXTS)
+        found = client.ask(route, query=QUERY, documents=documents)
+        best = client.ask(route, query=QUERY, documents=documents, top_n=1, return_documents=True)
+        assert client.ask("/rerank", query=QUERY, texts=TEXTS, top_n=1) == ranked[:1]
+    expected = [{"index": entry["index"], "relevance_score": entry["score"]} for entry in ranked]
+    assert found == {"model": "model", "results": expected}
+    assert best["results"] == [{**expected[0], "document": {"text": TEXTS[expected[0]["index"]]}}]
+
+
+def test_passages_are_texts_or_documents(ranker: Path) -> None:
+    with client_of({"model": ranker}) as client:
+        for passages in ({}, {"texts": ["a"], "documents": ["a"]}):
+            assert client.refusal("/rerank", query="a", **passages).endswith("give either texts or documents")
+        assert "documents" in client.refusal("/v2/rerank", query="a")
+        refused = client.post("/v1/rerank", json={"query": "a", "documents": [1]})
+    assert refused.json()["error"]["message"].startswith("documents.0")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_coheres_clients(ranker: Path) -> None:
+    cohere = pytest.importorskip("cohere")
+    from cohere.core import ApiError
+
+    with client_of({"model": ranker}) as client:
+        expected = client.ask("/v2/rerank", query=QUERY, documents=TEXTS)["results"]
+        for of_cohere in (cohere.Client, cohere.ClientV2):
+            theirs = of_cohere("key", base_url="http://testserver", httpx_client=client)
+            found = theirs.rerank(model="model", query=QUERY, documents=TEXTS, top_n=3).results
+            assert [entry.index for entry in found] == [entry["index"] for entry in expected[:3]]
+            assert found[0].relevance_score == expected[0]["relevance_score"]
+            with pytest.raises(ApiError, match="no model 'other' is served"):
+                theirs.rerank(model="other", query=QUERY, documents=TEXTS)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from cloze.serving import embedding_routes, explorer_routes, info_routes, task_routes
+from cloze.serving import classification_routes, embedding_routes, explorer_routes, info_routes, task_routes
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.default_route import default_routes
@@ -20,7 +20,13 @@ from cloze.serving.routes import ServerState, add_routes
 from cloze.serving.served_model import ServedModel
 from cloze.serving.strict_json import StrictRoute
 
-ROUTES = (*info_routes.ROUTES, *embedding_routes.ROUTES, *task_routes.ROUTES, *explorer_routes.ROUTES)
+ROUTES = (
+    *info_routes.ROUTES,
+    *embedding_routes.ROUTES,
+    *classification_routes.ROUTES,
+    *task_routes.ROUTES,
+    *explorer_routes.ROUTES,
+)
 
 
 def create_app(

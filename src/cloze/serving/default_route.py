@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
+from cloze.serving import classification_routes, embedding_routes
 from cloze.serving.batcher import Batcher
-from cloze.serving.embedding_routes import ROUTES
 from cloze.serving.routes import Route
 from cloze.serving.schema import Many, ModelRequest
 from cloze.serving.served_model import ServedModel
@@ -19,7 +19,11 @@ from cloze.serving.served_model import ServedModel
 ModelKind: TypeAlias = Literal["embedding", "classifier", "reranker"]
 
 _PATHS = {"/embed": "embedding", "/predict": "classifier", "/rerank": "reranker"}
-_ROUTE_OF_KIND = {_PATHS[route.path]: route for route in ROUTES if route.path in _PATHS}
+_ROUTE_OF_KIND = {
+    _PATHS[route.path]: route
+    for route in (*embedding_routes.ROUTES, *classification_routes.ROUTES)
+    if route.path in _PATHS
+}
 
 
 def model_kind(served: ServedModel) -> ModelKind:

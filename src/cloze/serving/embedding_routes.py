@@ -1,4 +1,4 @@
-"""Routes of text-embeddings-inference and of OpenAI: vectors, labels, rankings, tokens.
+"""Routes of text-embeddings-inference and of OpenAI: vectors and tokens.
 
 Source: text-embeddings-inference 1.9 docs/openapi.json; OpenAI's API reference, embeddings.
 """
@@ -17,8 +17,6 @@ from cloze.serving.routes import (
     as_list,
     estimate_tokens,
     in_one_turn,
-    predict_examples,
-    text_examples,
 )
 from cloze.serving.schema import (
     EmbeddingOptions,
@@ -26,20 +24,16 @@ from cloze.serving.schema import (
     IdLists,
     Ids,
     ModelRequest,
-    NonBlankText,
     PromptOptions,
     StrictModel,
     Text,
     Texts,
     TextsOrIds,
-    TextsOrPairsRequest,
     TextsRequest,
-    TruncationOptions,
     to_list,
 )
 from cloze.serving.served_model import EmbeddingInput, ServedModel
-from cloze.serving.windowed_inference import WindowedLogits
-from cloze.tasks.arrays import normalize, sigmoid, softmax
+from cloze.tasks.arrays import normalize
 
 
 class EmbedRequest(EmbeddingRequest):
@@ -142,74 +136,6 @@ async def openai_embeddings(served: ServedModel, request: OpenAIRequest, batcher
     }
 
 
-class PipelineParameters(StrictModel):
-    """Parameters of `InferenceClient.text_classification`."""
-
-    function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
-    """The function from logits to scores; by default that of the model's files."""
-    top_k: int | None = Field(default=None, ge=1)
-
-
-class PredictRequest(TextsOrPairsRequest, TruncationOptions):
-    """Texts or pairs to classify."""
-
-    parameters: PipelineParameters | None = None
-    """Those of Hugging Face's pipelines; with them, the response to one text is a list in a list, as there."""
-    raw_scores: bool | None = False
-    """Return logits instead of probabilities, or of the number of a regression."""
-    top_k: int | None = Field(default=None, ge=1)
-    """Maximum number of labels; by default all."""
-
-
-class LabelScore(BaseModel):
-    """A label and its score."""
-
-    label: str
-    score: float
-
-
-async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher) -> list[Any]:
-    """Return the labels of each text or pair with their probabilities, the most probable first."""
-    parameters = request.parameters or PipelineParameters()
-    function = parameters.function_to_apply
-    if request.raw_scores and function not in (None, "none"):
-        what = f"raw_scores and function_to_apply {function!r} exclude each other"
-        raise InputError(what, where="parameters")
-    scores = await _scores(served, request.input_list, batcher, request, function=function)
-    limits = [n for n in (request.top_k, parameters.top_k, batcher.limits.classes) if n is not None]
-    labels = [_label_scores(served, row)[: min(limits, default=None)] for row in scores]
-    return labels[0] if request.is_one and request.parameters is None else labels
-
-
-class RerankRequest(ModelRequest, TruncationOptions):
-    """A query and passages."""
-
-    query: NonBlankText
-    texts: Texts
-    raw_scores: bool | None = False
-    """Return logits instead of probabilities, or of the number of a regression."""
-    return_text: bool | None = False
-
-
-class RankedText(BaseModel):
-    """A passage, by its index in the request, and its relevance to the query."""
-
-    index: int
-    score: float
-    text: str | None = None
-
-
-async def rerank(served: ServedModel, request: RerankRequest, batcher: Batcher) -> list[dict[str, Any]]:
-    """Return the passages, the most relevant to the query first."""
-    pairs = [[request.query, text] for text in request.texts]
-    scores = [row[0] for row in await _scores(served, pairs, batcher, request)]
-    order = sorted(range(len(scores)), key=lambda i: -scores[i])
-    return [
-        {"index": i, "score": scores[i], **({"text": request.texts[i]} if request.return_text else {})}
-        for i in order
-    ]
-
-
 class TokenizeRequest(TextsRequest, PromptOptions):
     """Texts to tokenize."""
 
@@ -285,33 +211,6 @@ def _embed_inputs(
     return [EmbeddingInput(value, prompt, side, truncates=truncates) for value in values]
 
 
-async def _scores(
-    served: ServedModel,
-    inputs: list[Any],
-    batcher: Batcher,
-    request: PredictRequest | RerankRequest,
-    *,
-    function: Literal["sigmoid", "softmax", "none"] | None = None,
-) -> list[list[float]]:
-    """Return the scores of each text or pair in the order of the model's classes: probabilities, or logits."""
-    examples = text_examples(inputs)
-    if request.truncate is False:
-        await batcher.run(lambda: served.check_example_lengths(examples))
-    tokens = [estimate_tokens(example.text, example.pair) for example in examples]
-    if request.raw_scores or function is not None:
-        computation = WindowedLogits(served.finetuned, request.truncation_side)
-        logits = await batcher.run_windowed(computation, examples, tokens=tokens)
-        functions = {"sigmoid": sigmoid, "softmax": softmax}
-        return [functions[function](row).tolist() for row in logits] if function in functions else logits
-    predictions = await predict_examples(
-        served, examples, batcher, tokens=tokens, truncation_side=request.truncation_side
-    )
-    return [
-        [prediction] if isinstance(prediction, float) else list(prediction.probabilities.values())
-        for prediction in predictions
-    ]
-
-
 def _check_dimensions(served: ServedModel, dimensions: int | None) -> None:
     if dimensions is not None and dimensions > served.embedder.width:
         what = (
@@ -320,21 +219,12 @@ def _check_dimensions(served: ServedModel, dimensions: int | None) -> None:
         raise InputError(what, where="dimensions")
 
 
-def _label_scores(served: ServedModel, scores: list[float]) -> list[dict[str, Any]]:
-    """Return labels with their scores, the highest first."""
-    labels = served.labels[-len(scores) :]  # a ranker of two classes has one score, of the second
-    labeled = zip(labels, scores, strict=True)
-    return [{"label": label, "score": score} for label, score in sorted(labeled, key=lambda item: -item[1])]
-
-
 ROUTES = (
     Route("/embed", "embed", embed, EmbedRequest, list[list[float]]),
     Route("/embed_all", "embed", embed_all, EmbeddingRequest, list[list[list[float]]]),
     Route("/similarity", "embed", similarity, SimilarityRequest, list[float]),
     Route("/v1/embeddings", "embed", openai_embeddings, OpenAIRequest, OpenAIAnswer),
     Route("/embeddings", "embed", openai_embeddings, OpenAIRequest, OpenAIAnswer),
-    Route("/predict", "predict", predict, PredictRequest, list[LabelScore] | list[list[LabelScore]]),
-    Route("/rerank", "rerank", rerank, RerankRequest, list[RankedText]),
     Route("/tokenize", "tokenize", in_one_turn(tokenize), TokenizeRequest, list[list[Token]]),
     Route("/decode", "tokenize", in_one_turn(decode), DecodeRequest, list[str]),
 )

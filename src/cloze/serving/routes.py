@@ -33,6 +33,7 @@ _TEXT_FIELDS = (
     "input",
     "query",
     "texts",
+    "documents",
     "text",
     "pair",
     "question",

@@ -1,0 +1,215 @@
+"""Routes of text-embeddings-inference for classifiers and rankers: labels and rankings, these also as Cohere has them.
+
+Source: text-embeddings-inference 1.9 docs/openapi.json; Cohere's API reference, rerank v1 and v2.
+"""
+
+from typing import Any, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from cloze.errors import InputError
+from cloze.serving.batcher import Batcher
+from cloze.serving.routes import Route, estimate_tokens, predict_examples, text_examples
+from cloze.serving.schema import (
+    Many,
+    ModelRequest,
+    NonBlankText,
+    StrictModel,
+    Text,
+    Texts,
+    TextsOrPairsRequest,
+    TruncationOptions,
+)
+from cloze.serving.served_model import ServedModel
+from cloze.serving.windowed_inference import WindowedLogits
+from cloze.tasks.arrays import sigmoid, softmax
+
+
+class PipelineParameters(StrictModel):
+    """Parameters of `InferenceClient.text_classification`."""
+
+    function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
+    """The function from logits to scores; by default that of the model's files."""
+    top_k: int | None = Field(default=None, ge=1)
+
+
+class PredictRequest(TextsOrPairsRequest, TruncationOptions):
+    """Texts or pairs to classify."""
+
+    parameters: PipelineParameters | None = None
+    """Those of Hugging Face's pipelines; with them, the response to one text is a list in a list, as there."""
+    raw_scores: bool | None = False
+    """Return logits instead of probabilities, or of the number of a regression."""
+    top_k: int | None = Field(default=None, ge=1)
+    """Maximum number of labels; by default all."""
+
+
+class LabelScore(BaseModel):
+    """A label and its score."""
+
+    label: str
+    score: float
+
+
+async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher) -> list[Any]:
+    """Return the labels of each text or pair with their probabilities, the most probable first."""
+    parameters = request.parameters or PipelineParameters()
+    function = parameters.function_to_apply
+    if request.raw_scores and function not in (None, "none"):
+        what = f"raw_scores and function_to_apply {function!r} exclude each other"
+        raise InputError(what, where="parameters")
+    scores = await _scores(served, request.input_list, batcher, request, function=function)
+    limits = [n for n in (request.top_k, parameters.top_k, batcher.limits.classes) if n is not None]
+    labels = [_label_scores(served, row)[: min(limits, default=None)] for row in scores]
+    return labels[0] if request.is_one and request.parameters is None else labels
+
+
+class Document(StrictModel):
+    """A passage."""
+
+    text: Text
+
+
+Documents: TypeAlias = Many[Text | Document]
+
+
+class RankingRequest(ModelRequest, TruncationOptions):
+    """A query, and how passages are ranked."""
+
+    query: NonBlankText
+    raw_scores: bool | None = False
+    """Return logits instead of probabilities, or of the number of a regression."""
+    top_n: int | None = Field(default=None, ge=1)
+    """Maximum number of passages; by default all."""
+    return_documents: bool | None = False
+    """Return the text of each of the `documents`, too."""
+    max_tokens_per_doc: None = None
+
+
+class DocumentsRequest(RankingRequest):
+    """A query and passages, in the format of Cohere, Jina and vLLM."""
+
+    documents: Documents
+
+
+class RerankRequest(RankingRequest):
+    """A query and passages: `texts` as for text-embeddings-inference, or `documents` as for /v1/rerank."""
+
+    texts: Texts | None = None
+    documents: Documents | None = None
+    return_text: bool | None = False
+    """Return the text of each of the `texts`, too."""
+
+    @model_validator(mode="after")
+    def _check_passages(self) -> Self:
+        if (self.texts is None) == (self.documents is None):
+            raise PydanticCustomError("passages", "give either texts or documents")
+        return self
+
+
+class RankedText(BaseModel):
+    """A passage, by its index in the request, and its relevance to the query."""
+
+    index: int
+    score: float
+    text: str | None = None
+
+
+class RankedDocument(BaseModel):
+    """A passage, by its index in the request, and its relevance to the query."""
+
+    index: int
+    relevance_score: float
+    document: Document | None = None
+
+
+class RankedDocuments(BaseModel):
+    """The passages, the most relevant to the query first."""
+
+    model: str
+    results: list[RankedDocument]
+
+
+async def rerank(served: ServedModel, request: RerankRequest, batcher: Batcher) -> Any:
+    """Return the passages, the most relevant to the query first."""
+    if request.documents is not None:
+        return await _rank_documents(served, request, request.documents, batcher)
+    texts = request.texts or []
+    return [
+        {"index": i, "score": score, **({"text": texts[i]} if request.return_text else {})}
+        for i, score in await _rank(served, request, texts, batcher)
+    ]
+
+
+async def rerank_documents(
+    served: ServedModel, request: DocumentsRequest, batcher: Batcher
+) -> dict[str, Any]:
+    """Return the passages, the most relevant to the query first, in the format of Cohere, Jina and vLLM."""
+    return await _rank_documents(served, request, request.documents, batcher)
+
+
+async def _rank_documents(
+    served: ServedModel, request: RankingRequest, documents: list[str | Document], batcher: Batcher
+) -> dict[str, Any]:
+    texts = [document if isinstance(document, str) else document.text for document in documents]
+    results = [
+        {
+            "index": i,
+            "relevance_score": score,
+            **({"document": {"text": texts[i]}} if request.return_documents else {}),
+        }
+        for i, score in await _rank(served, request, texts, batcher)
+    ]
+    return {"model": served.name, "results": results}
+
+
+async def _rank(
+    served: ServedModel, request: RankingRequest, texts: list[str], batcher: Batcher
+) -> list[tuple[int, float]]:
+    """Return the indices and scores of the `top_n` best passages, the best first."""
+    pairs = [[request.query, text] for text in texts]
+    scores = [row[0] for row in await _scores(served, pairs, batcher, request)]
+    return sorted(enumerate(scores), key=lambda entry: -entry[1])[: request.top_n]
+
+
+async def _scores(
+    served: ServedModel,
+    inputs: list[Any],
+    batcher: Batcher,
+    request: PredictRequest | RankingRequest,
+    *,
+    function: Literal["sigmoid", "softmax", "none"] | None = None,
+) -> list[list[float]]:
+    """Return the scores of each text or pair in the order of the model's classes: probabilities, or logits."""
+    examples = text_examples(inputs)
+    if request.truncate is False:
+        await batcher.run(lambda: served.check_example_lengths(examples))
+    tokens = [estimate_tokens(example.text, example.pair) for example in examples]
+    if request.raw_scores or function is not None:
+        computation = WindowedLogits(served.finetuned, request.truncation_side)
+        logits = await batcher.run_windowed(computation, examples, tokens=tokens)
+        functions = {"sigmoid": sigmoid, "softmax": softmax}
+        return [functions[function](row).tolist() for row in logits] if function in functions else logits
+    predictions = await predict_examples(
+        served, examples, batcher, tokens=tokens, truncation_side=request.truncation_side
+    )
+    return [
+        [prediction] if isinstance(prediction, float) else list(prediction.probabilities.values())
+        for prediction in predictions
+    ]
+
+
+def _label_scores(served: ServedModel, scores: list[float]) -> list[dict[str, Any]]:
+    """Return labels with their scores, the highest first."""
+    labels = served.labels[-len(scores) :]  # a ranker of two classes has one score, of the second
+    labeled = zip(labels, scores, strict=True)
+    return [{"label": label, "score": score} for label, score in sorted(labeled, key=lambda item: -item[1])]
+
+
+ROUTES = (
+    Route("/predict", "predict", predict, PredictRequest, list[LabelScore] | list[list[LabelScore]]),
+    Route("/rerank", "rerank", rerank, RerankRequest, list[RankedText] | RankedDocuments),
+    Route("/v1/rerank", "rerank", rerank_documents, DocumentsRequest, RankedDocuments),
+    Route("/v2/rerank", "rerank", rerank_documents, DocumentsRequest, RankedDocuments),
+)
