@@ -1,11 +1,18 @@
-/** The address of a view, as in #fill?text=…: its values are in the fragment, which browsers do not send to servers. */
+/**
+ * The address of a view, as in #fill?text=…: its values are in the fragment, which browsers do not send to servers.
+ *
+ * The sentence, and a second one beside it, go along to every other view.
+ */
 
 import { useEffect, useReducer } from "preact/hooks";
 
 type Values = Record<string, string>;
 
 const WRITE_AFTER_MS = 200;
+const SENTENCE = ["text", "pair"];
+const OF_THE_SENTENCE = ["hide", "token", "at", "from", "to", "start"]; // words and tokens by their numbers
 const remembered = new Map<string, Values>();
+let sentence: Values = {};
 const listeners = new Set<() => void>();
 let place = read();
 let timer = 0;
@@ -15,8 +22,13 @@ function read(): { view: string; values: Values } {
   const query = hash.indexOf("?");
   const view = query < 0 ? hash : hash.slice(0, query);
   const values = query < 0 ? {} : Object.fromEntries(new URLSearchParams(hash.slice(query + 1)));
-  remembered.set(view, values);
+  keep(view, values);
   return { view, values };
+}
+
+function keep(view: string, values: Values): void {
+  remembered.set(view, values);
+  sentence = Object.fromEntries(SENTENCE.filter((key) => values[key]?.trim()).map((key) => [key, values[key]]));
 }
 
 function write(how: "pushState" | "replaceState"): void {
@@ -26,9 +38,15 @@ function write(how: "pushState" | "replaceState"): void {
   if (address !== location.hash) history[how](null, "", address || "#");
 }
 
-/** The fragment of a view with the values that it had last. */
-export function addressOf(view: string): string {
-  const query = new URLSearchParams(remembered.get(view)).toString();
+/** The fragment of a view with the values that it had last, and the sentence of the view that is open. */
+export function addressOf(view: string, changes: Values = {}): string {
+  let values = remembered.get(view) ?? {};
+  if (view !== place.view && sentence.text !== undefined) {
+    const isOther = sentence.text !== values.text;
+    const isKept = (key: string) => !(SENTENCE.includes(key) || (isOther && OF_THE_SENTENCE.includes(key)));
+    values = { ...sentence, ...Object.fromEntries(Object.entries(values).filter(([key]) => isKept(key))) };
+  }
+  const query = new URLSearchParams({ ...values, ...changes }).toString();
   return `#${view}${query ? `?${query}` : ""}`;
 }
 
@@ -37,28 +55,29 @@ export function writeAddress(): void {
   if (timer) write("replaceState");
 }
 
-/** Name the view where the address names none. */
-export function setDefaultView(view: string): void {
-  if (place.view) return;
+/** Name the view where the address names none that there is. */
+export function setView(view: string): void {
   place = { ...place, view };
-  remembered.set(view, place.values);
+  keep(view, place.values);
+  listeners.forEach((listener) => listener());
   write("replaceState");
 }
 
 /**
- * Change values of the view; undefined removes one.
+ * Change values of the view; undefined removes one. Another text removes what belongs to the one before.
  *
  * A step of the history is for choices that one wants to take back; typing and pointing replace the address.
  */
 export function setValues(changes: Record<string, string | undefined>, isStep = false): void {
   if (isStep) writeAddress();
   const values = { ...place.values };
+  if ("text" in changes) OF_THE_SENTENCE.forEach((key) => delete values[key]);
   for (const [key, value] of Object.entries(changes)) {
     if (value === undefined) delete values[key];
     else values[key] = value;
   }
   place = { ...place, values };
-  remembered.set(place.view, values);
+  keep(place.view, values);
   listeners.forEach((listener) => listener());
   if (isStep) write("pushState");
   else if (!timer) timer = window.setTimeout(() => write("replaceState"), WRITE_AFTER_MS);
@@ -93,4 +112,16 @@ export type Kept = readonly [string, (value: string, isStep?: boolean) => void];
 export function useKept(key: string, initial: string): Kept {
   const { values } = usePlace();
   return [values[key] ?? initial, (value, isStep) => setValues({ [key]: value === initial ? undefined : value }, isStep)];
+}
+
+/** The sentence that goes along to every view. */
+export function useSentence(initial: string): Kept {
+  const { values } = usePlace();
+  return [values.text ?? initial, (value, isStep) => setValues({ text: value }, isStep)];
+}
+
+/** A second sentence, which an example of the view may have. */
+export function useSecondSentence(initial = ""): Kept {
+  const { values } = usePlace();
+  return [values.pair ?? (values.text === undefined ? initial : ""), (value, isStep) => setValues({ pair: value }, isStep)];
 }

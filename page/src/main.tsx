@@ -2,26 +2,32 @@
 
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { addressOf, setDefaultView, usePlace, writeAddress } from "./address";
+import { addressOf, setView, usePlace, writeAddress } from "./address";
+import { forgetAnswers, Skeleton } from "./parts/answer";
 import { Models, type Model, type View } from "./parts/section";
-import { ask, Refusal } from "./server";
+import { ask, Refusal, RETRY_SECONDS, useDown } from "./server";
 import { answersView } from "./views/answers";
 import { entitiesView } from "./views/entities";
 import { fillView } from "./views/fill";
 import { insideView } from "./views/inside";
 import { layersView } from "./views/layers";
 import { pairsView } from "./views/pairs";
+import { predictView } from "./views/predict";
 import { whyView } from "./views/why";
 
-const VIEWS: View[] = [fillView, layersView, insideView, pairsView, answersView, entitiesView, whyView];
+/** The tabs in their order: what models are asked for comes first, then how they compute it. */
+const VIEWS: View[] = [fillView, predictView, whyView, entitiesView, answersView, pairsView, layersView, insideView];
 
 function App() {
   const place = usePlace();
   const [models, setModels] = useState<Model[] | null>(null);
   const [error, setError] = useState("");
   const panel = useRef<HTMLDivElement>(null);
-  const view = VIEWS.find(({ id }) => id === place.view) ?? VIEWS[0];
+  const isDown = useDown();
+  const view = VIEWS.find(({ id }) => id === place.view) ?? (models && firstView(models));
   useEffect(() => {
+    if (isDown) return;
+    forgetAnswers();
     ask("info").then(
       (info) => setModels(info.models.map((model: any) => ({ name: model.name, abilities: new Set(model.abilities), readsPairs: model.reads_pairs, labels: model.labels }))),
       (refused) => {
@@ -29,8 +35,10 @@ function App() {
         setError(refused.message);
       },
     );
-  }, []);
+  }, [isDown]);
   useEffect(() => {
+    if (!view) return;
+    if (view.id !== place.view) setView(view.id);
     document.title = `${view.title} · cloze`;
     const tab = document.getElementById(`tab-${view.id}`);
     const tabs = tab?.parentElement;
@@ -58,8 +66,8 @@ function App() {
             id={`tab-${id}`}
             href={addressOf(id)}
             aria-controls="view"
-            aria-selected={id === view.id}
-            tabIndex={id === view.id ? 0 : -1}
+            aria-selected={id === view?.id}
+            tabIndex={view && id !== view.id ? -1 : 0}
             onClick={writeAddress}
             onKeyDown={moveAmongTabs}
           >
@@ -67,10 +75,11 @@ function App() {
           </a>
         ))}
       </div>
+      {isDown && <p class="down" role="alert">The server does not answer. This page asks again every {RETRY_SECONDS} seconds.</p>}
       <main>
-        <div id="view" role="tabpanel" tabIndex={-1} aria-labelledby={`tab-${view.id}`} ref={panel}>
+        <div id="view" role="tabpanel" tabIndex={-1} aria-labelledby={view ? `tab-${view.id}` : undefined} ref={panel}>
           {error && <p class="error" role="alert">{error}</p>}
-          {models && <Models.Provider value={models}><view.Body key={view.id} /></Models.Provider>}
+          {models && view ? <Models.Provider value={models}><view.Body key={view.id} /></Models.Provider> : !error && <Skeleton />}
         </div>
       </main>
       <footer>
@@ -81,6 +90,12 @@ function App() {
       </footer>
     </>
   );
+}
+
+/** The view of what the first model does; else one that another model answers. */
+function firstView(models: Model[]): View {
+  const answered = models.flatMap(({ abilities }) => VIEWS.filter(({ needs }) => abilities.has(needs)));
+  return answered[0] ?? VIEWS[0];
 }
 
 function moveAmongTabs(event: KeyboardEvent): void {
@@ -113,5 +128,4 @@ function ThemeSwitch() {
   return <button type="button" id="theme" class="quiet" onClick={change}>{isDark ? "Light" : "Dark"}</button>;
 }
 
-setDefaultView(VIEWS[0].id);
 render(<App />, document.getElementById("app")!);

@@ -1,14 +1,37 @@
-/** Asking the server, and saying in words what it refuses; its key is asked for when it is needed. */
+/** Asking the server again until it answers, and saying in words what it refuses; its key is asked for when it is needed. */
 
 import { render } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 let key = sessionStorage.getItem("key") ?? "";
 
 /** A refusal of the server, in a sentence to show. */
 export class Refusal extends Error {}
 
-/** Ask a route for JSON: with a body it is a POST. */
+export const RETRY_SECONDS = 2;
+const UNREACHABLE = new Set([502, 503]); // of a proxy, or of a server that stops
+const watchers = new Set<(isDown: boolean) => void>();
+let isDown = false;
+
+function setDown(value: boolean): void {
+  if (value === isDown) return;
+  isDown = value;
+  watchers.forEach((watch) => watch(isDown));
+}
+
+/** Whether the server does not answer at present. */
+export function useDown(): boolean {
+  const [value, setValue] = useState(isDown);
+  useEffect(() => {
+    watchers.add(setValue);
+    return () => {
+      watchers.delete(setValue);
+    };
+  }, []);
+  return value;
+}
+
+/** Ask a route for JSON: with a body it is a POST. While the server does not answer, it is asked again. */
 export async function ask(path: string, body?: unknown, signal?: AbortSignal): Promise<any> {
   const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -23,8 +46,14 @@ export async function ask(path: string, body?: unknown, signal?: AbortSignal): P
     text = await response.text(); // a question that is dropped may end here, too
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Refusal("The server does not answer. Is it still running?");
   }
+  if (!response || text === undefined || UNREACHABLE.has(response.status)) {
+    setDown(true);
+    await new Promise((done) => setTimeout(done, 1000 * RETRY_SECONDS));
+    signal?.throwIfAborted();
+    return ask(path, body, signal);
+  }
+  setDown(false);
   if (response.status === 401) {
     await askForKey();
     return ask(path, body, signal);

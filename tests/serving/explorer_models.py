@@ -29,7 +29,7 @@ PIECES = (
     *sorted(
         {
             word
-            for path in [*PAGE_SOURCES.rglob("*.tsx"), PAGE_SOURCES / "examples.json"]
+            for path in [*PAGE_SOURCES.rglob("*.ts*"), PAGE_SOURCES / "examples.json"]
             for word in re.findall("[a-z]{2,}", path.read_text().lower())
         }
     ),
@@ -51,7 +51,7 @@ def make_models(directory: Path) -> dict[str, Path]:
     def encoder() -> BertModel:
         return BertModel(CONFIG, generator=generator)
 
-    labels, tags = ("blame", "praise"), ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    tags = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     made: dict[str, tuple[nn.Module, AnyTask | None]] = {
         "pretrained": (BertForPreTraining(encoder(), generator=generator), None),
         "answers": (BertForQuestionAnswering(encoder(), generator=generator), SquadV2(null_threshold=0.5)),
@@ -59,12 +59,17 @@ def make_models(directory: Path) -> dict[str, Path]:
             BertForTokenClassification(encoder(), num_labels=len(tags), generator=generator),
             CustomTagging(labels=tags),
         ),
-        "classifier": (
-            BertForSequenceClassification(encoder(), num_labels=len(labels), generator=generator),
-            Classification(labels=labels),
-        ),
     }
-    return {
+    paths = {
         name: write_checkpoint(directory / name, model, PIECES, task, max_seq_length=128)
         for name, (model, task) in made.items()
     }
+    return paths | {"classifier": make_classifier(directory / "classifier", "blame", "praise")}
+
+
+def make_classifier(directory: Path, *labels: str) -> Path:
+    """Write a classifier with these labels."""
+    generator = torch.Generator().manual_seed(6)
+    encoder = BertModel(CONFIG, generator=generator)
+    model = BertForSequenceClassification(encoder, num_labels=len(labels), generator=generator)
+    return write_checkpoint(directory, model, PIECES, Classification(labels=labels), max_seq_length=128)

@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from clients import client_of, listening
-from explorer_models import make_models
+from explorer_models import make_classifier, make_models
 
 import cloze
 from cloze.explorer.encoder_internals import attention_map
@@ -55,6 +55,7 @@ SHOWS = {
     "answers": ".spans",
     "entities": ".entities",
     "why": "table.bars",
+    "predict": "table.bars",
 }
 """An element that a view has once its example is answered."""
 
@@ -513,15 +514,140 @@ def test_the_page_is_usable_by_keyboard(opened: Visit) -> None:
     page.keyboard.press("Tab")
     expect(page.get_by_role("tab", name="Fill")).to_be_focused()
     page.keyboard.press("ArrowLeft")
-    expect(page.get_by_role("tab", name="Why")).to_be_focused()
-    expect(page).to_have_url(re.compile("#why$"))
+    expect(page.get_by_role("tab", name="Inside")).to_be_focused()
+    expect(page).to_have_url(re.compile("#inside$"))
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
-    expect(page).to_have_title("Layers · cloze")
+    expect(page).to_have_title("Predict · cloze")
     page.go_back()
     expect(page).to_have_title("Fill · cloze")
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.parametrize(
+    ("models", "title"),
+    [
+        (["pretrained", "classifier"], "Fill"),
+        (["classifier", "pretrained"], "Predict"),
+        (["tagger"], "Entities"),
+        (["answers"], "Answers"),
+    ],
+)
+def test_the_page_opens_on_what_the_first_model_does(
+    browser: Any, paths: dict[str, Path], models: list[str], title: str
+) -> None:
+    app = client_of({name: paths[name] for name in models}).app
+    with listening(app) as at, visit(browser, at) as visited:
+        visited.page.goto(at)
+        expect(visited.page.get_by_role("tab", selected=True)).to_have_text(title)
+        expect(visited.page.locator("[aria-busy], .missing")).to_have_count(0)
+        expect(visited.page).to_have_url(f"{at}/#{title.lower()}")
+
+
+def test_a_sentence_goes_along_to_every_view(opened: Visit) -> None:
+    text = "The man went to the [mask]."
+    page = opened.open("fill")
+    page.get_by_label("Your own sentence").fill(text)
+    page.get_by_role("button", name="man").click()
+    for view in [*SHOWS, "fill"]:
+        page.get_by_role("tab", name=view.capitalize()).click()
+        page.locator(SHOWS[view]).first.wait_for()
+        label = {"fill": "Your own sentence", "pairs": "Sentence A", "layers": "Text; [MASK] hides a word"}
+        expect(page.get_by_label(label.get(view, "Text"), exact=True)).to_have_value(text)
+        expect(page).to_have_url(re.compile(rf"#{view}\?text=The\+man"))
+    expect(page.get_by_role("heading", name="Blank 1 · you hid “man”")).to_be_visible()
+    page.get_by_role("tab", name="Layers").click()
+    page.get_by_label("Text; [MASK] hides a word").fill("Another one.")
+    page.get_by_role("tab", name="Fill").click()
+    expect(page.get_by_label("Your own sentence")).to_have_value("Another one.")
+    expect(page.locator(".masks")).to_have_text("Nothing is hidden. Click a word above.")
+
+
+def test_mask_is_a_blank_in_any_case(opened: Visit) -> None:
+    page = opened.open("fill")
+    page.get_by_label("Your own sentence").fill("The [mask] went to the [Mask].")
+    expect(page.get_by_role("button", name="a blank")).to_have_count(2)
+    expect(page.locator(".masks .card")).to_have_count(2)
+    page.get_by_role("tab", name="Inside").click()
+    expect(page.locator(".piece").filter(has_text="[MASK]")).to_have_count(2)
+
+
+def test_a_box_grows_with_its_text(opened: Visit) -> None:
+    page = opened.open("entities")
+    box = page.get_by_label("Text", exact=True)
+    box.fill("One line.")
+    small = box.bounding_box()["height"]
+    box.fill("She was born in London. " * 20)
+    assert box.bounding_box()["height"] > 2 * small
+    assert box.evaluate("box => box.scrollHeight <= box.clientHeight")
+
+
+def test_every_view_refuses_the_same_length(opened: Visit) -> None:
+    page = opened.open("predict")
+    text = "word " * 2001
+    page.get_by_label("Text", exact=True).fill(text)
+    for view in ("predict", "why", "entities", "answers", "layers", "inside"):
+        page.get_by_role("tab", name=view.capitalize()).click()
+        expect(page.get_by_role("alert").first).to_have_text(
+            "The text has 10,005 characters, at most 10,000 are read. Give a shorter one."
+        )
+
+
+def test_the_page_waits_for_a_server_that_comes_back(opened: Visit) -> None:
+    page = opened.open("predict")
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Blame").click()
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+    page.context.set_offline(False)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    expect(page.get_by_label("Text", exact=True)).to_have_value("A dull story that wastes a wonderful cast.")
+    expect(page.locator(".card table.bars")).to_have_count(1)
+    assert all("net::ERR_INTERNET_DISCONNECTED" in told for told in opened.complaints)
+    opened.complaints.clear()  # the browser's own
+
+
+@pytest.mark.parametrize("path", ["page/main.js", "info", "predict"])
+def test_bars_stand_where_something_is_still_loading(opened: Visit, path: str) -> None:
+    page = opened.page
+    waiting: list[Any] = []
+    page.route(f"**/{path}", lambda route: waiting.append(route))
+    page.goto(f"{opened.address}/#predict", wait_until="commit")
+    while not waiting:
+        page.wait_for_timeout(20)
+    expect(page.locator(".skeleton")).to_be_visible()
+    expect(page.locator("h1")).to_have_text("See BERT think")
+    for route in waiting:
+        route.continue_()
+    page.locator(SHOWS["predict"]).wait_for()
+    expect(page.locator(".skeleton")).to_have_count(0)
+
+
+def test_probabilities_are_those_of_python(opened: Visit, paths: dict[str, Path]) -> None:
+    page = opened.open("predict")
+    model = cloze.TextClassifier.load(paths["classifier"])
+    for name in ("Praise", "Blame"):
+        page.get_by_role("button", name=name).click()
+        text = page.get_by_label("Text", exact=True).input_value()
+        answer = model(text)
+        ranked = sorted(answer.probabilities.items(), key=lambda entry: -entry[1])
+        shown = [f"{label}{100 * probability:.1f} %" for label, probability in ranked]
+        expect(page.locator("table.bars tr")).to_have_text(shown)
+        expect(page.locator(".answer")).to_have_text(answer.label)
+
+
+def test_examples_fit_the_labels_of_the_model(browser: Any, tmp_path: Path) -> None:
+    examples = {("conrad", "Doyle"): ["Burnett", "Conrad", "Doyle"], ("0", "1"): ["A sentence", "A question"]}
+    models = {
+        f"m{number}": make_classifier(tmp_path / str(number), *labels)
+        for number, labels in enumerate(examples)
+    }
+    with listening(client_of(models).app) as at, visit(browser, at) as visited:
+        page = visited.open("predict")
+        for name, names in zip(models, examples.values(), strict=True):
+            page.get_by_label("Model for: The probability of each label").select_option(name)
+            expect(page.locator(".examples").first.locator("button")).to_have_text(names)
 
 
 def test_views_without_a_model_show_the_command_that_serves_one(browser: Any, paths: dict[str, Path]) -> None:
@@ -588,7 +714,7 @@ def test_what_the_model_did_not_read_is_gray(opened: Visit) -> None:
         ("answers", "Question"),
         ("layers", "Text; [MASK] hides a word"),
         ("pairs", "Sentence B"),
-        ("pairs", "Text"),
+        ("predict", "Text"),
     ],
 )
 def test_blank_texts_are_not_sent(opened: Visit, view: str, label: str) -> None:

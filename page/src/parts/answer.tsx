@@ -7,8 +7,16 @@ import { isTyping } from "../typing";
 import { Share } from "./share";
 
 const ASK_AFTER_TYPING_MS = 350;
+/** Characters of a text, in every view. */
+export const MAX_CHARACTERS = 10_000;
+const MASK = /\[mask\]/gi;
 const MAX_CACHED = 60;
 const cache = new Map<string, unknown>(); // of answers, the oldest first
+
+/** Forget the answers: another server, or another model of the same name, may answer now. */
+export function forgetAnswers(): void {
+  cache.clear();
+}
 
 export interface Question {
   path: string;
@@ -28,7 +36,8 @@ export interface Asked<T> {
 }
 
 /** Ask whenever the question changes; null asks nothing. An older answer is kept until the next one is there, with its question. */
-export function useAnswer<T>(path: string, body: unknown | null, about?: unknown): Asked<T> {
+export function useAnswer<T>(path: string, typed: unknown | null, about?: unknown): Asked<T> {
+  const body = mapTexts(typed, (text) => text.replace(MASK, "[MASK]"));
   const wanted = body === null ? null : JSON.stringify([path, body]);
   const [state, setState] = useState<{ key: string | null; question: Question; answer?: T; error?: string }>({
     key: null,
@@ -37,6 +46,16 @@ export function useAnswer<T>(path: string, body: unknown | null, about?: unknown
   useEffect(() => {
     if (wanted === null || wanted === state.key) return;
     const question = { path, body, about };
+    let longest = 0;
+    mapTexts(body, (text) => {
+      longest = Math.max(longest, [...text].length);
+      return text;
+    });
+    if (longest > MAX_CHARACTERS) {
+      const count = (number: number) => number.toLocaleString("en");
+      setState({ key: wanted, question, error: `The text has ${count(longest)} characters, at most ${count(MAX_CHARACTERS)} are read. Give a shorter one.` });
+      return;
+    }
     if (cache.has(wanted)) {
       setState({ key: wanted, question, answer: cache.get(wanted) as T });
       return;
@@ -66,6 +85,19 @@ export function useAnswer<T>(path: string, body: unknown | null, about?: unknown
   return { ...state, isBusy: wanted !== null && !isCurrent, isEmpty: wanted === null };
 }
 
+/** Apply a function to every text in a body. */
+function mapTexts(value: unknown, change: (text: string) => string): any {
+  if (typeof value === "string") return change(value);
+  if (Array.isArray(value)) return value.map((inner) => mapTexts(inner, change));
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, change)]));
+}
+
+/** Gray bars where an answer will be. */
+export function Skeleton() {
+  return <div class="skeleton" aria-hidden="true"><i /><i /><i /><i /></div>;
+}
+
 /** A place for an answer: marked as busy while a newer one is computed; under it what copies the request. */
 export function Answer<T>({
   asked,
@@ -83,6 +115,7 @@ export function Answer<T>({
   return (
     <div class={css} aria-busy={isBusy || undefined} aria-live={isLive ? "polite" : undefined}>
       {error !== undefined && <p class="error" role="alert">{error}</p>}
+      {answer === undefined && error === undefined && <Skeleton />}
       {answer !== undefined && children(answer, question.body, question.about)}
       {answer !== undefined && <Share path={question.path} body={question.body} answer={answer} />}
     </div>

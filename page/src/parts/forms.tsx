@@ -5,7 +5,7 @@ import { useId } from "preact/hooks";
 import type { Kept } from "../address";
 import { noteTyping } from "../typing";
 
-/** A text to write, of one line or several, with its label above it. */
+/** A text to write, with its label above it, in a box that grows with it. */
 export function TextField({ label, kept: [value, set], rows = 1 }: { label: string; kept: Kept; rows?: number }) {
   const id = useId();
   const write = (event: { currentTarget: { value: string } }) => {
@@ -15,11 +15,9 @@ export function TextField({ label, kept: [value, set], rows = 1 }: { label: stri
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      {rows === 1 ? (
-        <input id={id} type="text" dir="auto" autocomplete="off" spellcheck={false} value={value} onInput={write} />
-      ) : (
-        <textarea id={id} rows={rows} dir="auto" spellcheck={false} value={value} onInput={write} />
-      )}
+      <div class="growing" data-text={`${value} `}>
+        <textarea id={id} rows={rows} dir="auto" autocomplete="off" spellcheck={false} value={value} onInput={write} />
+      </div>
     </div>
   );
 }

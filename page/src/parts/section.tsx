@@ -22,6 +22,8 @@ export const Models = createContext<Model[]>([]);
 export interface View {
   id: string;
   title: string;
+  /** The page opens on the first view that the first model answers. */
+  needs: Ability;
   Body: FunctionComponent;
 }
 

@@ -3,7 +3,7 @@
 import { scaleLinear } from "d3-scale";
 import { extent } from "d3-array";
 import { useEffect, useRef } from "preact/hooks";
-import { useKept } from "../address";
+import { setValues, useKept, usePlace, useSentence } from "../address";
 import { fixed, part } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
@@ -24,6 +24,7 @@ const EXAMPLES = [
 export const answersView: View = {
   id: "answers",
   title: "Answers",
+  needs: "answer",
   Body: () => (
     <Section
       title="A question on a text"
@@ -58,8 +59,9 @@ interface Scores {
 }
 
 function Answers({ model }: { model: string }) {
-  const question = useKept("question", EXAMPLES[0][1]);
-  const context = useKept("context", TEXT);
+  const isOwn = (usePlace().values.text ?? TEXT) !== TEXT;
+  const question = useKept("question", isOwn ? "What is this about?" : EXAMPLES[0][1]);
+  const context = useSentence(TEXT);
   const input = { question: question[0], context: context[0] };
   const isWritten = Boolean(question[0].trim() && context[0].trim());
   const asked = useAnswer<Answered[]>("answer", isWritten ? { model, inputs: [input] } : null);
@@ -67,8 +69,8 @@ function Answers({ model }: { model: string }) {
   return (
     <>
       <TextField label="Question" kept={question} />
-      <TextField label="Text" kept={context} rows={4} />
-      <Examples all={EXAMPLES} choose={(value) => question[1](value, true)} />
+      <TextField label="Text" kept={context} />
+      <Examples all={EXAMPLES} choose={(question) => setValues({ question, text: TEXT, pair: undefined }, true)} />
       <Answer asked={asked} class="card">
         {([found], { inputs: [{ question, context }] }) => {
           const isSame = scores.question.body?.context === context && scores.question.body?.question === question;

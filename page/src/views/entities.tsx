@@ -1,7 +1,7 @@
 /** Entities: names of people, places and other types, marked in the text. */
 
 import { useContext } from "preact/hooks";
-import { useKept } from "../address";
+import { setValues, useSentence } from "../address";
 import { part } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Examples, TextField } from "../parts/forms";
@@ -16,6 +16,7 @@ const KINDS = 6; // of colors and of lines under a name
 export const entitiesView: View = {
   id: "entities",
   title: "Entities",
+  needs: "tag",
   Body: () => (
     <Section
       title="Named entities"
@@ -37,13 +38,13 @@ interface Entity {
 }
 
 function Entities({ model }: { model: string }) {
-  const text = useKept("text", EXAMPLES[0][1]);
+  const text = useSentence(EXAMPLES[0][1]);
   const types = typesOf(useContext(Models).find(({ name }) => name === model)?.labels ?? []);
   const asked = useAnswer<Entity[][]>("tag", text[0].trim() ? { model, inputs: [text[0]] } : null, types);
   return (
     <>
-      <TextField label="Text" kept={text} rows={3} />
-      <Examples all={EXAMPLES} choose={(value) => text[1](value, true)} />
+      <TextField label="Text" kept={text} />
+      <Examples all={EXAMPLES} choose={(value) => setValues({ text: value, pair: undefined }, true)} />
       <Answer asked={asked} class="card" isLive>
         {([found], { inputs }, all) => <Found text={inputs[0]} entities={found} all={all} />}
       </Answer>

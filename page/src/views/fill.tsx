@@ -1,21 +1,22 @@
 /** Fill: hide words of a sentence, and see what the model would put there, from both sides or from the left alone. */
 
-import { useKept, setValues } from "../address";
+import { useKept, useSentence, setValues } from "../address";
 import chosen from "../examples.json";
 import { percent } from "../format";
-import { Answer, useAnswer } from "../parts/answer";
+import { Answer, MAX_CHARACTERS, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
 import { Examples, Switch, TextField } from "../parts/forms";
 import { Section, type View } from "../parts/section";
 
 const MASK = "[MASK]";
-const WORD = /\[MASK\]|[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\s]/gu;
+const WORD = /\[mask\]|[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\s]/giu;
 const TOP = 8;
 const LONG = 220; // characters from which the type shrinks
 
 export const fillView: View = {
   id: "fill",
   title: "Fill",
+  needs: "fill",
   Body: () => (
     <Section
       title="Fill in the blank"
@@ -40,16 +41,16 @@ interface Candidate {
 }
 
 function Fill({ model }: { model: string }) {
-  const text = useKept("text", chosen.fill[0].text);
+  const text = useSentence(chosen.fill[0].text);
   const [hide, setHide] = useKept("hide", "");
   const left = useKept("left", "");
-  const words = wordsOf(text[0], new Set(hide ? hide.split(",").map(Number) : []));
+  const words = wordsOf(text[0].length > MAX_CHARACTERS ? "" : text[0], new Set(hide ? hide.split(",").map(Number) : []));
   const hidden = words.filter((word) => word.isHidden);
   const inputs = [withMasks(text[0], words), ...(left[0] ? hidden.map((word) => withMasks(text[0], words, word.end)) : [])];
-  const asked = useAnswer<Candidate[][][]>("fill", hidden.length ? { model, inputs, top_k: TOP } : null, hidden);
+  const asked = useAnswer<Candidate[][][]>("fill", hidden.length ? { model, inputs, top_k: TOP, long_texts: "windows" } : null, hidden);
   const toggle = (word: Word, number: number) => {
-    if (word.text === MASK) return; // a blank has nothing to show
-    const others = words.flatMap((other, i) => (other.isHidden && other.text !== MASK && i !== number ? [i] : []));
+    if (isMask(word.text)) return; // a blank has nothing to show
+    const others = words.flatMap((other, i) => (other.isHidden && !isMask(other.text) && i !== number ? [i] : []));
     setHide([...others, ...(word.isHidden ? [] : [number])].sort((a, b) => a - b).join(","), true);
   };
   const source = chosen.fill.find((example) => example.text === text[0]);
@@ -57,10 +58,10 @@ function Fill({ model }: { model: string }) {
     <>
       <Sentence text={text[0]} words={words} toggle={toggle} />
       {source && <p class="note">{source.caption} <cite>{source.source}</cite></p>}
-      <TextField label="Your own sentence" kept={[text[0], (value) => setValues({ text: value === chosen.fill[0].text ? undefined : value, hide: undefined })]} />
+      <TextField label="Your own sentence" kept={text} />
       <Examples
         all={chosen.fill.map((example) => [example.name, example.text] as const)}
-        choose={(value) => setValues({ text: value === chosen.fill[0].text ? undefined : value, hide: undefined }, true)}
+        choose={(value) => setValues({ text: value, pair: undefined }, true)}
       />
       <p><Switch label="Also mask the words on the right of each blank" kept={left} /></p>
       {hidden.length ? (
@@ -76,12 +77,16 @@ function Fill({ model }: { model: string }) {
   );
 }
 
+function isMask(word: string): boolean {
+  return word.toUpperCase() === MASK;
+}
+
 function wordsOf(text: string, hidden: Set<number>): Word[] {
   return [...text.matchAll(WORD)].map((match, i) => ({
     text: match[0],
     start: match.index,
     end: match.index + match[0].length,
-    isHidden: match[0] === MASK || hidden.has(i),
+    isHidden: isMask(match[0]) || hidden.has(i),
   }));
 }
 
@@ -101,11 +106,11 @@ function Sentence({ text, words, toggle }: { text: string; words: Word[]; toggle
               type="button"
               class="word"
               aria-pressed={word.isHidden}
-              aria-label={word.text === MASK ? "a blank" : word.text}
+              aria-label={isMask(word.text) ? "a blank" : word.text}
               title={word.isHidden ? "Show this word" : "Hide this word"}
               onClick={() => toggle(word, i)}
             >
-              {word.text === MASK ? "\u2003\u2003" : word.text}
+              {isMask(word.text) ? "\u2003\u2003" : word.text}
             </button>
           </>
         );
@@ -127,7 +132,7 @@ function withMasks(text: string, words: Word[], from = text.length): string {
 
 /** The candidates for one blank. */
 function Blank({ word, number, full, left }: { word: Word; number: number; full: Candidate[]; left?: Candidate[] }) {
-  const title = `Blank ${number}${word.text === MASK ? "" : ` · you hid “${word.text}”`}`;
+  const title = `Blank ${number}${isMask(word.text) ? "" : ` · you hid “${word.text}”`}`;
   const rows = (candidates: Candidate[]) =>
     candidates.map(({ token, probability }) => ({
       label: token,

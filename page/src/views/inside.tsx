@@ -1,7 +1,7 @@
 /** Inside: the input embeddings, the attention of each head, and how one attention weight is computed. */
 
 import { useMemo } from "preact/hooks";
-import { setValues, useKept } from "../address";
+import { setValues, useSecondSentence, useSentence } from "../address";
 import { fixed, floats } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Scroll, Strip } from "../parts/charts";
@@ -19,6 +19,7 @@ const EXAMPLES: readonly (readonly [string, readonly [string, string]])[] = [
 export const insideView: View = {
   id: "inside",
   title: "Inside",
+  needs: "encode",
   Body: () => (
     <Section
       title="Inside the encoder"
@@ -53,8 +54,8 @@ interface Text {
 }
 
 function Inside({ model }: { model: string }) {
-  const text = useKept("text", EXAMPLES[0][1][0]);
-  const pair = useKept("pair", EXAMPLES[0][1][1]);
+  const text = useSentence(EXAMPLES[0][1][0]);
+  const pair = useSecondSentence(EXAMPLES[0][1][1]);
   const asked = useAnswer<Found>("explore/inside", text[0].trim() ? { model, text: text[0], pair: pair[0] || null } : null);
   return (
     <>
@@ -64,10 +65,7 @@ function Inside({ model }: { model: string }) {
       </div>
       <Examples
         all={EXAMPLES}
-        choose={([one, other]) => {
-          const [first, second] = EXAMPLES[0][1];
-          setValues({ text: one === first ? undefined : one, pair: other === second ? undefined : other, from: undefined, to: undefined }, true);
-        }}
+        choose={([text, pair]) => setValues({ text, pair: pair || undefined }, true)}
       />
       <Answer asked={asked}>
         {(found, body: Text) => (

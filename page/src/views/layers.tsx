@@ -3,7 +3,7 @@
 import { range } from "d3-array";
 import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { addressOf, setValues, useKept } from "../address";
+import { addressOf, setValues, useKept, useSentence } from "../address";
 import chosen from "../examples.json";
 import { fixed, floats, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
@@ -19,6 +19,7 @@ const FIRST = chosen.layers[0].text;
 export const layersView: View = {
   id: "layers",
   title: "Layers",
+  needs: "encode",
   Body: () => (
     <Section
       title="The way of a token"
@@ -32,19 +33,17 @@ export const layersView: View = {
 };
 
 function Layers({ model }: { model: string }) {
-  const text = useKept("text", FIRST);
+  const text = useSentence(FIRST);
   const [token, setToken] = useKept("token", "");
   const asked = useAnswer<Trace>(
     "explore/layers",
     text[0].trim() ? { model, text: text[0], token: token === "" ? null : Number(token) - 1 } : null,
   );
   const source = chosen.layers.find((example) => example.text === text[0]);
-  const setText = (value: string, isStep?: boolean) =>
-    setValues({ text: value === FIRST ? undefined : value, token: undefined, at: undefined }, isStep);
   return (
     <>
-      <TextField label="Text; [MASK] hides a word" kept={[text[0], setText]} />
-      <Examples all={chosen.layers.map((example) => [example.name, example.text] as const)} choose={(value) => setText(value, true)} />
+      <TextField label="Text; [MASK] hides a word" kept={text} />
+      <Examples all={chosen.layers.map((example) => [example.name, example.text] as const)} choose={(value) => setValues({ text: value, pair: undefined }, true)} />
       {source && <p class="note">{source.caption} <cite>{source.source}</cite></p>}
       <Answer asked={asked}>
         {(trace, body) => <Walk trace={trace} text={body.text} chooseToken={(number) => setToken(String(number + 1), true)} />}
@@ -272,7 +271,7 @@ function PerHead({ trace, text, station, head, setHead }: { trace: Trace; text: 
   const layer = station.layer!;
   const { scores, weights } = trace.layers[layer];
   const order = range(trace.tokens.length).sort((a, b) => weights[head][b] - weights[head][a]);
-  const query = new URLSearchParams({ text, pair: "", layer: String(layer + 1), head: String(head + 1), from: String(trace.token + 1) });
+  const inside = addressOf("inside", { text, pair: "", layer: String(layer + 1), head: String(head + 1), from: String(trace.token + 1) });
   return (
     <>
       <p class="examples" role="group" aria-label="Heads">
@@ -295,7 +294,7 @@ function PerHead({ trace, text, station, head, setHead }: { trace: Trace; text: 
           </tbody>
         </table>
       </Scroll>
-      <p class="note"><a href={`${addressOf("inside").split("?")[0]}?${query}`}>How these are computed, number by number</a></p>
+      <p class="note"><a href={inside}>How these are computed, number by number</a></p>
     </>
   );
 }

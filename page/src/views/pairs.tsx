@@ -1,18 +1,18 @@
-/** Pairs: the predictions of a model for two texts, or for many side by side. */
+/** Pairs: two sentences that may follow each other, and many side by side. */
 
-import { useContext } from "preact/hooks";
-import { setValues, useKept } from "../address";
-import { fixed, linesOf } from "../format";
+import { setValues, useKept, useSecondSentence, useSentence } from "../address";
+import { linesOf } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Bars, HeatMap } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
-import { Models, Section, type View } from "../parts/section";
+import { Section, type View } from "../parts/section";
 import chosen from "../examples.json";
 import { WordInContext } from "./senses";
 
 export const pairsView: View = {
   id: "pairs",
   title: "Pairs",
+  needs: "embed",
   Body: () => (
     <>
       <Section
@@ -42,23 +42,14 @@ export const pairsView: View = {
         command="cloze serve -m cloze-mini"
         Body={Similarity}
       />
-      <Section
-        name="class"
-        title="Classification"
-        lead="The classes of one text or of a pair of texts."
-        needs="predict"
-        missing="No classifier is served here. Train one on a table of texts and labels, and serve it:"
-        command="cloze finetune classification -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"
-        Body={Classes}
-      />
     </>
   ),
 };
 
 function NextSentence({ model }: { model: string }) {
   const [first] = chosen.next_sentence;
-  const a = useKept("a", first.a);
-  const b = useKept("b", first.b);
+  const a = useSentence(first.a);
+  const b = useSecondSentence(first.b);
   const asked = useAnswer<number[]>("next-sentence", a[0].trim() && b[0].trim() ? { model, inputs: [[a[0], b[0]]] } : null);
   const source = chosen.next_sentence.find((example) => example.a === a[0] && example.b === b[0]);
   return (
@@ -69,7 +60,7 @@ function NextSentence({ model }: { model: string }) {
       </div>
       <Examples
         all={chosen.next_sentence.map((example) => [example.name, example] as const)}
-        choose={(example) => setValues({ a: example.a === first.a ? undefined : example.a, b: example.b === first.b ? undefined : example.b }, true)}
+        choose={({ a, b }) => setValues({ text: a, pair: b }, true)}
       />
       {source && <p class="note">{source.caption} <cite>{source.source}</cite></p>}
       <Answer asked={asked} class="card" isLive>
@@ -80,39 +71,6 @@ function NextSentence({ model }: { model: string }) {
             file="next-sentence"
           />
         )}
-      </Answer>
-    </>
-  );
-}
-
-const CLASSES: readonly (readonly [string, readonly [string, string]])[] = [
-  ["Praise", ["A warm, funny and beautifully acted film.", ""]],
-  ["Blame", ["The plot is a mess, and the jokes are worse.", ""]],
-  ["Two texts", ["A man plays the guitar.", "A man is making music."]],
-];
-
-function Classes({ model }: { model: string }) {
-  const text = useKept("text", CLASSES[0][1][0]);
-  const pair = useKept("pair", "");
-  const takesPair = useContext(Models).find(({ name }) => name === model)?.readsPairs !== false;
-  const inputs = [takesPair && pair[0] ? [text[0], pair[0]] : [text[0]]];
-  const asked = useAnswer<{ label: string; score: number }[][]>("predict", text[0].trim() ? { model, inputs } : null);
-  return (
-    <>
-      <div class="text-and-pair">
-        <TextField label="Text" kept={text} />
-        {takesPair && <TextField label="Second text, if there is one" kept={pair} />}
-      </div>
-      <Examples
-        all={CLASSES.filter(([, [, other]]) => takesPair || !other)}
-        choose={([one, other]) => setValues({ text: one === CLASSES[0][1][0] ? undefined : one, pair: other || undefined }, true)}
-      />
-      <Answer asked={asked} class="card" isLive>
-        {([found]) => {
-          const rows = found.map(({ label, score }) => ({ label, share: score }));
-          // of a regression there is one number, on a scale of its own
-          return rows.length === 1 && rows[0].label === "score" ? <p>score: {fixed(rows[0].share)}</p> : <Bars rows={rows} name="Classes" file="classes" />;
-        }}
       </Answer>
     </>
   );

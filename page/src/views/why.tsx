@@ -1,21 +1,15 @@
 /** Why: the contribution of each word to a classifier's prediction, by integrated gradients. */
 
-import { useContext } from "preact/hooks";
-import { useKept, setValues } from "../address";
 import { fixed } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { AttributionKey, type AttributedWord, Contributions, ShadedTexts } from "../parts/attribution";
-import { Examples, TextField } from "../parts/forms";
-import { Models, Section, type View } from "../parts/section";
-
-const EXAMPLES = [
-  ["Praise", "The film is not perfect, but it is warm, funny and beautifully acted."],
-  ["Blame", "A dull story that wastes a wonderful cast."],
-] as const;
+import { useClassified } from "../parts/classified";
+import { Section, type View } from "../parts/section";
 
 export const whyView: View = {
   id: "why",
   title: "Why",
+  needs: "explain",
   Body: () => (
     <Section
       title="Why this prediction?"
@@ -39,22 +33,16 @@ interface Explanation {
 }
 
 function Why({ model }: { model: string }) {
-  const text = useKept("text", EXAMPLES[0][1]);
-  const pair = useKept("pair", "");
-  const takesPair = useContext(Models).find(({ name }) => name === model)?.readsPairs !== false;
-  const asked = useAnswer<Explanation[]>("explain", text[0].trim() ? { model, inputs: [takesPair && pair[0] ? [text[0], pair[0]] : text[0]] } : null);
+  const { input, fields } = useClassified(model);
+  const asked = useAnswer<Explanation[]>("explain", input && { model, inputs: [input] });
   return (
     <>
-      <div class="text-and-pair">
-        <TextField label="Text" kept={text} />
-        {takesPair && <TextField label="Second text, if there is one" kept={pair} />}
-      </div>
-      <Examples all={EXAMPLES} choose={(value) => setValues({ text: value === EXAMPLES[0][1] ? undefined : value, pair: undefined }, true)} />
+      {fields}
       <Answer asked={asked} class="card" isLive>
         {([found], { inputs }) => (
           <>
             <p class="answer">It says “{found.explained}”</p>
-            <ShadedTexts texts={[inputs[0]].flat()} words={found.words} isTruncated={found.truncated} />
+            <ShadedTexts texts={inputs[0]} words={found.words} isTruncated={found.truncated} />
             <AttributionKey />
             {found.truncated && <p class="note">The text is longer than the model reads: the gray part does not count.</p>}
             <h3 class="later">Largest contributions</h3>

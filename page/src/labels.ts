@@ -1,0 +1,55 @@
+/** Examples for classifiers: those that fit the labels of a model. */
+
+import type { Model } from "./parts/section";
+
+/** A name, a text, and the second text of a pair. */
+export type LabeledExample = readonly [string, string, string?];
+
+const SETS: { labels: string[]; examples: LabeledExample[] }[] = [
+  {
+    labels: ["negative", "positive", "neutral", "neg", "pos", "blame", "praise", "bad", "good"],
+    examples: [
+      ["Praise", "The film is not perfect, but it is warm, funny and beautifully acted."],
+      ["Blame", "A dull story that wastes a wonderful cast."],
+    ],
+  },
+  {
+    labels: ["entailment", "not_entailment", "neutral", "contradiction"],
+    examples: [
+      ["It follows", "A man plays the guitar on the street.", "A man is making music."],
+      ["It does not", "A man plays the guitar on the street.", "The street is empty."],
+    ],
+  },
+  {
+    labels: ["equivalent", "not_equivalent", "duplicate", "not_duplicate", "paraphrase", "not_paraphrase"],
+    examples: [
+      ["The same", "The company lost a tenth of its value.", "The value of the company fell by ten percent."],
+      ["Something else", "The company lost a tenth of its value.", "The company was founded ten years ago."],
+    ],
+  },
+  {
+    labels: ["Burnett", "Conrad", "Doyle"], // examples/authors.csv
+    examples: [
+      ["Burnett", "“Oh, my! Oh, my!” Sara heard her say hoarsely, in wild delight. “OH my!” Sara took out three more buns and put them down."],
+      ["Conrad", "It was a bad and stubborn spirit. Ali thought his master had imprudently called it up, and now could not get rid of it."],
+      ["Doyle", "In front of us as we flew up the track we heard scream after scream from Sir Henry and the deep roar of the hound."],
+    ],
+  },
+];
+
+const ANY: LabeledExample[] = [
+  ["A sentence", "They marched through the forest for three days."],
+  ["A question", "When does the next train to the city leave?"],
+];
+const ANY_PAIR: LabeledExample[] = [
+  ["Near", "A man plays the guitar on the street.", "Someone is making music outside."],
+  ["Far", "A man plays the guitar on the street.", "The stock market fell sharply today."],
+];
+
+/** The examples whose set has all labels of a model; else texts that name none. */
+export function examplesFor({ labels, readsPairs }: Model): LabeledExample[] {
+  const names = new Set(labels.map((label) => label.toLowerCase()));
+  const set = SETS.find((set) => names.size > 1 && [...names].every((name) => set.labels.some((label) => label.toLowerCase() === name)));
+  const fits = set?.examples.every(([, , pair]) => readsPairs === null || Boolean(pair) === readsPairs);
+  return set && fits ? set.examples : readsPairs ? ANY_PAIR : ANY;
+}
