@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from starlette.types import ASGIApp
 
 from cloze.serving.app import create_app
+from cloze.serving.connections import LimitedProtocol, limited_protocol
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel, load_models
 
@@ -42,9 +43,9 @@ def client_of(
 
 
 @contextmanager
-def listening(app: ASGIApp) -> Iterator[str]:
+def listening(app: ASGIApp, http: type[LimitedProtocol] = limited_protocol(Limits())) -> Iterator[str]:  # noqa: B008
     """Serve an application in a thread; yield its address. Open requests have a second when it stops."""
-    config = uvicorn.Config(app, port=0, log_level="error", ws="none", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, port=0, http=http, log_level="error", ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

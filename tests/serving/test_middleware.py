@@ -162,7 +162,7 @@ def test_other_hosts_are_refused(models: Mapping[str, ServedModel]) -> None:
         "127.0.0.1:8080": 200,
         "[::1]:8080": 200,
         "evil.example:8080": 421,
-        "[::1": 200,  # no name at all, which no browser sends
+        "[::1": 421,
     }
     with client_of(models, hosts={"localhost", "127.0.0.1", "::1"}) as client:
         for name, status in statuses.items():

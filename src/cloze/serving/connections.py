@@ -1,24 +1,33 @@
-"""Connections of clients: at most so many at a time, each with a limited time to send the head of a request."""
+"""Connections of clients: at most so many at a time, with limited times to send a request and to read a response."""
 
 import asyncio
 import errno
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from cloze.serving.limits import Limits
+
 _LOG = logging.getLogger("uvicorn.error")
-_HEAD_SECONDS = 10.0
 _MAX_CONNECTIONS = 4096
 _DEFAULT_FILES = 256
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 that closes connections above the maximum, and those that send no complete head in time."""
+    """HTTP/1.1 that closes connections above the maximum, and those that do not send or read in time.
 
-    _deadline: asyncio.TimerHandle | None = None
+    The time for a request starts with the connection, and after a response with what follows it: the next head, or the
+    rest of a body that no response waited for. The middleware limits the other bodies.
+    """
+
+    limits: ClassVar[Limits]
+    unread: ClassVar[dict["LimitedProtocol", asyncio.TimerHandle]]
+    """Connections whose clients have not read a response yet, with the ends of their time, the oldest first."""
+    _idle: asyncio.TimerHandle | None = None
+    """The end of the time for a request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection, or close it if there are too many."""
@@ -26,19 +35,53 @@ class LimitedProtocol(H11Protocol):
         if len(self.connections) > max_connections():
             transport.abort()
             return
-        self._deadline = self.loop.call_later(_HEAD_SECONDS, transport.close)
+        transport.set_write_buffer_limits(high=0)  # writing is paused until everything is read
+        self._limit_request()
 
     def data_received(self, data: bytes) -> None:
-        """Handle data; a complete head ends the time limit, and the middleware limits that of the body."""
+        """Handle data; a complete head ends the time for a request."""
         super().data_received(data)
-        if self.cycle is not None and self._deadline is not None:
-            self._deadline.cancel()
+        self._limit_request()
+
+    def pause_writing(self) -> None:
+        """Limit the time in which the client reads a response, and the size of all responses that are not read."""
+        super().pause_writing()
+        self.unread[self] = self.loop.call_later(self.limits.response_seconds, self._abort, "in time")
+        num_bytes = sum(other.transport.get_write_buffer_size() for other in self.unread)
+        for other in list(self.unread)[:-1]:  # this one alone may exceed the limit
+            if num_bytes > self.limits.response_bytes:
+                num_bytes -= other.transport.get_write_buffer_size()
+                other._abort("before others needed the memory")
+
+    def resume_writing(self) -> None:
+        """Handle that a response is read."""
+        super().resume_writing()
+        if self in self.unread:
+            self.unread.pop(self).cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection."""
-        if self._deadline is not None:
-            self._deadline.cancel()
         super().connection_lost(exc)
+        self.resume_writing()
+        self._limit_request()
+
+    def _limit_request(self) -> None:
+        """Start the time for a request where none is handled, and end it where one is."""
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and not self.transport.is_closing():
+            self._idle = self._idle or self.loop.call_later(self.limits.body_seconds, self.transport.close)
+        elif self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _abort(self, reason: str) -> None:
+        _LOG.warning("a client did not read its response %s: the connection is closed", reason)
+        self.transport.abort()
+
+
+def limited_protocol(limits: Limits) -> type[LimitedProtocol]:
+    """Return the protocol of a server with these limits."""
+    return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits, "unread": {}})
 
 
 def max_connections() -> int:

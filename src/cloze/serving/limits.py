@@ -28,7 +28,11 @@ class Limits:
     deadline_seconds: float = 30.0
     """Maximum time from queueing to the result; later requests get 504."""
     body_seconds: float = 10.0
-    """Maximum time for a request to arrive; later ones get 408."""
+    """Maximum time for the head of a request to arrive, and for its body; later bodies get 408."""
+    response_seconds: float = 60.0
+    """Maximum time for a client to read a response."""
+    response_bytes: int = 256_000_000
+    """Maximum size of all responses that are not read yet; above it, the one that has waited longest is dropped."""
     classes: int | None = None
     """Maximum number of classes of a prediction; None returns all."""
     drain_seconds: float = 10.0

@@ -2,9 +2,9 @@
 
 import asyncio
 import hmac
+import re
 from collections.abc import Collection
 from time import perf_counter
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -41,7 +41,7 @@ class RequestMiddleware:
         self._limits = limits
         self._metrics = metrics
         self._api_key = None if api_key is None else api_key.encode()
-        self._hosts = hosts
+        self._hosts = None if hosts is None else {f"[{h}]" if ":" in h else h.lower() for h in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it here."""
@@ -82,11 +82,8 @@ class RequestMiddleware:
     def _check_head(self, scope: Scope, headers: Headers) -> None:
         """Refuse a request by its method, path and headers."""
         path = scope["path"]
-        try:
-            host = urlsplit(f"//{headers.get('host', '')}").hostname
-        except ValueError:  # unbalanced brackets
-            host = None
-        if self._hosts is not None and host and host not in self._hosts:
+        host = re.sub(":[0-9]*$", "", headers.get("host", "localhost")).lower()  # HTTP/1.0 needs none
+        if self._hosts is not None and host not in self._hosts:
             # DNS rebinding: a web page of another site whose name resolves to this machine
             what = f"the Host {host!r} is not accepted: use localhost, or serve with --host or --api-key-file"
             raise Refused(error_response(421, what))

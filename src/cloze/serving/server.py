@@ -19,7 +19,7 @@ from cloze.model_paths import is_graph
 from cloze.process import compute_threads, set_compute_threads
 from cloze.serving.app import create_app
 from cloze.serving.batcher import Batcher
-from cloze.serving.connections import LimitedProtocol, OncePerMessage
+from cloze.serving.connections import OncePerMessage, limited_protocol
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 
@@ -72,7 +72,9 @@ def serve(
         app = create_app(models, limits, threads=threads, api_key=api_key, hosts=hosts)
         config = uvicorn.Config(
             app,
-            http=LimitedProtocol,  # of h11: httptools, which is faster, reads heads of any length into memory
+            http=limited_protocol(
+                limits
+            ),  # of h11: httptools, which is faster, reads heads of any length into memory
             backlog=_BACKLOG,
             ws="none",
             loop="asyncio",  # uvloop prints a traceback when a client disconnects
