@@ -594,6 +594,39 @@ def test_every_view_refuses_the_same_length(opened: Visit) -> None:
         )
 
 
+def test_a_long_text_is_read_in_windows(opened: Visit) -> None:
+    text = "bank london river money " * 300  # 1,200 tokens
+    page = opened.open("inside")
+    page.get_by_label("Second text").fill("")
+    page.get_by_label("Text", exact=True).fill(f"{text}[MASK] warm")
+    bar = page.locator(".window")
+    expect(bar).to_contain_text("Tokens 949 to 1,202 of 1,202")
+    expect(page.locator(".piece")).to_have_count(256)
+    bar.get_by_role("button", name="Earlier").click()
+    expect(bar).to_contain_text("Tokens 695 to 948 of 1,202")
+    expect(page.locator(".piece").filter(has_text="[MASK]")).to_have_count(0)
+    expect(page.locator(".steps")).to_have_count(1)
+    page.get_by_role("tab", name="Layers").click()
+    expect(page.get_by_role("heading", name="What happens to [MASK]")).to_be_visible()
+    expect(bar).to_contain_text("Tokens 949 to 1,202 of 1,202")
+    for view in ("fill", "predict", "entities", "answers"):
+        page.get_by_role("tab", name=view.capitalize()).click()
+        page.locator(SHOWS[view]).first.wait_for()
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_unknown_characters_are_shown_and_marked(opened: Visit) -> None:
+    page = opened.open("layers")
+    page.get_by_label("Text; [MASK] hides a word").fill("She was 😀 in London")
+    piece = page.locator(".piece.unknown")
+    expect(piece).to_contain_text("😀")
+    piece.click()
+    expect(page.get_by_role("heading", name="What happens to 😀")).to_be_visible()
+    page.get_by_role("tab", name="Inside").click()
+    expect(page.locator(".piece.unknown")).to_contain_text("😀")
+    expect(page.locator(".lines text").filter(has_text="😀")).to_have_count(2)
+
+
 def test_the_page_waits_for_a_server_that_comes_back(opened: Visit) -> None:
     page = opened.open("predict")
     page.context.set_offline(True)

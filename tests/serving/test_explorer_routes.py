@@ -10,10 +10,9 @@ import torch
 from clients import Client, client_of
 from explorer_models import make_models
 
-from cloze.errors import InputError
 from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings
 from cloze.explorer.layer_trace import trace_token
-from cloze.explorer.views import view_attention
+from cloze.explorer.text_window import max_window_tokens, text_window
 from cloze.serving.explorer_routes import PAGE
 from cloze.serving.served_model import ServedModel, load_models
 
@@ -124,10 +123,53 @@ def test_a_layer_head_or_token_out_of_range_is_refused(client: Client, name: str
     assert client.refusal("/explore/row", **request) == f"{name}: 99 is not in 0..{limit}"
 
 
-def test_too_many_attention_weights_are_refused(models: dict[str, ServedModel]) -> None:
+def test_a_long_text_is_shown_in_windows(client: Client, models: dict[str, ServedModel]) -> None:
     served = models["pretrained"]
-    with pytest.raises(InputError, match="11 tokens, at most 10 can be shown for all 6 heads"):
-        view_attention(served.encoder, served.tokenizer, TEXT["text"], TEXT["pair"], max_weights=600)
+    words = [f"{word} river" for word in ("bank", "london", "money", "warm")] * 40
+    text = " ".join(words)  # 320 tokens, of which 254 fit
+    later = client.ask("/explore/inside", model="pretrained", text=text, start=9)
+    assert later["window"] == {"start": 9, "count": 254, "total": 320}
+    assert later["tokens"] == ["[CLS]", *text.split()[9:263], "[SEP]"]
+    alone = client.ask("/explore/inside", model="pretrained", text=" ".join(text.split()[9:263]))
+    assert alone["weights"] == later["weights"]
+    assert client.ask("/explore/inside", model="pretrained", text=text, start=400)["window"]["start"] == 66
+    row = client.ask("/explore/row", model="pretrained", text=text, start=9, layer=1, head=2, token=3)
+    shape = (later["layers"], later["heads"], 256, 256)
+    weights = np.frombuffer(base64.b64decode(later["weights"]), "<f4").reshape(shape)
+    np.testing.assert_allclose(row["weights"], weights[1, 2, 3], atol=1e-6)
+    masked = client.ask("/explore/layers", model="pretrained", text=f"{text} [MASK] {text}")
+    assert masked["tokens"][masked["token"]] == "[MASK]"
+    assert masked["window"] == {"start": 193, "count": 254, "total": 641}
+    with_pair = client.ask("/explore/layers", model="pretrained", text=text, pair="it is warm")
+    assert with_pair["tokens"][-5:] == ["[SEP]", "it", "is", "warm", "[SEP]"]
+    assert len(with_pair["tokens"]) == max_window_tokens(served.encoder) == 256
+    told = client.refusal("/explore/inside", model="pretrained", text="she", pair=text)
+    assert told == "pair: 323 tokens beside the text, at most 255 can be shown. Give a shorter second text."
+
+
+def test_a_window_cuts_no_word(models: dict[str, ServedModel]) -> None:
+    tokenizer = models["pretrained"].tokenizer
+    text = "she xyzzy she"  # a word of five tokens
+    for start in range(7):
+        window = text_window(tokenizer, text, start=start, max_tokens=8)
+        assert len(tokenizer.encode(window.text)) == window.count + 2 <= 8
+        assert window.text in ("she xyzzy", "xyzzy she"), start
+    assert text_window(tokenizer, "xyzzy", max_tokens=5).text == "xyz"  # but one that is longer than a window
+
+
+def test_attention_weights_limit_the_window(models: dict[str, ServedModel]) -> None:
+    encoder = models["pretrained"].encoder
+    assert max_window_tokens(encoder, max_weights=600) == 10  # of 6 heads
+
+
+def test_unknown_characters_are_shown_as_they_were_written(client: Client) -> None:
+    text = "she was 😀 in ☃ london"
+    for route in ("/explore/inside", "/explore/layers"):
+        shown = client.ask(route, model="pretrained", text=text, pair="☃ it")
+        assert shown["tokens"] == ["[CLS]", *text.split(), "[SEP]", "☃", "it", "[SEP]"]
+        assert shown["unknown"] == [3, 5, 8]
+    span = client.ask("/explore/span", model="answers", question="☃?", context=text)
+    assert span["tokens"] == text.split()
 
 
 def test_too_many_occurrences_are_refused(client: Client) -> None:

@@ -15,6 +15,8 @@ import type { Cell } from "./row";
 
 export interface Attention {
   tokens: string[];
+  /** Places of the tokens that the vocabulary does not know. */
+  unknown?: number[];
   segments: number[];
   layers: number;
   heads: number;
@@ -23,6 +25,7 @@ export interface Attention {
 }
 
 const SPECIAL = new Set(["[CLS]", "[SEP]", "<s>", "</s>"]);
+export const UNKNOWN = "The vocabulary does not know this: the model reads [UNK]";
 const MIN_WINDOW = 6;
 const WINDOW = 28;
 const PHONE_WINDOW = 13;
@@ -119,7 +122,8 @@ export function AttentionExplorer({
           {tokens.map((token, i) => (
             <button
               type="button"
-              class={segments[i] ? "piece second" : "piece"}
+              class={pieceClass(segments[i], attention.unknown?.includes(i))}
+              title={attention.unknown?.includes(i) ? UNKNOWN : undefined}
               aria-pressed={i === from}
               aria-label={`${token}, attention weight ${(weights[from]?.[i] ?? 0).toFixed(2)}`}
               style={{ "--strength": `${Math.round(100 * Math.sqrt(weights[from]?.[i] ?? 0))}%` }}
@@ -226,6 +230,10 @@ function parseHeads(text: string, layers: number, heads: number): [number, numbe
     .split("-")
     .map((pair) => pair.split(".").map((number) => Number(number) - 1) as [number, number])
     .filter(([layer, head]) => layer >= 0 && layer < layers && head >= 0 && head < heads);
+}
+
+export function pieceClass(segment: number, isUnknown = false): string {
+  return `piece${segment ? " second" : ""}${isUnknown ? " unknown" : ""}`;
 }
 
 function formatHeads(chosen: [number, number][]): string {

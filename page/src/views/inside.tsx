@@ -1,12 +1,13 @@
 /** Inside: the input embeddings, the attention of each head, and how one attention weight is computed. */
 
 import { useMemo } from "preact/hooks";
-import { setValues, useSecondSentence, useSentence } from "../address";
+import { setValues, useKept, useSecondSentence, useSentence } from "../address";
 import { fixed, floats } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Scroll, Strip } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
 import { Section, type View } from "../parts/section";
+import { type TextWindow, WindowBar } from "../parts/window";
 import { AttentionExplorer } from "./attention";
 import { type Cell, type Row, RowSteps } from "./row";
 
@@ -39,6 +40,9 @@ interface Rows {
 }
 interface Found {
   tokens: string[];
+  /** Places of the tokens that the vocabulary does not know. */
+  unknown: number[];
+  window: TextWindow;
   input_ids: number[];
   token_type_ids: number[];
   embeddings: { word: Rows; segment: Rows; position: Rows; normalized: Rows };
@@ -51,12 +55,15 @@ interface Text {
   model: string;
   text: string;
   pair: string | null;
+  start: number | null;
 }
 
 function Inside({ model }: { model: string }) {
   const text = useSentence(EXAMPLES[0][1][0]);
   const pair = useSecondSentence(EXAMPLES[0][1][1]);
-  const asked = useAnswer<Found>("explore/inside", text[0].trim() ? { model, text: text[0], pair: pair[0] || null } : null);
+  const [start] = useKept("start", "");
+  const body = { model, text: text[0], pair: pair[0] || null, start: start === "" ? null : Number(start) };
+  const asked = useAnswer<Found>("explore/inside", text[0].trim() ? body : null);
   return (
     <>
       <div class="text-and-pair">
@@ -70,6 +77,7 @@ function Inside({ model }: { model: string }) {
       <Answer asked={asked}>
         {(found, body: Text) => (
           <>
+            <WindowBar of={found.window} />
             <Input found={found} />
             <Heads found={found} text={body} />
           </>
@@ -130,11 +138,11 @@ function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { f
 
 function Heads({ found, text }: { found: Found; text: Text }) {
   const attention = useMemo(() => {
-    const { tokens, token_type_ids, layers, heads } = found;
+    const { tokens, unknown, token_type_ids, layers, heads } = found;
     const [size, all] = [tokens.length, floats(found.weights)];
     const rows = (layer: number, head: number) =>
       tokens.map((_, from) => all.subarray(((layer * heads + head) * size + from) * size).subarray(0, size));
-    return { tokens, segments: token_type_ids, layers, heads, rows };
+    return { tokens, unknown, segments: token_type_ids, layers, heads, rows };
   }, [found]);
   return (
     <AttentionExplorer of={attention}>
@@ -150,7 +158,7 @@ function Steps({ text, tokens, cell, choose }: { text: Text; tokens: string[]; c
   return (
     <Answer asked={asked}>
       {(row, body) =>
-        body.text === text.text && body.pair === text.pair && (
+        body.text === text.text && body.pair === text.pair && body.start === text.start && (
           <RowSteps row={row} tokens={tokens} cell={{ layer: body.layer, head: body.head, from: body.token, to: cell.to }} choose={choose} />
         )
       }

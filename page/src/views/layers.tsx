@@ -11,6 +11,8 @@ import { Bar, Bars, Curves, Scroll, Strip } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 import { Section, type View } from "../parts/section";
+import { WindowBar } from "../parts/window";
+import { pieceClass, UNKNOWN } from "./attention";
 import { type Station, stationsOf, type Trace } from "./stations";
 
 const SECONDS_PER_STEP = 0.9;
@@ -35,9 +37,10 @@ export const layersView: View = {
 function Layers({ model }: { model: string }) {
   const text = useSentence(FIRST);
   const [token, setToken] = useKept("token", "");
+  const [start] = useKept("start", "");
   const asked = useAnswer<Trace>(
     "explore/layers",
-    text[0].trim() ? { model, text: text[0], token: token === "" ? null : Number(token) - 1 } : null,
+    text[0].trim() ? { model, text: text[0], token: token === "" ? null : Number(token) - 1, start: start === "" ? null : Number(start) } : null,
   );
   const source = chosen.layers.find((example) => example.text === text[0]);
   return (
@@ -46,13 +49,18 @@ function Layers({ model }: { model: string }) {
       <Examples all={chosen.layers.map((example) => [example.name, example.text] as const)} choose={(value) => setValues({ text: value, pair: undefined }, true)} />
       {source && <p class="note">{source.caption} <cite>{source.source}</cite></p>}
       <Answer asked={asked}>
-        {(trace, body) => <Walk trace={trace} text={body.text} chooseToken={(number) => setToken(String(number + 1), true)} />}
+        {(trace, body) => <Walk trace={trace} body={body} chooseToken={(number) => setToken(String(number + 1), true)} />}
       </Answer>
     </>
   );
 }
 
-function Walk({ trace, text, chooseToken }: { trace: Trace; text: string; chooseToken: (token: number) => void }) {
+interface Body {
+  text: string;
+  start: number | null;
+}
+
+function Walk({ trace, body, chooseToken }: { trace: Trace; body: Body; chooseToken: (token: number) => void }) {
   const stations = useMemo(() => stationsOf(trace), [trace]);
   const [kept, setKept] = useKept("at", "1");
   const [head, setHead] = useState(0);
@@ -65,6 +73,7 @@ function Walk({ trace, text, chooseToken }: { trace: Trace; text: string; choose
     <>
       <div class="card">
         <h3>Tokens</h3>
+        <WindowBar of={trace.window} />
         <Tokens trace={trace} layer={station.layer} choose={chooseToken} />
       </div>
       <div class="card">
@@ -82,7 +91,7 @@ function Walk({ trace, text, chooseToken }: { trace: Trace; text: string; choose
         </div>
         <div class="walk">
           <Flow stations={stations} at={at} go={go} />
-          <Details trace={trace} text={text} station={station} head={Math.min(head, trace.heads - 1)} setHead={setHead} />
+          <Details trace={trace} body={body} station={station} head={Math.min(head, trace.heads - 1)} setHead={setHead} />
         </div>
       </div>
       {trace.masked_lm && <Lens trace={trace} layer={station.layer} go={(layer) => go(stations.findIndex(({ id }) => id === `${layer}.normalized`))} />}
@@ -124,7 +133,8 @@ function Tokens({ trace, layer, choose }: { trace: Trace; layer: number | null; 
         {trace.tokens.map((token, i) => (
           <button
             type="button"
-            class={trace.token_type_ids[i] ? "piece second" : "piece"}
+            class={pieceClass(trace.token_type_ids[i], trace.unknown.includes(i))}
+            title={trace.unknown.includes(i) ? UNKNOWN : undefined}
             aria-pressed={i === trace.token}
             aria-label={movements ? `${token}, moved ${movements[i].toFixed(2)} in layer ${layer! + 1}` : token}
             style={{ "--strength": movements ? `${Math.round((100 * movements[i]) / largest)}%` : "0%" }}
@@ -242,14 +252,14 @@ const Box = memo(
 );
 
 /** The numbers of one box. */
-function Details(props: { trace: Trace; text: string; station: Station; head: number; setHead: (head: number) => void }) {
-  const { trace, text, station, head, setHead } = props;
+function Details(props: { trace: Trace; body: Body; station: Station; head: number; setHead: (head: number) => void }) {
+  const { trace, body, station, head, setHead } = props;
   return (
     <div class="walk-numbers" aria-live="polite">
       <h4>{station.group}: {station.title}</h4>
       <p class="note">{station.purpose}</p>
       {station.check && <p class="formula">{station.check}</p>}
-      {station.perHead && <PerHead trace={trace} text={text} station={station} head={head} setHead={setHead} />}
+      {station.perHead && <PerHead trace={trace} body={body} station={station} head={head} setHead={setHead} />}
       {station.candidates && <Bars rows={station.candidates} name={station.title} file="prediction" />}
       {station.vector && <Numbers {...station.vector} />}
     </div>
@@ -267,11 +277,12 @@ function Numbers({ values, norm }: { values: string; norm: number }) {
 }
 
 /** Scores or weights of one head. */
-function PerHead({ trace, text, station, head, setHead }: { trace: Trace; text: string; station: Station; head: number; setHead: (head: number) => void }) {
+function PerHead({ trace, body, station, head, setHead }: { trace: Trace; body: Body; station: Station; head: number; setHead: (head: number) => void }) {
   const layer = station.layer!;
   const { scores, weights } = trace.layers[layer];
   const order = range(trace.tokens.length).sort((a, b) => weights[head][b] - weights[head][a]);
-  const inside = addressOf("inside", { text, pair: "", layer: String(layer + 1), head: String(head + 1), from: String(trace.token + 1) });
+  const start: Record<string, string> = body.start === null ? {} : { start: String(body.start) };
+  const inside = addressOf("inside", { text: body.text, pair: "", ...start, layer: String(layer + 1), head: String(head + 1), from: String(trace.token + 1) });
   return (
     <>
       <p class="examples" role="group" aria-label="Heads">

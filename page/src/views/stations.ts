@@ -1,6 +1,7 @@
 /** The boxes of the view Layers, each with its computation, its numbers, and a check of the first of them. */
 
 import { fixed, floats, percent } from "../format";
+import type { TextWindow } from "../parts/window";
 
 export interface Vector {
   norm: number;
@@ -20,6 +21,9 @@ export interface Layer {
 }
 export interface Trace {
   tokens: string[];
+  /** Places of the tokens that the vocabulary does not know. */
+  unknown: number[];
+  window: TextWindow;
   token_type_ids: number[];
   token: number;
   token_id: number;

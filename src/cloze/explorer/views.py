@@ -17,16 +17,15 @@ from cloze.explorer.encoder_internals import (
     input_embeddings,
 )
 from cloze.explorer.layer_trace import TokenTrace, trace_masked_lm, trace_token
+from cloze.explorer.text_window import TextWindow, written_tokens
 from cloze.explorer.word_in_context import word_in_context
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import IS_NEXT, NextSentence
 from cloze.models.encoder import Encoder
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 MAX_OCCURRENCES = 64
 """Of a word; the response grows with their square."""
-MAX_WEIGHTS = 1 << 20
-"""Attention weights in a response, 4 bytes each."""
 _FIRST_DIMENSIONS = 8
 _TOP_K = 5
 _DIGITS = 6
@@ -34,24 +33,14 @@ _INPUTS = (*EMBEDDINGS, "normalized")
 
 
 def view_attention(
-    encoder: Encoder,
-    tokenizer: Tokenizer,
-    text: str,
-    pair: str | None = None,
-    *,
-    max_weights: int = MAX_WEIGHTS,
+    encoder: Encoder, tokenizer: Tokenizer, window: TextWindow, pair: str | None = None
 ) -> dict[str, Any]:
-    """Return the input embeddings and the attention weights of every head, at most `max_weights` of these."""
-    config, encoding = encoder.config, tokenizer.encode(text, pair)
-    heads = config.num_hidden_layers * config.num_attention_heads
-    if heads * len(encoding) ** 2 > max_weights:
-        limit = int((max_weights / heads) ** 0.5)
-        what = f"{len(encoding)} tokens, at most {limit} can be shown for all {heads} heads"
-        raise InputError(what, where="text", remedy="Give a shorter text")
-    layers = attention_map(encoder, tokenizer, text, pair).layers
+    """Return the input embeddings and the attention weights of every head."""
+    config, encoding = encoder.config, tokenizer.encode(window.text, pair)
+    layers = attention_map(encoder, tokenizer, window.text, pair).layers
     embeddings = input_embeddings(encoder, encoding)
     return {
-        "tokens": encoding.tokens,
+        **_tokens(tokenizer, encoding, window, pair),
         "input_ids": encoding.input_ids,
         "token_type_ids": encoding.token_type_ids,
         "embeddings": {
@@ -83,7 +72,7 @@ def view_head(attention: AttentionMap, *, layer: int, head: int, token: int) -> 
 def view_layers(
     encoder: Encoder,
     tokenizer: Tokenizer,
-    text: str,
+    window: TextWindow,
     pair: str | None = None,
     *,
     token: int | None = None,
@@ -91,11 +80,12 @@ def view_layers(
     next_sentence: NextSentence | None = None,
 ) -> dict[str, Any]:
     """Return one token's vectors at every step, its attention, and what the heads of pre-training read from them."""
-    attention = attention_map(encoder, tokenizer, text, pair)
-    trace = trace_token(encoder, tokenizer, text, pair, token=token)
-    embeddings = input_embeddings(encoder, tokenizer.encode(text, pair))
+    attention = attention_map(encoder, tokenizer, window.text, pair)
+    trace = trace_token(encoder, tokenizer, window.text, pair, token=token)
+    encoding = tokenizer.encode(window.text, pair)
+    embeddings = input_embeddings(encoder, encoding)
     return {
-        "tokens": trace.tokens,
+        **_tokens(tokenizer, encoding, window, pair),
         "token_type_ids": trace.token_type_ids,
         "token": trace.token,
         "token_id": trace.input_ids[trace.token],
@@ -129,6 +119,17 @@ def view_word(encoder: Encoder, tokenizer: Tokenizer, word: str, sentences: list
         "points": _rounded(torch.from_numpy(points)),
         "shares": _rounded(torch.from_numpy(shares)),
         "cosines": _rounded(torch.from_numpy(senses.cosines())),
+    }
+
+
+def _tokens(tokenizer: Tokenizer, encoding: Encoding, window: TextWindow, pair: str | None) -> dict[str, Any]:
+    """Return the tokens as they were written, those that the vocabulary does not know, and where the window is."""
+    texts = [(pair or "") if segment else window.text for segment in encoding.token_type_ids]
+    ids, unknown_id = encoding.input_ids, tokenizer.unknown_id
+    return {
+        "tokens": written_tokens(tokenizer, ids, encoding.offsets, texts),
+        "unknown": [place for place, token_id in enumerate(ids) if token_id == unknown_id],
+        "window": {"start": window.start, "count": window.count, "total": window.total},
     }
 
 

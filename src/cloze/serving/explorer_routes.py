@@ -4,7 +4,7 @@ The page is static files of this package. Routes under `/explore` serve only the
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, HTTPException, Response
 from pydantic import Field
@@ -14,6 +14,9 @@ from cloze.serving.routes import Route, estimate_tokens, in_one_turn
 from cloze.serving.schema import ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from cloze.explorer.text_window import TextWindow
 
 PAGE = Path(__file__).with_name("page")
 MEDIA_TYPES = {
@@ -39,6 +42,8 @@ class TextRequest(ModelRequest):
 
     text: NonBlankText
     pair: Text | None = None
+    start: int | None = Field(default=None, ge=0)
+    """Where a window on a text that is too long to be shown begins; None shows its first [MASK]."""
 
 
 class HeadRequest(TextRequest):
@@ -75,7 +80,20 @@ async def span(served: ServedModel, request: SpanRequest, batcher: Batcher) -> d
     computation = WindowedSpanScores(served.finetuned)
     (scores,) = await batcher.run_windowed(computation, [inputs], tokens=[estimate_tokens(*inputs)])
     names = ("offsets", "start_logits", "end_logits", "null_score")
-    return {"tokens": scores.tokens, **{name: getattr(scores, name) for name in names}}
+    unknown = served.tokenizer.special_token("unk")
+    tokens = [
+        request.context[start:end] if token == unknown else token
+        for token, (start, end) in zip(scores.tokens, scores.offsets, strict=True)
+    ]
+    return {"tokens": tokens, **{name: getattr(scores, name) for name in names}}
+
+
+def window(served: ServedModel, request: TextRequest) -> "TextWindow":
+    """Return the part of the text that is shown."""
+    from cloze.explorer.text_window import max_window_tokens, text_window  # imports torch
+
+    limit = max_window_tokens(served.encoder)
+    return text_window(served.tokenizer, request.text, request.pair, start=request.start, max_tokens=limit)
 
 
 def page_routes() -> APIRouter:
@@ -103,7 +121,7 @@ def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     """Return the input embeddings and the attention weights of every head."""
     from cloze.explorer.views import view_attention  # imports torch, which an exported graph does without
 
-    return view_attention(served.encoder, served.tokenizer, request.text, request.pair)
+    return view_attention(served.encoder, served.tokenizer, window(served, request), request.pair)
 
 
 def head(served: ServedModel, request: HeadRequest) -> dict[str, Any]:
@@ -111,7 +129,8 @@ def head(served: ServedModel, request: HeadRequest) -> dict[str, Any]:
     from cloze.explorer.encoder_internals import attention_map
     from cloze.explorer.views import view_head
 
-    attention = attention_map(served.encoder, served.tokenizer, request.text, request.pair)
+    text = window(served, request).text
+    attention = attention_map(served.encoder, served.tokenizer, text, request.pair)
     return view_head(attention, layer=request.layer, head=request.head, token=request.token)
 
 
@@ -122,7 +141,7 @@ def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
     return view_layers(
         served.encoder,
         served.tokenizer,
-        request.text,
+        window(served, request),
         request.pair,
         token=request.token,
         fill_mask=served.fill_mask,

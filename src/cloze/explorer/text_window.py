@@ -1,0 +1,91 @@
+"""The part of a text that the explorer shows at once, and its tokens as they were written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+from cloze.errors import InputError
+from cloze.models.encoder import Encoder
+from cloze.tokenization.tokenizer import Tokenizer
+
+MAX_WEIGHTS = 1 << 20
+"""Attention weights in a response, 4 bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextWindow:
+    """A part of a text that the model computes alone; tokens are counted without special ones."""
+
+    text: str
+    start: int
+    """The first of its tokens, counted from 0."""
+    count: int
+    total: int
+    """Tokens of the whole text."""
+
+
+def max_window_tokens(encoder: Encoder, *, max_weights: int = MAX_WEIGHTS) -> int:
+    """Return the tokens, with [CLS] and [SEP], that all heads can be shown for."""
+    config = encoder.config
+    limit = isqrt(max_weights // (config.num_hidden_layers * config.num_attention_heads))
+    if encoder.half_window is not None:
+        limit = min(limit, encoder.half_window + 1)
+    return min(limit, config.max_position_embeddings)
+
+
+def text_window(
+    tokenizer: Tokenizer, text: str, pair: str | None = None, *, start: int | None = None, max_tokens: int
+) -> TextWindow:
+    """Return the whole text, or as many of its words from a token on as are shown beside the pair.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        text: the text.
+        pair: a second text, which is not cut.
+        start: the first token of the window, counted from 0 without [CLS]. None puts the first [MASK] into the
+            middle, and begins with the text where it has none.
+        max_tokens: at least 1, with [CLS], [SEP] and the pair.
+
+    Raises:
+        InputError: the pair leaves no room for a token of the text.
+    """
+    encoding = tokenizer.encode(text)
+    total = len(encoding) - 2
+    length = len(tokenizer.encode(text, pair))
+    if length <= max_tokens:
+        return TextWindow(text, 0, total, total)
+    room = max_tokens - (length - total)
+    if room < 1:
+        what = f"{length - total} tokens beside the text, at most {max_tokens - 1} can be shown"
+        raise InputError(what, where="pair", remedy="Give a shorter second text")
+    ids, continues = encoding.input_ids[1:-1], tokenizer.is_continuation
+    if start is None:
+        start = ids.index(tokenizer.mask_id) - room // 2 if tokenizer.mask_id in ids else 0
+    start = max(0, min(start, total - room))
+    starts = [place for place in range(total) if not continues[ids[place]]]  # of words
+    start = next((place for place in starts if start <= place < start + room), start)
+    end = min(start + room, total)
+    if end < total:
+        end = next((place for place in reversed(starts) if start < place <= end), end)
+    offsets = encoding.offsets[1:-1]
+    return TextWindow(text[offsets[start][0] : offsets[end - 1][1]], start, end - start, total)
+
+
+def written_tokens(
+    tokenizer: Tokenizer,
+    token_ids: Sequence[int],
+    offsets: Sequence[tuple[int, int]],
+    texts: Sequence[str],
+) -> list[str]:
+    """Return tokens by their names, the unknown ones as they were written.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        token_ids: ids of the tokens.
+        offsets: characters of each token in its text.
+        texts: the text of each token.
+    """
+    return [
+        text[start:end] if token_id == tokenizer.unknown_id and start < end else tokenizer.tokens[token_id]
+        for token_id, (start, end), text in zip(token_ids, offsets, texts, strict=True)
+    ]
