@@ -36,6 +36,7 @@ html_theme = "furo"
 html_title = "cloze"
 html_static_path = ["theme"]
 html_css_files = ["cloze.css"]
+html_js_files = ["accessible.js"]
 html_search_scorer = str(Path(__file__).parent / "extensions" / "search_scorer.js")
 html_show_sphinx = False
 html_copy_source = False

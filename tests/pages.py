@@ -6,6 +6,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 VOID = {"meta", "br"}
 
 
@@ -47,6 +49,19 @@ def read_page(path: Path) -> tuple[str, str]:
     assert len(parser.ids) == len(set(parser.ids)), "an id occurs twice"
     assert set(parser.labels) <= set(parser.ids)
     return html, " ".join(" ".join(parser.text).split())
+
+
+def serious_violations(page: Any, *, without: str | None = None) -> list[tuple[str, list[str]]]:
+    """Return what axe-core finds serious or critical on an open page: the rule, and five elements.
+
+    Args:
+        page: of playwright.
+        without: a CSS selector of elements to leave out.
+    """
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = axe.run(page, context={"exclude": [[without]] if without else []}).response["violations"]
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    return [(each["id"], [node["html"][:120] for node in each["nodes"][:5]]) for each in serious]
 
 
 def page_data(html: str) -> Any:

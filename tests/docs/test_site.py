@@ -17,6 +17,7 @@ from docstrings import read_docstring  # noqa: E402
 from draw import PICTURES  # noqa: E402
 
 from cloze.cli import VERBS  # noqa: E402
+from pages import serious_violations  # noqa: E402
 
 PAGES = "\n".join(path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md")))
 
@@ -48,6 +49,29 @@ def test_the_site_builds_and_loads_nothing_from_other_hosts(tmp_path: Path) -> N
             assert not loads.search(text), page
             assert not style.search(text), page
     assert_the_search_finds_pages(tmp_path / "site")
+    assert_readers_find_no_barrier(tmp_path / "site")
+
+
+PAGES_OF_EACH_KIND = (
+    *("index", "start", "performance", "guides/export", "explanation/index", "search"),
+    *("notebooks/first-hour", "records/2026-11-28-threads/README"),
+)
+
+
+def assert_readers_find_no_barrier(site: Path) -> None:
+    """Let axe-core read a page of each kind, light and dark."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    assert chromium, "install chromium"
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            for name in PAGES_OF_EACH_KIND:
+                page.goto((site / f"{name}.html").as_uri())
+                assert serious_violations(page) == [], f"{name}, {scheme}"
+        browser.close()
 
 
 SEARCHES = {

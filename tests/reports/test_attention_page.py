@@ -63,7 +63,8 @@ def test_a_page_that_is_too_large_is_refused() -> None:
 def test_a_notebook_shows_the_page_in_a_frame(browser_page: Any) -> None:
     from playwright.sync_api import expect
 
-    browser_page.set_content(f"<p>Out[1]:</p>{attention()._repr_html_()}")
+    notebook = '<html lang="en"><title>A notebook</title><main><h1>Out[1]</h1>{}</main>'
+    browser_page.set_content(notebook.format(attention()._repr_html_()))
     frame = browser_page.frame_locator("iframe")
     expect(frame.locator(".piece").nth(2)).to_contain_text("bank")
     expect(frame.get_by_role("button", name="layer 2, head 3")).to_be_visible()

@@ -28,6 +28,7 @@ import cloze
 from cloze.explorer.encoder_internals import attention_map
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.run_report import write_report
+from pages import serious_violations
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = sync_api.expect
@@ -143,16 +144,10 @@ def test_every_view_opens_on_an_example(browser: Any, address: str, screenshots:
     "screen", ["light", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("dark", "phone"))]
 )
 def test_axe_finds_no_serious_violation(browser: Any, address: str, screen: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with visit(browser, address, **SCREENS[screen]) as visited:
         for view in SHOWS:
             # those left out are many, hidden, and no text
-            found = axe.run(visited.open(view), context={"exclude": [[".strip"]]})
-            serious = [
-                each for each in found.response["violations"] if each["impact"] in ("serious", "critical")
-            ]
-            told = [(each["id"], [node["html"][:120] for node in each["nodes"][:5]]) for each in serious]
-            assert told == [], f"{view}, {screen}"
+            assert serious_violations(visited.open(view), without=".strip") == [], f"{view}, {screen}"
 
 
 def test_a_blank_stays_a_blank(opened: Visit) -> None:

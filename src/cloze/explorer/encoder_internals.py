@@ -115,7 +115,7 @@ class AttentionMap:
     def _repr_html_(self) -> str | None:
         """Return the page for a notebook; None where there is none."""
         with suppress(InputError):
-            return in_notebook(self.page())
+            return in_notebook(self.page(), "Attention")
         return None
 
 

@@ -66,10 +66,12 @@ def render_page(template: str, data: object, **values: Any) -> str:
     return replace_lone_surrogates(page)  # names of files may not be UTF-8
 
 
-def in_notebook(page: str) -> Markup:
+def in_notebook(page: str, title: str) -> Markup:
     """Return a page as an element of a notebook, whose scripts see nothing of the notebook."""
     style = "width: 100%; height: 40rem; border: 0; border-radius: .5rem"
-    return Markup('<iframe sandbox="allow-scripts" style="{}" srcdoc="{}"></iframe>').format(style, page)
+    return Markup('<iframe title="{}" sandbox="allow-scripts" style="{}" srcdoc="{}"></iframe>').format(
+        title, style, page
+    )
 
 
 def tables_in(settings: Mapping[str, Any], name: str = "") -> list[tuple[str, list[tuple[str, str]]]]:

@@ -1,0 +1,10 @@
+// What the theme leaves out: the level of captions that are headings, and keys for what scrolls.
+function complete() {
+  for (const caption of document.querySelectorAll('.caption[role="heading"]')) caption.setAttribute("aria-level", "2");
+  for (const area of document.querySelectorAll(".table-wrapper, pre")) {
+    if (area.scrollWidth > area.clientWidth) area.tabIndex = 0;
+    else area.removeAttribute("tabindex");
+  }
+}
+document.addEventListener("DOMContentLoaded", complete);
+addEventListener("resize", complete);
