@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import torch
-from clients import client_of
+from clients import client_of, listening
 
 from cloze.cli import main
 from cloze.errors import InputError
@@ -15,6 +16,9 @@ from cloze.inference.predictor import Predictor
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForSequenceClassification
 from cloze.models.importing import import_model
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
+from cloze.serving.served_model import load_models
 from cloze.tasks.config import save_finetuned
 from cloze.tasks.custom import Ranking, Regression
 from cloze.tasks.texts import LabeledText
@@ -226,12 +230,14 @@ def test_coheres_clients(ranker: Path) -> None:
     cohere = pytest.importorskip("cohere")
     from cohere.core import ApiError
 
-    with client_of({"model": ranker}) as client:
-        expected = client.ask("/v2/rerank", query=QUERY, documents=TEXTS)["results"]
+    app = create_app(load_models({"model": ranker}, device="cpu"), Limits())
+    with listening(app) as address:
+        request = {"query": QUERY, "documents": TEXTS}
+        expected = httpx.post(f"{address}/v2/rerank", json=request).json()["results"]
         for of_cohere in (cohere.Client, cohere.ClientV2):
-            theirs = of_cohere("key", base_url="http://testserver", httpx_client=client)
-            found = theirs.rerank(model="model", query=QUERY, documents=TEXTS, top_n=3).results
+            theirs = of_cohere("key", base_url=address)
+            found = theirs.rerank(model="model", top_n=3, **request).results
             assert [entry.index for entry in found] == [entry["index"] for entry in expected[:3]]
             assert found[0].relevance_score == expected[0]["relevance_score"]
             with pytest.raises(ApiError, match="no model 'other' is served"):
-                theirs.rerank(model="other", query=QUERY, documents=TEXTS)
+                theirs.rerank(model="other", **request)
