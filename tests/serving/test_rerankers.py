@@ -235,9 +235,9 @@ def test_coheres_clients(ranker: Path) -> None:
         request = {"query": QUERY, "documents": TEXTS}
         expected = httpx.post(f"{address}/v2/rerank", json=request).json()["results"]
         for of_cohere in (cohere.Client, cohere.ClientV2):
-            theirs = of_cohere("key", base_url=address)
-            found = theirs.rerank(model="model", top_n=3, **request).results
+            with of_cohere("key", base_url=address) as theirs:
+                found = theirs.rerank(model="model", top_n=3, **request).results
+                with pytest.raises(ApiError, match="no model 'other' is served"):
+                    theirs.rerank(model="other", **request)
             assert [entry.index for entry in found] == [entry["index"] for entry in expected[:3]]
             assert found[0].relevance_score == expected[0]["relevance_score"]
-            with pytest.raises(ApiError, match="no model 'other' is served"):
-                theirs.rerank(model="other", **request)

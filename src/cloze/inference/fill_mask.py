@@ -1,12 +1,12 @@
 """Fill in masked words, with the head of pre-training.
 
-Shapes: P masked tokens of a batch, V vocabulary.
+Shapes: P masked tokens of a batch, V vocabulary, A tokens to choose from, K chosen ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from cloze.results import Result
 from cloze.tasks.arrays import log_of_sum, softmax, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tokenization.unknown import count_unknown
+
+ChosenT = TypeVar("ChosenT")
 
 _MAX_TOKENS = 4096  # in one pass through the model, because of the scores of the vocabulary
 
@@ -40,6 +42,28 @@ class FilledText(Result):
     masks: list[list[Candidate]]
 
 
+def top_tokens(
+    logits: FloatArray, top_k: int, *, among: Sequence[int] | None = None
+) -> list[list[tuple[int, float]]]:
+    """Return the ids and the probabilities of the most probable tokens of each row, the best first.
+
+    Args:
+        logits: of masked tokens, [P, V].
+        top_k: number of tokens, at most V.
+        among: the ids of tokens to choose from; by default all.
+    """
+    log_sums_P1 = log_of_sum(logits)[:, None]
+    ids = np.arange(logits.shape[1]) if among is None else np.unique(among)
+    logits_PA = logits if among is None else logits[:, ids]
+    top_k = min(top_k, len(ids))
+    best_PK = np.argpartition(logits_PA, -top_k)[:, -top_k:]
+    logits_PK = np.take_along_axis(logits_PA, best_PK, 1)
+    probabilities_PK = np.exp(logits_PK - log_sums_P1)
+    order_PK = np.lexsort((best_PK, -logits_PK))
+    rows = (np.take_along_axis(values, order_PK, 1).tolist() for values in (ids[best_PK], probabilities_PK))
+    return [list(zip(*row, strict=True)) for row in zip(*rows, strict=True)]
+
+
 def top_candidates(logits: FloatArray, text_of: Callable[[int], str], top_k: int) -> list[list[Candidate]]:
     """Return the most probable tokens of each row, the best first.
 
@@ -48,15 +72,9 @@ def top_candidates(logits: FloatArray, text_of: Callable[[int], str], top_k: int
         text_of: returns the text of a token.
         top_k: number of candidates, at most V.
     """
-    top_k = min(top_k, logits.shape[1])
-    best_PK = np.argpartition(logits, -top_k)[:, -top_k:]
-    logits_PK = np.take_along_axis(logits, best_PK, 1)
-    probabilities_PK = np.exp(logits_PK - log_of_sum(logits)[:, None])
-    order_PK = np.lexsort((best_PK, -logits_PK))
-    rows = (np.take_along_axis(values, order_PK, 1).tolist() for values in (best_PK, probabilities_PK))
     return [
-        [Candidate(text_of(token_id), probability) for token_id, probability in zip(*row, strict=True)]
-        for row in zip(*rows, strict=True)
+        [Candidate(text_of(token_id), probability) for token_id, probability in row]
+        for row in top_tokens(logits, top_k)
     ]
 
 
@@ -158,13 +176,27 @@ class FillMask(MaskedLanguageModel):
         self, masked: Sequence[Sequence[MaskedSequence]], *, top_k: int = 5
     ) -> list[list[list[Candidate]]]:
         """Return the candidates of texts that `mask` has encoded."""
+        return self.choose(masked, lambda _, logits: top_candidates(logits, self.tokenizer.text_of, top_k))
+
+    def choose(
+        self,
+        masked: Sequence[Sequence[MaskedSequence]],
+        choose_tokens: Callable[[int, FloatArray], list[ChosenT]],
+    ) -> list[list[ChosenT]]:
+        """Return what a function chooses for each [MASK] of texts that `mask` has encoded.
+
+        Args:
+            masked: the windows of each text.
+            choose_tokens: called with the index of a text and the logits of its masked tokens, [P, V].
+        """
+        text_of_window = [text for text, windows in enumerate(masked) for _ in windows]
         sequences = list(chain.from_iterable(masked))
-        candidates = {
-            index: top_candidates(logits_PV, self.tokenizer.text_of, top_k)
+        chosen = {
+            index: choose_tokens(text_of_window[index], logits_PV)
             for index, logits_PV in self.logits(sequences)
         }
         indices = iter(range(len(sequences)))
-        return [[mask for _ in windows for mask in candidates[next(indices)]] for windows in masked]
+        return [[mask for _ in windows for mask in chosen[next(indices)]] for windows in masked]
 
     def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> FloatArray:
         """Return the probability of each token of the vocabulary at each [MASK] of a text.

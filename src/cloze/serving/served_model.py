@@ -13,7 +13,7 @@ from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.explain import check_explainable
 from cloze.inference.exported_graph import ExportedGraph
-from cloze.inference.fill_mask import Candidate, FillMask
+from cloze.inference.fill_mask import FillMask, top_tokens
 from cloze.inference.loading import open_model
 from cloze.inference.model_files import ModelFiles
 from cloze.inference.next_sentence import NextSentence
@@ -50,6 +50,17 @@ class EmbeddingInput:
     truncation_side: TruncationSide = "right"
     truncates: bool = True
     """Whether a text beyond the limit is truncated, or refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillInput:
+    """A text with [MASK] tokens, and how they are filled."""
+
+    text: str
+    top_k: int
+    long_texts: Literal["windows"] | None
+    targets: tuple[str, ...] | None
+    """Tokens to choose from; None is all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +224,31 @@ class ServedModel:
         end = len(ids) - (1 if ids[-1] == self.tokenizer.sep_id and len(ids) > start else 0)
         return ids[start:end]
 
-    def fill(self, inputs: list[tuple[str, int, Literal["windows"] | None]]) -> list[list[list[Candidate]]]:
-        """Return the `top_k` candidates for each [MASK] of each (text, top_k, long_texts)."""
+    def fill(self, inputs: list[FillInput]) -> list[list[list[tuple[int, float]]]]:
+        """Return the ids and the probabilities of the best tokens for each [MASK] of each text.
+
+        Raises:
+            InputError: a text has no [MASK] or too many tokens, or a target is not one token.
+        """
         assert self.fill_mask is not None
-        masked = [self.fill_mask.mask(text, long_texts=long_texts) for text, _, long_texts in inputs]
-        counts = [top_k for _, top_k, _ in inputs]
-        answers = self.fill_mask.fill(masked, top_k=max(counts))
-        return [[mask[:top_k] for mask in masks] for masks, top_k in zip(answers, counts, strict=True)]
+        masked = [self.fill_mask.mask(blank.text, long_texts=blank.long_texts) for blank in inputs]
+        targets = [
+            None if blank.targets is None else list(map(self._target_id, blank.targets)) for blank in inputs
+        ]
+        return self.fill_mask.choose(
+            masked, lambda text, logits: top_tokens(logits, inputs[text].top_k, among=targets[text])
+        )
+
+    def _target_id(self, target: str) -> int:
+        ids = self.tokenizer.encode(target).input_ids[1:-1]
+        if len(ids) == 1 and ids[0] != self.tokenizer.unk_id:
+            return ids[0]
+        if target in self.tokenizer.tokens:  # one that continues a word
+            return self.tokenizer.tokens.index(target)
+        what = f"the vocabulary of {self.name!r} has no token {target!r}"
+        raise InputError(
+            what, where="parameters.targets", remedy="Give words that are one token, see /tokenize"
+        )
 
     @property
     def sentence_scorer(self) -> SentenceScorer:

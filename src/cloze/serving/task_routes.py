@@ -11,6 +11,18 @@ from cloze.inference.sentence_scorer import SentenceScore
 from cloze.inference.text_predictors import span_questions
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_CANDIDATES
+from cloze.serving.pipelines import (
+    AnswerParameters,
+    FilledMask,
+    FillParameters,
+    PipelineAnswer,
+    TaggedEntity,
+    TagParameters,
+    filled_masks,
+    pipeline_answers,
+    tagged_entities,
+    with_parameters,
+)
 from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_examples
 from cloze.serving.schema import (
     BatchLimit,
@@ -22,8 +34,13 @@ from cloze.serving.schema import (
     TextsOrPairsRequest,
     TextsRequest,
 )
-from cloze.serving.served_model import ServedModel
-from cloze.serving.windowed_inference import WindowedEntities, WindowedGradients, WindowedSentenceScores
+from cloze.serving.served_model import FillInput, ServedModel
+from cloze.serving.windowed_inference import (
+    WindowedEntities,
+    WindowedGradients,
+    WindowedPredictions,
+    WindowedSentenceScores,
+)
 from cloze.tasks.families.multiple_choice import ChoiceQuestion
 from cloze.tasks.span_decoding import Answer
 from cloze.tasks.tag_predictions import PredictedEntity
@@ -34,20 +51,32 @@ class FillRequest(TextsRequest):
     """Texts with [MASK] tokens."""
 
     top_k: int = Field(default=5, ge=1, le=1000)
+    """Number of candidates for each [MASK]."""
     long_texts: Literal["windows"] | None = None
     """Read as much of a text as fits around each [MASK]; null refuses one that is too long."""
+    parameters: FillParameters | None = None
+    """Those of Hugging Face's pipelines; with them, the response has their form."""
 
 
-async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> list[list[list[Candidate]]]:
+async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> list[Any]:
     """Return the most probable tokens for each [MASK] of each text."""
-    texts = as_list(request.inputs)
+    texts, parameters = as_list(request.inputs), request.parameters or FillParameters()
+    top_k = parameters.top_k or request.top_k
     mask = served.tokenizer.special_token("mask")
-    candidates = request.top_k * sum(text.count(mask) for text in texts)
+    candidates = top_k * sum(text.count(mask) for text in texts)
     if candidates > MAX_CANDIDATES:
         what = f"{candidates:,} candidates requested, at most {MAX_CANDIDATES:,} are returned"
         raise InputError(what, where="inputs", remedy="Ask for fewer texts, [MASK]s or a lower top_k")
-    inputs = [(text, request.top_k, request.long_texts) for text in texts]
-    return await batcher.run_batched(served.fill, inputs, tokens=[estimate_tokens(text) for text in texts])
+    targets = None if parameters.targets is None else tuple(parameters.targets)
+    inputs = [FillInput(text, top_k, request.long_texts, targets) for text in texts]
+    filled = await batcher.run_batched(served.fill, inputs, tokens=[estimate_tokens(text) for text in texts])
+    if request.parameters is None:
+        text_of = served.tokenizer.text_of
+        return [[[Candidate(text_of(i), p) for i, p in mask] for mask in masks] for masks in filled]
+    of_texts = [
+        filled_masks(served.tokenizer, text, masks) for text, masks in zip(texts, filled, strict=True)
+    ]
+    return of_texts[0] if isinstance(request.inputs, str) else of_texts
 
 
 async def likelihood(served: ServedModel, request: TextsRequest, batcher: Batcher) -> list[SentenceScore]:
@@ -76,11 +105,22 @@ async def next_sentence(served: ServedModel, request: NextSentenceRequest, batch
     return await batcher.run_batched(served.next_sentence.probabilities, pairs, tokens=tokens)
 
 
-async def tag(served: ServedModel, request: TextsRequest, batcher: Batcher) -> list[list[PredictedEntity]]:
+class TagRequest(TextsRequest):
+    """Texts whose entities to find."""
+
+    parameters: TagParameters | None = None
+    """Those of Hugging Face's pipelines; with them, the response has their form."""
+
+
+async def tag(served: ServedModel, request: TagRequest, batcher: Batcher) -> list[Any]:
     """Return the entities of each text, of any length, with their character offsets."""
-    texts = as_list(request.inputs)
+    texts, parameters = as_list(request.inputs), request.parameters
     tokens = [estimate_tokens(text) for text in texts]
-    return await batcher.run_windowed(WindowedEntities(served.finetuned), texts, tokens=tokens)
+    predicted = await batcher.run_windowed(WindowedEntities(served.finetuned), texts, tokens=tokens)
+    if parameters is None:
+        return predicted
+    of_texts = [tagged_entities(entities, parameters) for entities in predicted]
+    return of_texts[0] if isinstance(request.inputs, str) else of_texts
 
 
 class QuestionInput(StrictModel):
@@ -96,6 +136,8 @@ class AnswerRequest(ModelRequest):
     inputs: QuestionInput | Many[QuestionInput]
     n_best: int = Field(default=20, ge=1, le=20)
     """Maximum number of candidates."""
+    parameters: AnswerParameters | None = None
+    """Those of Hugging Face's pipelines; with them, the response has their form."""
 
 
 class AnswerCandidate(BaseModel):
@@ -123,10 +165,15 @@ class AnsweredQuestion(BaseModel):
     null_threshold: float | None = None
 
 
-async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) -> list[dict[str, Any]]:
+async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) -> Any:
     """Return the answer to each question, with its character offsets, and the candidates."""
     inputs = [(asked.question, asked.context) for asked in as_list(request.inputs)]
     tokens = [estimate_tokens(*texts) for texts in inputs]
+    if (parameters := request.parameters) is not None:
+        computation = WindowedPredictions(with_parameters(served.finetuned, parameters))
+        predicted = await batcher.run_windowed(computation, span_questions(inputs), tokens=tokens)
+        of_questions = [pipeline_answers(prediction, parameters) for prediction in predicted]
+        return of_questions if isinstance(request.inputs, list) else of_questions[0]
     predictions = await predict_examples(served, span_questions(inputs), batcher, tokens=tokens)
     threshold = getattr(served.task, "null_threshold", None)
     answers = []
@@ -218,11 +265,32 @@ async def _explain_one(
 
 
 ROUTES = (
-    Route("/fill", "fill", fill, FillRequest, list[list[list[Candidate]]]),
+    Route(
+        "/fill",
+        "fill",
+        fill,
+        FillRequest,
+        list[list[list[Candidate]]]
+        | list[FilledMask]
+        | list[list[FilledMask]]
+        | list[list[list[FilledMask]]],
+    ),
     Route("/likelihood", "fill", likelihood, TextsRequest, list[SentenceScore]),
     Route("/next-sentence", "next-sentence", next_sentence, NextSentenceRequest, list[float]),
-    Route("/tag", "tag", tag, TextsRequest, list[list[PredictedEntity]]),
-    Route("/answer", "answer", answer, AnswerRequest, list[AnsweredQuestion]),
+    Route(
+        "/tag",
+        "tag",
+        tag,
+        TagRequest,
+        list[list[PredictedEntity]] | list[TaggedEntity] | list[list[TaggedEntity]],
+    ),
+    Route(
+        "/answer",
+        "answer",
+        answer,
+        AnswerRequest,
+        list[AnsweredQuestion] | PipelineAnswer | list[PipelineAnswer] | list[list[PipelineAnswer]],
+    ),
     Route("/choose", "choose", choose, ChooseRequest, list[ChoiceOutput]),
     Route("/explain", "explain", explain, ExplainRequest, list[Explanation]),
 )

@@ -1,0 +1,102 @@
+"""`parameters` of Hugging Face's pipelines, as its own InferenceClient sends them."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import Client, client_of, listening
+
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
+from cloze.serving.served_model import ServedModel
+
+CONTEXT = "a b c d, e f g h i j. " * 4
+
+
+@pytest.fixture(scope="module")
+def address(models: Mapping[str, ServedModel]) -> Iterator[str]:
+    with listening(create_app(models, Limits())) as address:
+        yield address
+
+
+@pytest.fixture
+def inference_client(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The class, which the suite otherwise forbids all connections."""
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    return hub.InferenceClient
+
+
+def test_fill_mask_is_that_of_the_pipeline(client: Client, directories: Mapping[str, Path]) -> None:
+    transformers = pytest.importorskip("transformers")
+    pipeline = transformers.pipeline("fill-mask", str(directories["bert"]), device="cpu")
+    for text in ("a [MASK] c", "[MASK] b [MASK]"):
+        for parameters in ({}, {"top_k": 2}, {"targets": ["b", "##c", "j"], "top_k": 3}):
+            expected = pipeline(text, **parameters)
+            for row in expected if isinstance(expected[0], list) else [expected]:
+                for element in row:
+                    element["score"] = pytest.approx(element["score"], abs=1e-5)
+            assert client.ask("/fill", inputs=text, parameters=parameters) == expected
+            assert client.ask("/fill", inputs=[text], parameters=parameters) == [expected]
+    for target in ("bcd", "k"):
+        told = client.refusal("/fill", inputs="[MASK]", parameters={"targets": ["a", target]})
+        assert told.startswith(f"parameters.targets: the vocabulary of 'bert' has no token {target!r}")
+
+
+def test_texts_of_one_batch_keep_their_own_targets(client: Client) -> None:
+    (plain,) = client.ask("/fill", inputs="a [MASK]", top_k=2)[0:1]
+    chosen = client.ask("/fill", inputs="a [MASK]", parameters={"targets": ["j"]})
+    assert [each["token_str"] for each in chosen] == ["j"]
+    assert plain[0][0]["probability"] >= chosen[0]["score"]
+
+
+def test_inference_clients_fill_mask(inference_client: Any, address: str, client: Client) -> None:
+    theirs = inference_client(f"{address}/fill", token="none")
+    expected = client.ask("/fill", inputs="a [MASK]", top_k=5)[0][0]
+    found = theirs.fill_mask("a [MASK]")
+    assert [each.token_str for each in found] == [each["token"] for each in expected]
+    (best,) = theirs.fill_mask("a [MASK]", targets=["b", "c"], top_k=1)
+    assert best.sequence == f"a {best.token_str}"
+
+
+def test_inference_clients_token_classification(inference_client: Any, address: str, client: Client) -> None:
+    (expected,) = client.ask("/tag", inputs=CONTEXT)
+    theirs = inference_client(f"{address}/tag", token="none")
+    found = theirs.token_classification(CONTEXT, aggregation_strategy="simple")
+    assert [(each.entity_group, each.word, each.start, each.end) for each in found] == [
+        (each["type"], each["text"], each["start"], each["end"]) for each in expected
+    ]
+    assert {each.entity_group for each in found} == {"Y"}
+    assert theirs.token_classification(CONTEXT, ignore_labels=["X"]) == found
+    assert theirs.token_classification(CONTEXT, ignore_labels=["Y"]) == []
+    told = client.refusal("/tag", inputs="a", parameters={"aggregation_strategy": "max"})
+    assert told == "parameters.aggregation_strategy: Input should be 'simple' or 'first'"
+
+
+def test_inference_clients_question_answering(inference_client: Any, address: str, client: Client) -> None:
+    question = {"question": "a?", "context": CONTEXT}
+    (expected,) = client.ask("/answer", inputs=question)
+    theirs = inference_client(f"{address}/answer", token="none")
+    best = theirs.question_answering(**question)
+    spans = [each for each in expected["candidates"] if each["text"]]
+    assert (best.answer, best.start, best.end) == tuple(spans[0][name] for name in ("text", "start", "end"))
+    assert best.score == pytest.approx(spans[0]["probability"], abs=1e-5)
+    several = theirs.question_answering(**question, top_k=3)
+    assert [each.answer for each in several] == [each["text"] for each in spans[:3]]
+    may_be_empty = theirs.question_answering(**question, handle_impossible_answer=True)
+    assert may_be_empty.answer == expected["answer"]
+    short = theirs.question_answering(
+        **question, max_answer_len=1, max_question_len=1, max_seq_len=12, top_k=9
+    )
+    assert {len(each.answer.split()) for each in short} == {1}
+    told = client.refusal("/answer", inputs=question, parameters={"doc_stride": 9})
+    assert told == "parameters.doc_stride: Input should be None"
+
+
+def test_a_list_gets_a_list(models: Mapping[str, ServedModel]) -> None:
+    question = {"question": "a?", "context": CONTEXT}
+    with client_of(models) as client:
+        for route, one in (("/tag", CONTEXT), ("/answer", question), ("/fill", "[MASK]")):
+            answer = client.ask(route, inputs=one, parameters={})
+            assert client.ask(route, inputs=[one], parameters={}) == [answer]
