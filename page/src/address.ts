@@ -4,7 +4,8 @@
  * The sentence, and a second one beside it, go along to every other view.
  */
 
-import { useEffect, useReducer } from "preact/hooks";
+import { useContext, useEffect, useReducer } from "preact/hooks";
+import { RecordedAnswers } from "./parts/recorded";
 
 type Values = Record<string, string>;
 
@@ -116,12 +117,19 @@ export function useKept(key: string, initial: string): Kept {
 
 /** The sentence that goes along to every view. */
 export function useSentence(initial: string): Kept {
-  const { values } = usePlace();
+  const values = useSentences();
   return [values.text ?? initial, (value, isStep) => setValues({ text: value }, isStep)];
 }
 
 /** A second sentence, which an example of the view may have. */
 export function useSecondSentence(initial = ""): Kept {
-  const { values } = usePlace();
+  const values = useSentences();
   return [values.pair ?? (values.text === undefined ? initial : ""), (value, isStep) => setValues({ pair: value }, isStep)];
+}
+
+/** The values of the view; a sentence that was not recorded gives way to the example of the view. */
+function useSentences(): Values {
+  const { values } = usePlace();
+  const recorded = useContext(RecordedAnswers);
+  return recorded && !recorded.texts.has(values.text) ? {} : values;
 }

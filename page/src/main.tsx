@@ -4,7 +4,7 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { addressOf, setView, usePlace, writeAddress } from "./address";
 import { forgetAnswers, Skeleton } from "./parts/answer";
-import { Models, type Model, type View } from "./parts/section";
+import { Models, type Model, toModel, type View } from "./parts/section";
 import { ask, Refusal, RETRY_SECONDS, useDown } from "./server";
 import { answersView } from "./views/answers";
 import { entitiesView } from "./views/entities";
@@ -29,7 +29,7 @@ function App() {
     if (isDown) return;
     forgetAnswers();
     ask("info").then(
-      (info) => setModels(info.models.map((model: any) => ({ name: model.name, abilities: new Set(model.abilities), readsPairs: model.reads_pairs, labels: model.labels }))),
+      (info) => setModels(info.models.map(toModel)),
       (refused) => {
         if (!(refused instanceof Refusal)) throw refused;
         setError(refused.message);

@@ -678,14 +678,42 @@ def test_examples_fit_the_labels_of_the_model(browser: Any, tmp_path: Path) -> N
             expect(page.locator(".examples").first.locator("button")).to_have_text(names)
 
 
-def test_views_without_a_model_show_the_command_that_serves_one(browser: Any, paths: dict[str, Path]) -> None:
-    app = client_of({"classifier": paths["classifier"]}).app
-    with listening(app) as at, visit(browser, at) as visited:
-        for view in ("fill", "answers", "entities"):
-            visited.page.goto(f"{at}/#{view}")
-            told = visited.page.locator(".missing")
-            expect(told).to_have_count(1)
+def test_views_without_a_model_show_recorded_examples(browser: Any, address: str) -> None:
+    with visit(browser, address) as visited:
+        page = visited.page
+        page.route("**/info", lambda route: route.fulfill(json={"models": []}))
+        for view in SHOWS:
+            page.goto("about:blank")
+            page = visited.open(view)
+            told = page.locator(".missing").first
+            expect(told).to_contain_text("Recorded example, with cloze-mini")
             expect(told).to_contain_text("cloze serve -m")
+            expect(page.locator("textarea:not([readonly])")).to_have_count(0)
+            expect(page.get_by_role("button", name="curl")).to_have_count(0)  # nothing here would answer it
+            examples = page.get_by_role("group", name="Examples").locator("button")
+            for number in range(examples.count()):
+                examples.nth(number).click()
+                expect(page.locator(".error, [aria-busy]")).to_have_count(0)
+                page.locator(SHOWS[view]).first.wait_for()
+
+
+def test_a_recorded_example_stays_whatever_the_sentence(browser: Any, paths: dict[str, Path]) -> None:
+    app = client_of({"classifier": paths["classifier"]}).app
+    recorded = json.loads((PAGE / "static" / "recorded-entities.json").read_text("utf-8"))
+    [text] = recorded[0]["exchanges"][0]["body"]["inputs"]
+    [entities] = recorded[0]["exchanges"][0]["answer"]
+    with listening(app) as at, visit(browser, at) as visited:
+        page = visited.open("predict")
+        page.get_by_label("Text", exact=True).fill("A sentence of my own.")
+        page.get_by_role("tab", name="Entities").click()
+        expect(page.get_by_label("Text", exact=True)).to_have_value(text)
+        shown = [f"{e['text']}{e['type']} {100 * e['probability']:.0f} %" for e in entities]
+        expect(page.locator(".entities mark")).to_have_text(shown)
+        page.get_by_role("tab", name="Fill").click()
+        page.get_by_role("button", name="Olympic").click()
+        expect(page.get_by_role("alert")).to_contain_text("Only the examples are recorded")
+        page.get_by_role("tab", name="Predict").click()
+        expect(page.get_by_label("Text", exact=True)).to_have_value("A sentence of my own.")
 
 
 def test_the_page_asks_for_the_key_of_the_server(browser: Any, paths: dict[str, Path]) -> None:

@@ -1,5 +1,6 @@
 """The examples of the page were chosen with the bundled model, which is right about each."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from clients import client_of
 
 import cloze
 from cloze.explorer.layer_trace import trace_masked_lm, trace_token
@@ -31,6 +33,39 @@ BANK = {
 @pytest.fixture(scope="module")
 def fill_mask() -> cloze.FillMask:
     return cloze.FillMask.load("cloze-mini")
+
+
+RECORDED = {
+    path.stem: recording["exchanges"]
+    for path in sorted((REPOSITORY / "page" / "static").glob("recorded-*.json"))
+    for recording in json.loads(path.read_text("utf-8"))
+    if recording["model"]["name"] == "cloze-mini"
+}
+"""By the bundled model; those of fine-tuned ones are not compared."""
+
+
+def numbers_of(value: Any) -> list[float]:
+    """Return the numbers of an answer, also those in base64."""
+    if isinstance(value, dict):
+        return [number for inner in value.values() for number in numbers_of(inner)]
+    if isinstance(value, list):
+        return [number for inner in value for number in numbers_of(inner)]
+    if isinstance(value, str):
+        try:
+            return list(np.frombuffer(base64.b64decode(value, validate=True), "<f4"))
+        except ValueError:
+            return []  # a word
+    return [] if value is None else [value]
+
+
+@pytest.mark.parametrize("view", RECORDED)
+def test_recorded_answers_are_those_of_the_bundled_model(view: str) -> None:
+    mini = Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
+    with client_of({"cloze-mini": mini}) as client:
+        for exchange in RECORDED[view]:
+            answer = client.ask(f"/{exchange['path']}", **exchange["body"])
+            found, expected = numbers_of(answer), numbers_of(exchange["answer"])
+            np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 def named(examples: str) -> Any:

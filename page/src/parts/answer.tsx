@@ -1,14 +1,17 @@
 /** A question to the server that follows what the reader changes, and the place for its answer. */
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useState } from "preact/hooks";
 import { ask, Refusal } from "../server";
+import { mapTexts, textsOf } from "../texts";
 import { isTyping } from "../typing";
+import { questionKey, RecordedAnswers } from "./recorded";
 import { Share } from "./share";
 
 const ASK_AFTER_TYPING_MS = 350;
 /** Characters of a text, in every view. */
 export const MAX_CHARACTERS = 10_000;
+const NOT_RECORDED = "Only the examples are recorded. With the command above, the page answers to your own text.";
 const MASK = /\[mask\]/gi;
 const MAX_CACHED = 60;
 const cache = new Map<string, unknown>(); // of answers, the oldest first
@@ -38,6 +41,7 @@ export interface Asked<T> {
 /** Ask whenever the question changes; null asks nothing. An older answer is kept until the next one is there, with its question. */
 export function useAnswer<T>(path: string, typed: unknown | null, about?: unknown): Asked<T> {
   const body = mapTexts(typed, (text) => text.replace(MASK, "[MASK]"));
+  const recorded = useContext(RecordedAnswers);
   const wanted = body === null ? null : JSON.stringify([path, body]);
   const [state, setState] = useState<{ key: string | null; question: Question; answer?: T; error?: string }>({
     key: null,
@@ -46,11 +50,12 @@ export function useAnswer<T>(path: string, typed: unknown | null, about?: unknow
   useEffect(() => {
     if (wanted === null || wanted === state.key) return;
     const question = { path, body, about };
-    let longest = 0;
-    mapTexts(body, (text) => {
-      longest = Math.max(longest, [...text].length);
-      return text;
-    });
+    if (recorded) {
+      const answer = recorded.answers.get(questionKey(path, body)) as T | undefined;
+      setState({ key: wanted, question, answer, error: answer === undefined ? NOT_RECORDED : undefined });
+      return;
+    }
+    const longest = Math.max(0, ...textsOf(body).map((text) => [...text].length));
     if (longest > MAX_CHARACTERS) {
       const count = (number: number) => number.toLocaleString("en");
       setState({ key: wanted, question, error: `The text has ${count(longest)} characters, at most ${count(MAX_CHARACTERS)} are read. Give a shorter one.` });
@@ -85,14 +90,6 @@ export function useAnswer<T>(path: string, typed: unknown | null, about?: unknow
   return { ...state, isBusy: wanted !== null && !isCurrent, isEmpty: wanted === null };
 }
 
-/** Apply a function to every text in a body. */
-function mapTexts(value: unknown, change: (text: string) => string): any {
-  if (typeof value === "string") return change(value);
-  if (Array.isArray(value)) return value.map((inner) => mapTexts(inner, change));
-  if (value === null || typeof value !== "object") return value;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, change)]));
-}
-
 /** Gray bars where an answer will be. */
 export function Skeleton() {
   return <div class="skeleton" aria-hidden="true"><i /><i /><i /><i /></div>;
@@ -111,13 +108,14 @@ export function Answer<T>({
   isLive?: boolean;
 }): JSX.Element {
   const { question, answer, error, isBusy, isEmpty } = asked;
+  const isRecorded = useContext(RecordedAnswers) !== null;
   if (isEmpty) return <div class={css}><p class="muted">Nothing is written yet.</p></div>;
   return (
     <div class={css} aria-busy={isBusy || undefined} aria-live={isLive ? "polite" : undefined}>
       {error !== undefined && <p class="error" role="alert">{error}</p>}
       {answer === undefined && error === undefined && <Skeleton />}
       {answer !== undefined && children(answer, question.body, question.about)}
-      {answer !== undefined && <Share path={question.path} body={question.body} answer={answer} />}
+      {answer !== undefined && !isRecorded && <Share path={question.path} body={question.body} answer={answer} />}
     </div>
   );
 }

@@ -1,13 +1,16 @@
 /** Fields, examples and switches. */
 
 import type { ComponentChildren } from "preact";
-import { useId } from "preact/hooks";
+import { useContext, useId } from "preact/hooks";
 import type { Kept } from "../address";
+import { textsOf } from "../texts";
 import { noteTyping } from "../typing";
+import { RecordedAnswers } from "./recorded";
 
 /** A text to write, with its label above it, in a box that grows with it. */
 export function TextField({ label, kept: [value, set], rows = 1 }: { label: string; kept: Kept; rows?: number }) {
   const id = useId();
+  const isRecorded = useContext(RecordedAnswers) !== null;
   const write = (event: { currentTarget: { value: string } }) => {
     noteTyping();
     set(event.currentTarget.value);
@@ -16,18 +19,20 @@ export function TextField({ label, kept: [value, set], rows = 1 }: { label: stri
     <div class="field">
       <label for={id}>{label}</label>
       <div class="growing" data-text={`${value} `}>
-        <textarea id={id} rows={rows} dir="auto" autocomplete="off" spellcheck={false} value={value} onInput={write} />
+        <textarea id={id} rows={rows} dir="auto" autocomplete="off" spellcheck={false} readOnly={isRecorded} value={value} onInput={write} />
       </div>
     </div>
   );
 }
 
-/** Examples to begin with, one click each. */
+/** Examples to begin with, one click each; of recorded answers those that were recorded. */
 export function Examples<T>({ all, choose }: { all: readonly (readonly [string, T])[]; choose: (example: T) => void }) {
+  const recorded = useContext(RecordedAnswers);
+  const shown = recorded ? all.filter(([, example]) => textsOf(example).some((text) => recorded.texts.has(text))) : all;
   return (
-    <p class="examples">
+    <p class="examples" role="group" aria-label="Examples">
       <span class="muted">Examples</span>
-      {all.map(([name, example]) => (
+      {shown.map(([name, example]) => (
         <button type="button" class="chip" onClick={() => choose(example)}>{name}</button>
       ))}
     </p>

@@ -2,8 +2,10 @@
 
 import type { ComponentChildren, FunctionComponent } from "preact";
 import { createContext } from "preact";
-import { useContext } from "preact/hooks";
-import { useKept } from "../address";
+import { useContext, useEffect, useState } from "preact/hooks";
+import { useKept, usePlace } from "../address";
+import { Skeleton } from "./answer";
+import { readRecorded, type Recorded, RecordedAnswers } from "./recorded";
 import { Command } from "./share";
 
 export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "answer" | "explain" | "encode";
@@ -37,7 +39,12 @@ export function Head({ title, children }: { title: string; children?: ComponentC
   );
 }
 
-/** A titled part that a model answers, or the line that says how to serve one. */
+/** A model as /info describes it. */
+export function toModel({ name, abilities, reads_pairs, labels }: any): Model {
+  return { name, abilities: new Set(abilities), readsPairs: reads_pairs, labels };
+}
+
+/** A titled part that a model answers, or recorded answers beside the command that serves one. */
 export function Section(props: {
   title: string;
   /** What there is to see. */
@@ -70,8 +77,31 @@ export function Section(props: {
       {model ? (
         <div class="part-body"><Body key={model} model={model} /></div>
       ) : (
-        <p class="missing">{missing} <Command>{command}</Command></p>
+        <RecordedPart needs={needs} Body={Body}>{missing} <Command>{command}</Command></RecordedPart>
       )}
     </section>
+  );
+}
+
+/** The part with the answers that another model gave, below how to serve one. */
+function RecordedPart({ needs, Body, children }: { needs: Ability; Body: FunctionComponent<{ model: string }>; children: ComponentChildren }) {
+  const { view } = usePlace();
+  const [recorded, setRecorded] = useState<Recorded | null>();
+  useEffect(() => void readRecorded(view, needs).then(setRecorded), [view, needs]);
+  return (
+    <>
+      <p class="missing">
+        {recorded && <><b>Recorded example</b>, with <span class="model">{recorded.model.name}</span>. </>}
+        {children}
+      </p>
+      {recorded === undefined && <Skeleton />}
+      {recorded && (
+        <RecordedAnswers.Provider value={recorded}>
+          <Models.Provider value={[toModel(recorded.model)]}>
+            <div class="part-body later"><Body model={recorded.model.name} /></div>
+          </Models.Provider>
+        </RecordedAnswers.Provider>
+      )}
+    </>
   );
 }

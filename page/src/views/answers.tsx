@@ -3,7 +3,7 @@
 import { scaleLinear } from "d3-scale";
 import { extent } from "d3-array";
 import { useEffect, useRef } from "preact/hooks";
-import { setValues, useKept, usePlace, useSentence } from "../address";
+import { setValues, useKept, useSentence } from "../address";
 import { fixed, part } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
@@ -59,9 +59,8 @@ interface Scores {
 }
 
 function Answers({ model }: { model: string }) {
-  const isOwn = (usePlace().values.text ?? TEXT) !== TEXT;
-  const question = useKept("question", isOwn ? "What is this about?" : EXAMPLES[0][1]);
   const context = useSentence(TEXT);
+  const question = useKept("question", context[0] === TEXT ? EXAMPLES[0][1] : "What is this about?");
   const input = { question: question[0], context: context[0] };
   const isWritten = Boolean(question[0].trim() && context[0].trim());
   const asked = useAnswer<Answered[]>("answer", isWritten ? { model, inputs: [input] } : null);

@@ -13,7 +13,7 @@ export const predictView: View = {
   Body: () => (
     <Section
       title="The probability of each label"
-      lead="What a fine-tuned model makes of a text, or of a pair of texts."
+      lead="A fine-tuned classifier predicts the probability of each label of a text, or of a pair of texts."
       needs="predict"
       missing="No classifier is served here. Train one on a table of texts and labels, and serve it:"
       command="cloze finetune classification -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"
