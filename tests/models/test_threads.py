@@ -97,8 +97,11 @@ import cloze
 if "configure" in sys.argv:
     cloze.configure_process()
 import torch
+from dataclasses import replace
 torch.set_num_threads(2)
 embedder = cloze.Embedder.load("cloze-mini")
+if "run" in sys.argv:  # as the trainer does
+    embedder = replace(embedder, engine=replace(embedder.engine, adapts_to_load=False))
 threads = []
 embedder.engine.module.register_forward_hook(lambda *_: threads.append(torch.get_num_threads()))
 for _ in range(50):
@@ -112,7 +115,12 @@ print(*threads, torch.get_num_threads())
 @pytest.mark.skipif(not Path("/proc/loadavg").exists(), reason="reads /proc")
 @pytest.mark.parametrize(
     ("arguments", "variables", "expected"),
-    [(["configure"], {}, 1), (["configure"], {"OMP_NUM_THREADS": "2"}, 2), ([], {}, 2)],
+    [
+        (["configure"], {}, 1),
+        (["configure"], {"OMP_NUM_THREADS": "2"}, 2),
+        (["configure", "run"], {}, 2),
+        ([], {}, 2),
+    ],
 )
 def test_a_short_text_takes_one_thread_where_the_processors_are_taken(
     arguments: list[str], variables: dict[str, str], expected: int

@@ -132,7 +132,12 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
     model = load_model(best, task.head, verify=False).to(prepared.context.device)
     max_tokens = config.micro_batch_tokens
     predictions = predict(
-        task, TorchEngine(model), data.dev, data.dev_features, max_tokens=max_tokens, progress=progress
+        task,
+        TorchEngine(model, adapts_to_load=False),
+        data.dev,
+        data.dev_features,
+        max_tokens=max_tokens,
+        progress=progress,
     )
     scores: dict[str, Any] = {
         "task": task.name,

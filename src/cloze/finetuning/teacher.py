@@ -236,5 +236,7 @@ def compute_targets(
         features: the student's.
         max_tokens: maximum number of tokens of a batch.
     """
-    outputs = compute_outputs(teacher.task, TorchEngine(model), features, max_tokens=max_tokens)
+    outputs = compute_outputs(
+        teacher.task, TorchEngine(model, adapts_to_load=False), features, max_tokens=max_tokens
+    )
     return [task.teacher_rows(outputs[i], teacher.task) for i in range(len(features))]

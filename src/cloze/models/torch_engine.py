@@ -26,6 +26,9 @@ class TorchEngine:
     """An encoder or a head on one, in PyTorch."""
 
     module: nn.Module
+    adapts_to_load: bool = True
+    """Whether a short text takes no more threads than processors are free. Rounding may depend on it, and a run's log
+    must not depend on what else the machine does."""
 
     def __post_init__(self) -> None:
         self.module.eval()
@@ -62,8 +65,8 @@ class TorchEngine:
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch."""
         module: Any = self.module
-        is_little = batch.num_tokens <= _LITTLE and self.device_type == "cpu"
-        with free_threads() if is_little else nullcontext():
+        adapts = self.adapts_to_load and batch.num_tokens <= _LITTLE and self.device_type == "cpu"
+        with free_threads() if adapts else nullcontext():
             return _DeviceOutputs(module.named_outputs(to_device(batch, self._device)))
 
     @property
