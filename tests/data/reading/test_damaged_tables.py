@@ -14,6 +14,7 @@ import pytest
 from cloze.data.reading.arrow_files import read_arrow, read_parquet
 from cloze.data.reading.documents import FileRange
 from cloze.data.reading.files import MAX_LINE_BYTES
+from cloze.data.reading.json_rows import parse_list
 from cloze.data.reading.tables import read_rows
 from cloze.errors import InputError
 from helpers import CountingBar
@@ -145,3 +146,21 @@ def test_a_header_of_many_columns_is_read_in_time(tmp_path: Path) -> None:
     started = time.process_time()
     assert len(list(read_rows(path, ["text"]))) == 1
     assert time.process_time() - started < 10  # hours, where each name is compared with all before it
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)  # seconds in proportion to the size, hours in proportion to its square
+@pytest.mark.parametrize(
+    "line", ["", '""', "a" * 100], ids=["empty lines", "doubled marks", "lines of a cell"]
+)
+def test_a_mark_that_is_never_closed_is_read_once(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "open.csv"
+    file.write_text('text,label\n"' + f"{line}\n" * (8_000_000 // (len(line) + 1)) + "a,b\n")
+    with pytest.raises(InputError, match=r"open.csv:2: a quotation mark is never closed"):
+        list(read_rows(file, ("text", "label")))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", ["(" + "," * 10**6, "(" + " ," * 10**6 + "]", "{" + ":" * 10**6])
+def test_a_long_cell_that_is_no_list_is_read_once(text: str) -> None:
+    assert parse_list(text) is None

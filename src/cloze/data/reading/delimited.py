@@ -15,6 +15,8 @@ from cloze.text_encoding import refuse_carriage_return
 NAMED_SEPARATOR = re.compile(r"sep=([\t,;|])")  # a first line that Excel writes
 CALL_IT_CSV = "If cells are in quotation marks, call the file .csv"
 _SEPARATORS = "\t,;|"
+_TO_LAST_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
+"""Everything before the quotation mark that ends a cell: those within are doubled."""
 
 
 def find_separator(first: str, columns: Sequence[Sequence[str]], extension: str) -> tuple[str, bool]:
@@ -54,18 +56,8 @@ def split_cells(text: str, separator: str, where: str, lines: Iterator[Line], *,
     position = 0
     while True:
         if text.startswith('"', position):
-            end = text.find('"', position + 1)
-            while end < 0 or text.startswith('""', end):
-                searched = len(text) if end < 0 else end + 2
-                if end < 0:
-                    following, _ = next(lines, (None, ""))
-                    if following is None or len(text) > MAX_LINE_BYTES:
-                        remedy = "Quotation marks in a cell are doubled"
-                        raise InputError("a quotation mark is never closed", where=where, remedy=remedy)
-                    text += "\n" + following
-                end = text.find('"', searched)
-            cells.append(text[position + 1 : end].replace('""', '"'))
-            position = end + 1
+            cell, text, position = _read_quoted(text, position + 1, where, lines)
+            cells.append(cell)
             if text[position : position + 1] not in ("", separator):
                 remedy = "Quotation marks in a cell are doubled"
                 raise InputError(f"{separator!r} expected after '\"'", where=where, remedy=remedy)
@@ -77,6 +69,27 @@ def split_cells(text: str, separator: str, where: str, lines: Iterator[Line], *,
         if position == len(text):
             return cells
         position += 1
+
+
+def _read_quoted(text: str, position: int, where: str, lines: Iterator[Line]) -> tuple[str, str, int]:
+    """Read a cell from after its quotation mark on.
+
+    Returns:
+        The cell, the line in which it ends, and the position there after its last quotation mark.
+    """
+    parts: list[str] = []
+    size = 0
+    while True:
+        end = _TO_LAST_MARK.match(text, position).end()  # type: ignore[union-attr]  # it matches nothing, too
+        parts.append(text[position:end])
+        if end < len(text):
+            return "\n".join(parts).replace('""', '"'), text, end + 1
+        size += end + 1 - position
+        following, _ = next(lines, (None, ""))
+        if following is None or size > MAX_LINE_BYTES:
+            remedy = "Quotation marks in a cell are doubled"
+            raise InputError("a quotation mark is never closed", where=where, remedy=remedy)
+        text, position = following, 0
 
 
 class QuotationMarks:

@@ -23,7 +23,6 @@ _ROWS = (
     "items",
     "samples",
 )  # fields of one object that have all rows
-_LIST = re.compile(r"\[.*\]|\(.*,.*\)|\{[^:]*\}", re.DOTALL)
 _NUMPY_NUMBERS = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
 _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _NUMPY_TEXTS = re.compile(rf"\[\s*{_TEXT}(?:\s+{_TEXT})+\s*\]", re.DOTALL)
@@ -135,7 +134,8 @@ def parse_list(text: str) -> list[Any] | None:
     (['a', 'b'], ['a', 'b'], [1.0, 0.0], None)
     """
     text = text.strip()
-    if not _LIST.fullmatch(text):
+    ends = text[:1] + text[1:][-1:]
+    if not (ends == "[]" or (ends == "()" and "," in text) or (ends == "{}" and ":" not in text)):
         return None
     if _NUMPY_NUMBERS.fullmatch(text):
         with suppress(ValueError):
