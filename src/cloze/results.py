@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import fields
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 _MAX_ITEMS = 5
 
@@ -12,6 +12,7 @@ class Result:
     """Mixin of the small frozen dataclasses that models return."""
 
     __slots__ = ()
+    __pydantic_config__: ClassVar = {"use_attribute_docstrings": True}  # for the server's OpenAPI schema
 
     def __repr__(self) -> str:
         """Return the class and its fields, numbers with four digits."""

@@ -13,8 +13,8 @@ from explorer_models import make_models
 from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings
 from cloze.explorer.layer_trace import trace_token
 from cloze.explorer.text_window import max_window_tokens, text_window
-from cloze.serving.explorer_routes import PAGE
 from cloze.serving.served_model import ServedModel, load_models
+from cloze.serving.static_files import PAGE
 
 TEXT = {"model": "pretrained", "text": "she was born in london", "pair": "it is warm"}
 

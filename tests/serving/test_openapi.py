@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 import schemathesis
+from clients import Client
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
@@ -54,6 +55,42 @@ def _attack(app: FastAPI, *, requests_of_a_route: int) -> int:
 
             check()
     return sent
+
+
+def test_the_schema_describes_every_route_and_field(app: FastAPI) -> None:
+    schema = app.openapi()
+    tags = {tag["name"] for tag in schema["tags"]}
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            assert operation["description"].endswith("."), path
+            assert len(operation["tags"]) == 1, path
+            assert tags.issuperset(operation["tags"]), path
+            assert "security" not in operation
+            if method == "post":
+                assert operation["requestBody"]["content"]["application/json"]["example"], path
+    for name, described in schema["components"]["schemas"].items():
+        for field, value in described.get("properties", {}).items():
+            assert value.get("description", "").strip(), f"{name}.{field}"
+
+
+def test_the_examples_of_the_schema_are_answered(client: Client) -> None:
+    schema = client.get("/openapi.json").json()
+    examples = {
+        path: methods["post"]["requestBody"]["content"]["application/json"]["example"]
+        for path, methods in schema["paths"].items()
+        if "post" in methods
+    }
+    assert len(examples) > 15
+    for path, example in examples.items():
+        client.ask(path, **example)
+
+
+def test_the_schema_names_the_key_where_one_is_required(models: Mapping[str, ServedModel]) -> None:
+    schema = create_app(models, Limits(), api_key="0123456789abcdef-secret").openapi()
+    assert schema["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            assert operation.get("security") == (None if path == "/health" else [{"key": []}])
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cloze.reports import attention_page
-from cloze.serving.explorer_routes import PAGE
+from cloze.serving.static_files import PAGE
 
 SOURCES = Path(__file__).resolve().parents[2] / "page"
 REPORTS = Path(attention_page.__file__).parent

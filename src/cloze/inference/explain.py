@@ -16,6 +16,7 @@ from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.ensemble import EnsembleEngine
 from cloze.inference.predictor import Predictor
+from cloze.results import Result
 from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.families.sequence_classification import SequenceClassification
 from cloze.tasks.families.text_regression import TextRegression
@@ -173,16 +174,19 @@ def integrated_gradients(path: EmbeddingPath, steps: int, *, max_tokens: int = 4
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedWord:
+class ExplainedWord(Result):
     """A word, as the tokenizer splits them, and its contribution to the output."""
 
     word: str
+    """Its text."""
     segment: str
     """A, the text, or B, the second text of a pair."""
     start: int
     """Offset in characters in its text."""
     end: int
+    """The character after its last."""
     attribution: float
+    """Its contribution: positive raises the output."""
 
     def to_html(self, largest: float) -> str:
         """Return the word, shaded by its share of the largest attribution."""
@@ -192,21 +196,25 @@ class ExplainedWord:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Result):
     """An explained prediction; attributions and gap sum to `output - baseline_output`."""
 
     explained: str
     """The label whose logit is the output, or "score"."""
     output: float
+    """The logit or score that is explained."""
     baseline: str
     """The token that replaces every token of the text in the baseline."""
     baseline_output: float
+    """The output for the baseline."""
     convergence_gap: float
     """The sum of the attributions minus the change of the output."""
     steps: int
+    """Steps of the integral."""
     truncated: bool
     """Whether the model did not read the end of a text, which has no words here."""
     words: tuple[ExplainedWord, ...]
+    """The words of the text, or of both texts."""
 
     def _repr_html_(self) -> str:
         """Return the words for a notebook, shaded by their attributions."""

@@ -31,7 +31,9 @@ class Candidate(Result):
     """A token for a [MASK]."""
 
     token: str
+    """The text of the token."""
     probability: float
+    """Among all tokens of the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -39,7 +39,9 @@ class TokenScore(Result):
     """A token and the logarithm of its probability, in nats."""
 
     token: str
+    """The text of the token."""
     log_probability: float
+    """In nats."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -7,7 +7,14 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from cloze.serving import classification_routes, embedding_routes, explorer_routes, info_routes, task_routes
+from cloze.serving import (
+    classification_routes,
+    embedding_routes,
+    explorer_routes,
+    info_routes,
+    static_files,
+    task_routes,
+)
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.default_route import default_routes
@@ -16,8 +23,8 @@ from cloze.serving.info_routes import VERSION
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 from cloze.serving.middleware import RequestMiddleware
-from cloze.serving.routes import ServerState, add_routes
-from cloze.serving.served_model import ServedModel
+from cloze.serving.routes import SERVER_TAG, ServerState, add_routes
+from cloze.serving.served_model import ABILITIES, ServedModel
 from cloze.serving.strict_json import StrictRoute
 
 ROUTES = (
@@ -26,6 +33,7 @@ ROUTES = (
     *classification_routes.ROUTES,
     *task_routes.ROUTES,
     *explorer_routes.ROUTES,
+    *static_files.ROUTES,
 )
 
 
@@ -57,17 +65,22 @@ def create_app(
     app = FastAPI(
         title="cloze",
         description="BERT models over HTTP.",
+        openapi_tags=[
+            {"name": SERVER_TAG, "description": "Models, limits, health."},
+            *({"name": name, "description": ability.remedy} for name, ability in ABILITIES.items()),
+        ],
         version=VERSION,
         lifespan=lifespan,
         redoc_url=None,
-        docs_url=None,  # its files would come from another host
+        docs_url=None,  # its files would come from another host: /docs is a page of cloze
     )
     app.router.route_class = StrictRoute
     app.state.batcher, app.state.limits = batcher, limits
     metrics = Metrics(batcher)
-    server = ServerState(models, limits, batcher, metrics, started=int(time.time()))
+    server = ServerState(
+        models, limits, batcher, metrics, started=int(time.time()), requires_key=api_key is not None
+    )
     add_routes(app, (*ROUTES, *default_routes(models)), server)
-    app.include_router(explorer_routes.page_routes())
     add_error_handlers(app)
     app.add_middleware(
         RequestMiddleware, batcher=batcher, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts

@@ -5,7 +5,7 @@ Source: text-embeddings-inference 1.9 docs/openapi.json; Cohere's API reference,
 
 from typing import Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from cloze.errors import InputError
@@ -15,6 +15,7 @@ from cloze.serving.schema import (
     Many,
     ModelRequest,
     NonBlankText,
+    ResponseModel,
     StrictModel,
     Text,
     Texts,
@@ -32,6 +33,7 @@ class PipelineParameters(StrictModel):
     function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
     """The function from logits to scores; by default that of the model's files."""
     top_k: int | None = Field(default=None, ge=1)
+    """Maximum number of labels; by default all."""
 
 
 class PredictRequest(TextsOrPairsRequest, TruncationOptions):
@@ -45,11 +47,13 @@ class PredictRequest(TextsOrPairsRequest, TruncationOptions):
     """Maximum number of labels; by default all."""
 
 
-class LabelScore(BaseModel):
+class LabelScore(ResponseModel):
     """A label and its score."""
 
     label: str
+    """The name of the class."""
     score: float
+    """Its probability, or its logit."""
 
 
 async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher) -> list[Any]:
@@ -69,6 +73,7 @@ class Document(StrictModel):
     """A passage."""
 
     text: Text
+    """Its text."""
 
 
 Documents: TypeAlias = Many[Text | Document]
@@ -78,6 +83,7 @@ class RankingRequest(ModelRequest, TruncationOptions):
     """A query, and how passages are ranked."""
 
     query: NonBlankText
+    """What is searched for."""
     raw_scores: bool | None = False
     """Return logits instead of probabilities, or of the number of a regression."""
     top_n: int | None = Field(default=None, ge=1)
@@ -85,19 +91,23 @@ class RankingRequest(ModelRequest, TruncationOptions):
     return_documents: bool | None = False
     """Return the text of each of the `documents`, too."""
     max_tokens_per_doc: None = None
+    """Only null: the model's limit holds."""
 
 
 class DocumentsRequest(RankingRequest):
     """A query and passages, in the format of Cohere, Jina and vLLM."""
 
     documents: Documents
+    """The passages, as texts or objects."""
 
 
 class RerankRequest(RankingRequest):
     """A query and passages: `texts` as for text-embeddings-inference, or `documents` as for /v1/rerank."""
 
     texts: Texts | None = None
+    """The passages; the response is a list."""
     documents: Documents | None = None
+    """The passages; the response is that of /v1/rerank."""
     return_text: bool | None = False
     """Return the text of each of the `texts`, too."""
 
@@ -108,27 +118,35 @@ class RerankRequest(RankingRequest):
         return self
 
 
-class RankedText(BaseModel):
+class RankedText(ResponseModel):
     """A passage, by its index in the request, and its relevance to the query."""
 
     index: int
+    """Which of the texts, counted from 0."""
     score: float
+    """Its relevance: a probability, a logit, or the number of a regression."""
     text: str | None = None
+    """Its text, with `return_text`."""
 
 
-class RankedDocument(BaseModel):
+class RankedDocument(ResponseModel):
     """A passage, by its index in the request, and its relevance to the query."""
 
     index: int
+    """Which of the documents, counted from 0."""
     relevance_score: float
+    """Its relevance: a probability, a logit, or the number of a regression."""
     document: Document | None = None
+    """The document, with `return_documents`."""
 
 
-class RankedDocuments(BaseModel):
+class RankedDocuments(ResponseModel):
     """The passages, the most relevant to the query first."""
 
     model: str
+    """The model that answered."""
     results: list[RankedDocument]
+    """The passages, the most relevant first."""
 
 
 async def rerank(served: ServedModel, request: RerankRequest, batcher: Batcher) -> Any:
@@ -208,8 +226,47 @@ def _label_scores(served: ServedModel, scores: list[float]) -> list[dict[str, An
 
 
 ROUTES = (
-    Route("/predict", "predict", predict, PredictRequest, list[LabelScore] | list[list[LabelScore]]),
-    Route("/rerank", "rerank", rerank, RerankRequest, list[RankedText] | RankedDocuments),
-    Route("/v1/rerank", "rerank", rerank_documents, DocumentsRequest, RankedDocuments),
-    Route("/v2/rerank", "rerank", rerank_documents, DocumentsRequest, RankedDocuments),
+    Route(
+        "/predict",
+        "predict",
+        predict,
+        PredictRequest,
+        list[LabelScore] | list[list[LabelScore]],
+        example={"inputs": "A film to remember."},
+    ),
+    Route(
+        "/rerank",
+        "rerank",
+        rerank,
+        RerankRequest,
+        list[RankedText] | RankedDocuments,
+        example={
+            "query": "How high is the river?",
+            "texts": ["The river stands at two metres.", "The bank is closed."],
+        },
+    ),
+    Route(
+        "/v1/rerank",
+        "rerank",
+        rerank_documents,
+        DocumentsRequest,
+        RankedDocuments,
+        example={
+            "query": "How high is the river?",
+            "documents": ["It stands at two metres.", "It is closed."],
+            "top_n": 1,
+        },
+    ),
+    Route(
+        "/v2/rerank",
+        "rerank",
+        rerank_documents,
+        DocumentsRequest,
+        RankedDocuments,
+        example={
+            "query": "How high is the river?",
+            "documents": ["It stands at two metres.", "It is closed."],
+            "top_n": 1,
+        },
+    ),
 )

@@ -7,7 +7,7 @@ import base64
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from cloze.errors import InputError
 from cloze.inference.word_vectors import Vectors
@@ -25,6 +25,7 @@ from cloze.serving.schema import (
     Ids,
     ModelRequest,
     PromptOptions,
+    ResponseModel,
     StrictModel,
     Text,
     Texts,
@@ -44,6 +45,7 @@ class EmbedRequest(EmbeddingRequest):
     dimensions: int | None = Field(default=None, ge=1)
     """Keep only the first so many numbers of each vector."""
     encoding_format: Literal["float"] | None = None
+    """Vectors are numbers here; /v1/embeddings has base64, too."""
 
 
 async def embed(served: ServedModel, request: EmbedRequest, batcher: Batcher) -> Vectors:
@@ -68,14 +70,18 @@ class SimilarityInputs(StrictModel):
     """A text and the sentences to compare it with."""
 
     source_sentence: Text
+    """The text to compare with."""
     sentences: Texts
+    """The texts that are compared with it."""
 
 
 class SimilarityRequest(ModelRequest):
     """Texts to compare by the cosine of their vectors."""
 
     inputs: SimilarityInputs
+    """A text and others."""
     parameters: EmbeddingOptions | None = None
+    """How the texts are prepared."""
 
 
 async def similarity(served: ServedModel, request: SimilarityRequest, batcher: Batcher) -> Vectors:
@@ -91,33 +97,46 @@ class OpenAIRequest(ModelRequest):
     """Texts or token ids to embed, in the format of OpenAI's clients."""
 
     input: TextsOrIds
+    """A text, a list of token ids, or a list of either."""
     encoding_format: Literal["float", "base64"] | None = "float"
+    """Numbers, or base64 of their bytes."""
     dimensions: int | None = Field(default=None, ge=1)
+    """Keep only the first so many numbers of each vector."""
     user: str | None = None
+    """Accepted and not used."""
 
 
-class OpenAIVector(BaseModel):
+class OpenAIVector(ResponseModel):
     """A vector as numbers, or as base64 of their bytes (float32, little-endian)."""
 
     object: Literal["embedding"]
+    """The kind of object."""
     index: int
+    """Which of the inputs, counted from 0."""
     embedding: list[float] | str
+    """The vector."""
 
 
-class Usage(BaseModel):
+class Usage(ResponseModel):
     """Number of tokens that were read."""
 
     prompt_tokens: int
+    """Tokens of the inputs, [CLS] and [SEP] included."""
     total_tokens: int
+    """The same."""
 
 
-class OpenAIAnswer(BaseModel):
+class OpenAIAnswer(ResponseModel):
     """Vectors."""
 
     object: Literal["list"]
+    """The kind of object."""
     model: str
+    """The model that answered."""
     data: list[OpenAIVector]
+    """A vector for each input."""
     usage: Usage
+    """What was read."""
 
 
 async def openai_embeddings(served: ServedModel, request: OpenAIRequest, batcher: Batcher) -> dict[str, Any]:
@@ -140,16 +159,22 @@ class TokenizeRequest(TextsRequest, PromptOptions):
     """Texts to tokenize."""
 
     add_special_tokens: bool | None = True
+    """Return [CLS] and [SEP], too."""
 
 
-class Token(BaseModel):
+class Token(ResponseModel):
     """A token: characters `start` to `stop` (exclusive) of the text; null for special tokens."""
 
     id: int
+    """Its number in the vocabulary."""
     text: str
+    """Its text in the vocabulary."""
     special: bool
+    """Whether it is one such as [CLS]."""
     start: int | None
+    """Its first character."""
     stop: int | None
+    """The character after its last."""
 
 
 def tokenize(served: ServedModel, request: TokenizeRequest) -> list[list[dict[str, Any]]]:
@@ -180,7 +205,9 @@ class DecodeRequest(ModelRequest):
     """Token ids to convert to text."""
 
     ids: Ids | IdLists
+    """A list of token ids, or several."""
     skip_special_tokens: bool | None = True
+    """Leave out tokens such as [CLS]."""
 
 
 def decode(served: ServedModel, request: DecodeRequest) -> list[str]:
@@ -220,11 +247,65 @@ def _check_dimensions(served: ServedModel, dimensions: int | None) -> None:
 
 
 ROUTES = (
-    Route("/embed", "embed", embed, EmbedRequest, list[list[float]]),
-    Route("/embed_all", "embed", embed_all, EmbeddingRequest, list[list[list[float]]]),
-    Route("/similarity", "embed", similarity, SimilarityRequest, list[float]),
-    Route("/v1/embeddings", "embed", openai_embeddings, OpenAIRequest, OpenAIAnswer),
-    Route("/embeddings", "embed", openai_embeddings, OpenAIRequest, OpenAIAnswer),
-    Route("/tokenize", "tokenize", in_one_turn(tokenize), TokenizeRequest, list[list[Token]]),
-    Route("/decode", "tokenize", in_one_turn(decode), DecodeRequest, list[str]),
+    Route(
+        "/embed",
+        "embed",
+        embed,
+        EmbedRequest,
+        list[list[float]],
+        example={"inputs": ["The river has burst its bank.", "The bank raised its rates."]},
+    ),
+    Route(
+        "/embed_all",
+        "embed",
+        embed_all,
+        EmbeddingRequest,
+        list[list[list[float]]],
+        example={"inputs": "The river has burst its bank."},
+    ),
+    Route(
+        "/similarity",
+        "embed",
+        similarity,
+        SimilarityRequest,
+        list[float],
+        example={
+            "inputs": {
+                "source_sentence": "The river rose.",
+                "sentences": ["The water was high.", "The bank closed."],
+            }
+        },
+    ),
+    Route(
+        "/v1/embeddings",
+        "embed",
+        openai_embeddings,
+        OpenAIRequest,
+        OpenAIAnswer,
+        example={"input": "The river has burst its bank.", "encoding_format": "base64"},
+    ),
+    Route(
+        "/embeddings",
+        "embed",
+        openai_embeddings,
+        OpenAIRequest,
+        OpenAIAnswer,
+        example={"input": "The river has burst its bank."},
+    ),
+    Route(
+        "/tokenize",
+        "tokenize",
+        in_one_turn(tokenize),
+        TokenizeRequest,
+        list[list[Token]],
+        example={"inputs": "The river has burst."},
+    ),
+    Route(
+        "/decode",
+        "tokenize",
+        in_one_turn(decode),
+        DecodeRequest,
+        list[str],
+        example={"ids": [2, 8, 9, 3]},
+    ),
 )

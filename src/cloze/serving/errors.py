@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from cloze.errors import ClozeError
 from cloze.serving.batcher import ComputationFailed, DeadlineExceeded, Overloaded
 from cloze.serving.limits import MAX_CHARACTERS
-from cloze.serving.schema import TOO_MANY
+from cloze.serving.schema import TOO_MANY, ResponseModel
 
 ErrorType: TypeAlias = Literal[
     "Validation", "Empty", "Overloaded", "Backend", "Timeout", "Unhealthy", "Unauthorized", "NotFound"
@@ -30,26 +30,33 @@ _MAX_MESSAGE_CHARACTERS = 500
 _RETRY_SECONDS = 1
 
 
-class ErrorBody(BaseModel):
+class ErrorBody(ResponseModel):
     """The reason why a request failed."""
 
     error: str
+    """What is wrong, and what to do, in one line."""
     error_type: ErrorType
+    """The kind of error, as text-embeddings-inference names it."""
 
 
-class OpenAIError(BaseModel):
+class OpenAIError(ResponseModel):
     """The reason why a request failed, with the fields of OpenAI."""
 
     message: str
+    """What is wrong, and what to do, in one line."""
     type: str
+    """The kind of error, as OpenAI names it."""
     param: str | None
+    """Always null: the message names the field."""
     code: ErrorType
+    """The kind of error, as on all other routes."""
 
 
-class OpenAIErrorBody(BaseModel):
+class OpenAIErrorBody(ResponseModel):
     """The body of an error under /v1."""
 
     error: OpenAIError
+    """The error."""
 
 
 _ERRORS: dict[int, tuple[ErrorType, str]] = {

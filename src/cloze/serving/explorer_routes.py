@@ -1,12 +1,10 @@
-"""The explorer page and its routes: attention, one head's computation, a word in context, answer spans.
+"""Routes of the explorer page: attention, one head's computation, a word in context, answer spans.
 
-The page is static files of this package. Routes under `/explore` serve only the page and may change with it.
+Routes under `/explore` serve only the page and may change with it.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, HTTPException, Response
 from pydantic import Field
 
 from cloze.serving.batcher import Batcher
@@ -17,25 +15,6 @@ from cloze.serving.windowed_inference import WindowedSpanScores
 
 if TYPE_CHECKING:  # a graph answers without torch
     from cloze.explorer.text_window import TextWindow
-
-PAGE = Path(__file__).with_name("page")
-MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
-}
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'self'; img-src 'self' blob:; "  # a picture is saved as PNG from a blob
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
-}
 
 
 class TextRequest(ModelRequest):
@@ -95,27 +74,6 @@ def window(served: ServedModel, request: TextRequest) -> "TextWindow":
 
     limit = max_window_tokens(served.encoder)
     return text_window(served.tokenizer, request.text, request.pair, start=request.start, max_tokens=limit)
-
-
-def page_routes() -> APIRouter:
-    """Return the routes of the page's files."""
-    router = APIRouter(include_in_schema=False)
-    files = {path.name: path.read_bytes() for path in PAGE.iterdir() if path.suffix in MEDIA_TYPES}
-
-    def page_file(name: str) -> Response:
-        return Response(files[name], media_type=MEDIA_TYPES[Path(name).suffix], headers=HEADERS)
-
-    @router.get("/")
-    def index() -> Response:
-        return page_file("index.html")
-
-    @router.get("/page/{name}")
-    def file(name: str) -> Response:
-        if name not in files:
-            raise HTTPException(404, "the page has no such file")
-        return page_file(name)
-
-    return router
 
 
 def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:

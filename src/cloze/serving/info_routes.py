@@ -8,7 +8,6 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, Literal
 
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
@@ -17,26 +16,32 @@ from cloze.serving.errors import shutting_down
 from cloze.serving.limits import MAX_CHARACTERS, Limits
 from cloze.serving.metrics import CONTENT_TYPE
 from cloze.serving.routes import GetRoute, ServerState
+from cloze.serving.schema import ResponseModel
 from cloze.serving.served_model import ServedModel
 
 VERSION = version("cloze-bert")
 
 
-class OpenAIModel(BaseModel):
+class OpenAIModel(ResponseModel):
     """A served model, as OpenAI's clients list it."""
 
     id: str
+    """Its name in requests."""
     object: Literal["model"]
+    """The kind of object."""
     created: int
     """When the server started, in seconds since 1970."""
     owned_by: str
+    """Always cloze."""
 
 
-class OpenAIModels(BaseModel):
+class OpenAIModels(ResponseModel):
     """The served models."""
 
     object: Literal["list"]
+    """The kind of object."""
     data: list[OpenAIModel]
+    """The models, the default first."""
 
 
 async def info(server: ServerState) -> dict[str, Any]:
@@ -68,7 +73,7 @@ async def openai_model(server: ServerState, model: str) -> dict[str, Any]:
 
 ROUTES = (
     GetRoute("/info", info, dict[str, Any]),
-    GetRoute("/health", health, Any, Response, errors=(503,)),
+    GetRoute("/health", health, Any, Response, errors=(503,), is_public=True),
     GetRoute("/metrics", prometheus, str, PlainTextResponse),
     GetRoute("/v1/models", openai_models, OpenAIModels),
     GetRoute("/v1/models/{model}", openai_model, OpenAIModel, errors=(404, 422)),

@@ -14,8 +14,8 @@ from cloze.serving.errors import Refused, error_response, overloaded, shutting_d
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 
-_PUBLIC_PATHS = ("/", "/health", "/favicon.ico")
-_PUBLIC_PREFIX = "/page/"  # static files; the page itself asks for the key
+_PUBLIC_PATHS = ("/", "/docs", "/health", "/favicon.ico")
+_PUBLIC_PREFIXES = ("/page/", "/docs/")  # static files; the pages themselves ask for the key
 _CLIENT_CLOSED = 499  # nginx's code for a client that disconnects before the response
 
 
@@ -87,7 +87,7 @@ class RequestMiddleware:
             # DNS rebinding: a web page of another site whose name resolves to this machine
             what = f"the Host {host!r} is not accepted: use localhost, or serve with --host or --api-key-file"
             raise Refused(error_response(421, what))
-        is_public = path in _PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIX)
+        is_public = path in _PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIXES)
         if self._api_key is not None and not (is_public and scope["method"] != "POST"):
             scheme, _, key = headers.get("authorization", "").partition(" ")
             is_right = hmac.compare_digest(key.strip().encode(), self._api_key)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from cloze.inference.predictor import Predictor
-from cloze.serving.schema import StrictModel, Text, Texts
+from cloze.serving.schema import ResponseModel, StrictModel, Text, Texts
 from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tokenization.tokenizer import Tokenizer
@@ -27,12 +27,15 @@ class FillParameters(StrictModel):
     """Tokens to choose from; by default the whole vocabulary."""
 
 
-class FilledMask(BaseModel):
+class FilledMask(ResponseModel):
     """A candidate, as Hugging Face's pipelines write it."""
 
     score: float
+    """Its probability."""
     token: int
+    """Its number in the vocabulary."""
     token_str: str
+    """Its text."""
     sequence: str
     """The text with the candidate, without special tokens if there is one [MASK]."""
 
@@ -73,14 +76,19 @@ class TagParameters(StrictModel):
     """Windows of long texts have the overlap that the model was trained with."""
 
 
-class TaggedEntity(BaseModel):
+class TaggedEntity(ResponseModel):
     """An entity, as Hugging Face's pipelines write it."""
 
     entity_group: str
+    """Its type."""
     score: float
+    """Product of the probabilities of its words' tags."""
     word: str
+    """Its text."""
     start: int
+    """Its first character."""
     end: int
+    """The character after its last."""
 
 
 def tagged_entities(predicted: Sequence[PredictedEntity], parameters: TagParameters) -> list[dict[str, Any]]:
@@ -117,13 +125,17 @@ class AnswerParameters(StrictModel):
     """Windows of long texts have the overlap that the model was trained with."""
 
 
-class PipelineAnswer(BaseModel):
+class PipelineAnswer(ResponseModel):
     """An answer, as Hugging Face's pipelines write it; empty, from 0 to 0, for "no answer"."""
 
     answer: str
+    """The answer."""
     score: float
+    """Its probability."""
     start: int
+    """Its first character in the context."""
     end: int
+    """The character after its last."""
 
 
 def with_parameters(predictor: Predictor, parameters: AnswerParameters) -> Predictor:

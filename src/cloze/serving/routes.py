@@ -4,12 +4,14 @@ The tables drive the application, the OpenAPI schema and the labels of the metri
 """
 
 import functools
+import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
-from fastapi import FastAPI
+from fastapi import FastAPI, Security
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 
@@ -23,6 +25,12 @@ from cloze.serving.served_model import ServedModel, find_model
 from cloze.serving.windowed_inference import WindowedPredictions
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import TruncationSide
+
+SERVER_TAG = "server"
+KEY = HTTPBearer(
+    scheme_name="key", description="The first line of the file of --api-key-file.", auto_error=False
+)
+"""Documents the key, which the middleware has checked."""
 
 Handler: TypeAlias = Callable[[ServedModel, Any, Batcher], Awaitable[Any]]
 
@@ -58,6 +66,8 @@ class Route:
     request: type[ModelRequest]
     response: Any = None
     """The type of the response in the OpenAPI schema; None leaves the route out of it."""
+    example: Mapping[str, Any] | None = None
+    """A request, for the OpenAPI schema and /docs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,8 @@ class GetRoute:
     response_class: type[Response] = JSONResponse
     errors: tuple[int, ...] = ()
     """Documented status codes of errors."""
+    is_public: bool = False
+    """Whether it needs no key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +97,36 @@ class ServerState:
     metrics: Metrics
     started: int
     """When it started, in seconds since 1970."""
+    requires_key: bool
 
 
 def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerState) -> None:
     """Register routes with an application."""
     for route in routes:
-        documented = {
-            "name": route.handler.__name__,
-            "description": route.handler.__doc__,
+        documented: dict[str, Any] = {
+            "name": route.handler.__name__.strip("_"),
+            "description": inspect.getdoc(route.handler),
             "response_model": route.response,
             "include_in_schema": route.response is not None,
         }
         if isinstance(route, Route):
-            endpoint, method, errors = (
-                _endpoint(route, server),
-                "POST",
-                documented_errors(route.path, COMPUTATION_ERRORS),
-            )
+            endpoint, method, errors = _endpoint(route, server), "POST", COMPUTATION_ERRORS
+            documented["tags"] = [route.ability]
+            body = {"content": {"application/json": {"example": route.example}}}
+            documented["openapi_extra"] = None if route.example is None else {"requestBody": body}
         else:
-            endpoint, method = functools.partial(route.handler, server), "GET"
-            documented["response_class"] = route.response_class
-            errors = documented_errors(route.path, route.errors)
+            endpoint, method, errors = functools.partial(route.handler, server), "GET", route.errors
+            documented |= {"response_class": route.response_class, "tags": [SERVER_TAG]}
             app.add_api_route(route.path, endpoint, methods=["HEAD"], include_in_schema=False)
-        app.add_api_route(route.path, endpoint, methods=[method], responses=errors, **documented)
+        is_public = isinstance(route, GetRoute) and route.is_public
+        app.add_api_route(
+            route.path,
+            endpoint,
+            methods=[method],
+            responses=documented_errors(route.path, errors),
+            dependencies=[Security(KEY)] if server.requires_key and not is_public else None,
+            **documented,
+        )
     server.metrics.name_routes({route.path for route in routes if route.response is not None})
 
 

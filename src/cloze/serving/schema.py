@@ -65,7 +65,13 @@ def to_list(inputs: Any) -> list[str | list[int]]:
     return [inputs] if isinstance(inputs, str) or isinstance(inputs[0], int) else inputs
 
 
-class StrictModel(BaseModel):
+class ResponseModel(BaseModel):
+    """A JSON object; the docstrings of its fields are descriptions in the OpenAPI schema."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class StrictModel(ResponseModel):
     """A JSON object without unknown keys or converted types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -82,12 +88,14 @@ class TextsRequest(ModelRequest):
     """One text or several."""
 
     inputs: Text | Texts
+    """A text, or a list."""
 
 
 class TextsOrPairsRequest(ModelRequest):
     """One text; a list of two texts, which are a pair; or a list of lists of one or two texts."""
 
     inputs: Text | TextOrPair | Many[TextOrPair]
+    """A text, a list of two texts, which are a pair, or a list of such lists."""
 
     @property
     def is_one(self) -> bool:
@@ -129,6 +137,7 @@ class EmbeddingRequest(ModelRequest, EmbeddingOptions):
     """Texts, or lists of token ids."""
 
     inputs: TextsOrIds
+    """A text, a list of token ids, or a list of either."""
 
     @property
     def input_list(self) -> list[str | list[int]]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from cloze.errors import InputError
 from cloze.inference.explain import ExplainConfig, Explanation, PendingExplanation
@@ -29,6 +29,7 @@ from cloze.serving.schema import (
     Many,
     ModelRequest,
     NonBlankText,
+    ResponseModel,
     StrictModel,
     Text,
     TextsOrPairsRequest,
@@ -94,6 +95,7 @@ class NextSentenceRequest(ModelRequest):
     """Pairs of sentences."""
 
     inputs: Pair | Many[Pair]
+    """Two sentences, or a list of such pairs."""
 
 
 async def next_sentence(served: ServedModel, request: NextSentenceRequest, batcher: Batcher) -> list[float]:
@@ -127,29 +129,36 @@ class QuestionInput(StrictModel):
     """A question, and a text of any length that may contain the answer."""
 
     question: NonBlankText
+    """The question."""
     context: Text
+    """The text that may contain the answer."""
 
 
 class AnswerRequest(ModelRequest):
     """Questions."""
 
     inputs: QuestionInput | Many[QuestionInput]
+    """A question, or a list."""
     n_best: int = Field(default=20, ge=1, le=20)
     """Maximum number of candidates."""
     parameters: AnswerParameters | None = None
     """Those of Hugging Face's pipelines; with them, the response has their form."""
 
 
-class AnswerCandidate(BaseModel):
+class AnswerCandidate(ResponseModel):
     """A possible answer; empty and without offsets for "no answer"."""
 
     text: str
+    """The answer."""
     start: int | None
+    """Its first character in the context."""
     end: int | None
+    """The character after its last."""
     probability: float
+    """A softmax over the candidates."""
 
 
-class AnsweredQuestion(BaseModel):
+class AnsweredQuestion(ResponseModel):
     """The answer, and the candidates it was chosen from.
 
     `null_odds` is the score of "no answer" minus that of the best answer; above `null_threshold` the answer is empty.
@@ -157,12 +166,19 @@ class AnsweredQuestion(BaseModel):
     """
 
     answer: str
+    """The answer; empty if there is none."""
     start: int | None
+    """Its first character in the context."""
     end: int | None
+    """The character after its last."""
     probability: float
+    """A softmax over the candidates."""
     candidates: list[AnswerCandidate]
+    """The best answers, the best first."""
     null_odds: float | None = None
+    """The score of "no answer" minus that of the best answer; null if the model always answers."""
     null_threshold: float | None = None
+    """Above these odds the answer is empty; null if the model always answers."""
 
 
 async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) -> Any:
@@ -200,22 +216,29 @@ class ChoiceInput(StrictModel):
     """A beginning and its possible continuations."""
 
     prompt: Text
+    """The beginning."""
     choices: Annotated[list[Text], Field(min_length=2), BatchLimit]
+    """Its possible continuations."""
 
 
 class ChooseRequest(ModelRequest):
     """Multiple-choice questions."""
 
     inputs: ChoiceInput | Many[ChoiceInput]
+    """A question, or a list."""
 
 
-class ChoiceOutput(BaseModel):
+class ChoiceOutput(ResponseModel):
     """The most probable choice, counted from 0."""
 
     choice: int
+    """Which of the choices, counted from 0."""
     text: str
+    """Its text."""
     probability: float
+    """Its probability."""
     probabilities: list[float]
+    """The probability of each choice."""
 
 
 async def choose(served: ServedModel, request: ChooseRequest, batcher: Batcher) -> list[dict[str, Any]]:
@@ -274,15 +297,31 @@ ROUTES = (
         | list[FilledMask]
         | list[list[FilledMask]]
         | list[list[list[FilledMask]]],
+        example={"inputs": "The capital of France is [MASK].", "top_k": 3},
     ),
-    Route("/likelihood", "fill", likelihood, TextsRequest, list[SentenceScore]),
-    Route("/next-sentence", "next-sentence", next_sentence, NextSentenceRequest, list[float]),
+    Route(
+        "/likelihood",
+        "fill",
+        likelihood,
+        TextsRequest,
+        list[SentenceScore],
+        example={"inputs": "The river rose."},
+    ),
+    Route(
+        "/next-sentence",
+        "next-sentence",
+        next_sentence,
+        NextSentenceRequest,
+        list[float],
+        example={"inputs": ["He went to the shop.", "It was closed."]},
+    ),
     Route(
         "/tag",
         "tag",
         tag,
         TagRequest,
         list[list[PredictedEntity]] | list[TaggedEntity] | list[list[TaggedEntity]],
+        example={"inputs": "Ada Lovelace was born in London."},
     ),
     Route(
         "/answer",
@@ -290,7 +329,24 @@ ROUTES = (
         answer,
         AnswerRequest,
         list[AnsweredQuestion] | PipelineAnswer | list[PipelineAnswer] | list[list[PipelineAnswer]],
+        example={
+            "inputs": {"question": "Where was she born?", "context": "Ada Lovelace was born in London."}
+        },
     ),
-    Route("/choose", "choose", choose, ChooseRequest, list[ChoiceOutput]),
-    Route("/explain", "explain", explain, ExplainRequest, list[Explanation]),
+    Route(
+        "/choose",
+        "choose",
+        choose,
+        ChooseRequest,
+        list[ChoiceOutput],
+        example={"inputs": {"prompt": "She opened the door and", "choices": ["went in.", "was a Tuesday."]}},
+    ),
+    Route(
+        "/explain",
+        "explain",
+        explain,
+        ExplainRequest,
+        list[Explanation],
+        example={"inputs": "A film to remember."},
+    ),
 )

@@ -30,9 +30,13 @@ class PredictedEntity(Result):
     """An entity of a text, from character `start` to before `end`."""
 
     type: str
+    """Its type, such as PER."""
     text: str
+    """Its characters."""
     start: int
+    """Its first character."""
     end: int
+    """The character after its last."""
     probability: float
     """Product of the probabilities of its words' tags."""
 

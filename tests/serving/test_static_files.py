@@ -1,0 +1,99 @@
+"""The files of / and /docs: compressed, with ETags, also for HEAD, and without anything from another host."""
+
+import gzip
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+
+import pytest
+from clients import Client, client_of, listening
+
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
+from cloze.serving.served_model import ServedModel
+from cloze.serving.static_files import DOCS_PAGE, PAGE
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+KEY = "0123456789abcdef-secret"
+PATHS = {
+    "/": PAGE / "index.html",
+    "/page/main.js": PAGE / "main.js",
+    "/page/style.css": PAGE / "style.css",
+    "/docs": DOCS_PAGE / "index.html",
+    "/docs/docs.js": DOCS_PAGE / "docs.js",
+}
+
+
+@pytest.fixture(scope="module")
+def locked(models: Mapping[str, ServedModel]) -> Iterator[Client]:
+    with client_of({"bert": models["bert"]}, api_key=KEY) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_files_are_compressed_for_clients_that_ask(locked: Client, path: str) -> None:
+    content = PATHS[path].read_bytes()
+    plain = locked.get(path, headers={"Accept-Encoding": "identity"})
+    assert (plain.status_code, plain.content) == (200, content)
+    assert "content-encoding" not in plain.headers
+    with locked.stream("GET", path, headers={"Accept-Encoding": "gzip"}) as response:
+        raw = b"".join(response.iter_raw())
+    assert response.headers["content-encoding"] == "gzip"
+    assert response.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    assert gzip.decompress(raw) == content
+    assert len(raw) < len(content)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_file_that_the_client_has_is_not_sent_again(locked: Client, path: str) -> None:
+    etag = locked.get(path).headers["etag"]
+    for sent, status in ((etag, 304), (f'"other", {etag}', 304), ("*", 304), ('"other"', 200)):
+        response = locked.get(path, headers={"If-None-Match": sent})
+        assert (response.status_code, response.headers["etag"]) == (status, etag)
+        assert bool(response.content) == (status == 200)
+    others = {locked.get(other).headers["etag"] for other in PATHS if other != path}
+    assert etag not in others
+
+
+def test_head_has_the_headers_of_get_and_no_body(models: Mapping[str, ServedModel]) -> None:
+    httpx = pytest.importorskip("httpx")
+    with listening(create_app({"bert": models["bert"]}, Limits())) as address:
+        for path in (*PATHS, "/health", "/info", "/metrics", "/v1/models", "/openapi.json"):
+            head, get = httpx.head(f"{address}{path}"), httpx.get(f"{address}{path}")
+            assert (head.status_code, head.content) == (200, b"")
+            for name in ("content-type", "etag", "content-security-policy"):
+                assert head.headers.get(name) == get.headers.get(name)
+        assert httpx.head(f"{address}/embed").status_code == 405
+
+
+def test_docs_need_no_other_host() -> None:
+    for path in DOCS_PAGE.iterdir():
+        text = path.read_text("utf-8")
+        assert not re.search(r"https?://|//\w+\.\w+/|innerHTML|eval\(", text), path.name
+        assert path.stat().st_size < 250_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
+def test_docs_describe_and_send_every_route(models: Mapping[str, ServedModel]) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    app = create_app(models, Limits(), api_key=KEY)
+    with sync_api.sync_playwright() as playwright, listening(app) as address:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        faults: list[str] = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(f"{address}/docs")
+        page.get_by_text("Authorization: Bearer KEY").wait_for()
+        page.get_by_label("Key").fill(KEY)
+        page.get_by_label("Key").press("Enter")
+        page.wait_for_selector("details")
+        assert page.locator("details").count() == len(app.openapi()["paths"])
+        route = page.locator("details", has_text="POST /tokenize")
+        route.locator("summary").click()
+        route.get_by_role("button").click()
+        route.get_by_text("200 OK").wait_for()
+        assert '"text":"[CLS]"' in route.locator("pre").inner_text()
+        assert route.get_by_text("Return [CLS] and [SEP], too.").is_visible()
+        browser.close()
+    assert faults == []
