@@ -1,10 +1,8 @@
 """The packages that `pip install cloze-bert` brings are enough for all but the extras."""
 
 import os
-import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -39,14 +37,3 @@ def test_a_data_set_is_built_and_audited_with_the_core_alone(tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     assert "Tokens per sentence" in (tmp_path / "audit.html").read_text("utf-8")
-
-
-def test_the_container_of_the_docs_installs_all_but_torch() -> None:
-    root = Path(__file__).parents[1]
-    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    needed = {*project["dependencies"], *extras["serve"], *extras["onnx"]}
-    page = (root / "docs" / "guides" / "export.md").read_text("utf-8")
-    [command] = re.findall(r"^RUN pip install (.*?)&&", page, re.DOTALL | re.MULTILINE)
-    installed = {*command.replace("\\", " ").split()}
-    assert installed == {re.split(r"[<>=\[]", name)[0] for name in needed} - {"torch", "onnx"}

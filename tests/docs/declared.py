@@ -262,6 +262,8 @@ PAGES = {
             "cloze serve": SERVES,
             "curl": "asks a server; tests/serving/test_serving_page.py has one",
             "apt-get": INSTALLS,
+            "openssl": "a key for the container",
+            "docker": "needs a docker daemon; tests/serving/test_dockerfile.py checks the Dockerfile",
             "python -m benchmarks serve": MEASURED,
         }
     ),

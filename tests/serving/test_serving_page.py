@@ -14,7 +14,7 @@ from cloze.serving.served_model import ServedModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "serving.md"
 TEXT = PAGE.read_text("utf-8")
-COMMAND = next(line for line in TEXT.splitlines() if line.startswith("cloze serve"))
+COMMAND = next(line for line in TEXT.splitlines() if line.startswith("cloze serve -m"))
 COMMANDS = [
     shlex.split(command)
     for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)

@@ -1,0 +1,38 @@
+# syntax=docker/dockerfile:1
+# The server, on CPUs and without root: with PyTorch, or for exported graphs alone (--target graphs). See
+# docs/guides/serving.md.
+
+FROM python:3.12-slim AS wheel
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY src src
+# The requirements are those of cloze and of its extras serve and onnx, without PyTorch and the writer of graphs.
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
+    && python -c 'import re, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+        extras = project["optional-dependencies"]; \
+        needed = {*project["dependencies"], *extras["serve"], *extras["onnx"]}; \
+        kept = (name for name in needed if re.split("[<>=]", name)[0] not in ("torch", "onnx")); \
+        print(*sorted(kept), sep="\n")' > /wheel/requirements.txt
+
+FROM python:3.12-slim AS base
+RUN useradd --uid 1000 --create-home cloze
+WORKDIR /home/cloze
+EXPOSE 8080
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/health', timeout=4)"]
+ENTRYPOINT ["cloze", "serve", "--host", "0.0.0.0", "--api-key-file", "/run/secrets/key"]
+
+FROM base AS graphs
+RUN --mount=from=wheel,source=/wheel,target=/wheel \
+    pip install --no-cache-dir --requirement /wheel/requirements.txt \
+    && pip install --no-cache-dir --no-deps /wheel/*.whl
+USER 1000
+CMD ["--model", "/graph"]
+
+FROM base AS server
+RUN --mount=from=wheel,source=/wheel,target=/wheel \
+    pip install --no-cache-dir 'torch>=2.11,<2.14' --index-url https://download.pytorch.org/whl/cpu \
+    && pip install --no-cache-dir --requirement /wheel/requirements.txt \
+    && pip install --no-cache-dir --no-deps /wheel/*.whl
+USER 1000
+CMD ["--model", "cloze-mini"]
