@@ -10,6 +10,7 @@
 | `papers` | code that follows other papers and programs |
 | `commands` | every verb with every flag, from the command line's own help |
 | `tasks` | every registered task |
+| `routes` | every route of the server with its description and an example |
 | `recipes pretraining`, `recipes finetuning`, `recipes studies` | every recipe with its comment |
 | `table records/…/README.md 2` | the second table of a record |
 | `block records/…/README.md 1` | the first block of output in it |
@@ -17,6 +18,7 @@
 An image of `pictures/` is included inline, so that it follows the light or dark colors of the page.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -265,6 +267,20 @@ def tasks(_: str) -> str:
     return "| task | main score | data | source |\n|---|---|---|---|\n" + "\n".join(rows)
 
 
+def routes(_: str) -> str:
+    """List every route of the server with its description and an example."""
+    from cloze.serving.app import ROUTES
+
+    rows = []
+    for route in ROUTES:
+        if route.response is not None:
+            description = " ".join((route.handler.__doc__ or "").split())
+            example = getattr(route, "example", None)
+            shown = f"`{json.dumps(example, ensure_ascii=False)}`" if example else ""
+            rows.append(f"| `{route.path}` | {description} | {shown} |")
+    return "| route | answer | example of a request |\n|---|---|---|\n" + "\n".join(rows)
+
+
 # Recipes, records, pictures
 
 
@@ -318,6 +334,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "papers": papers,
     "commands": commands,
     "tasks": tasks,
+    "routes": routes,
     "recipes": recipes,
     "table": table,
     "block": block,

@@ -195,3 +195,12 @@ def test_all_recipes_and_public_names_are_listed() -> None:
     shown = "\n".join(generated.recipes(kind) for kind in kinds)
     assert set(re.findall(r"^### (.+)$", shown, re.MULTILINE)) == recipes
     assert all(f"`cloze.{name} <" in generated.public("") for name in cloze.__all__)
+
+
+def test_the_guide_lists_every_route_of_the_server() -> None:
+    app = pytest.importorskip("cloze.serving.app", reason="needs the extra serve")
+    assert "<!-- generated: routes -->" in PAGES
+    shown = generated.routes("")
+    for route in app.ROUTES:
+        assert (f"| `{route.path}` |" in shown) == (route.response is not None)
+    assert '| `{"inputs": "Ada Lovelace was born in London."}` |' in shown

@@ -77,7 +77,7 @@ def test_the_server_is_not_root_and_needs_a_key(name: str, capsys: pytest.Captur
     program, *arguments = json.loads(found["ENTRYPOINT"]) + json.loads(found["CMD"])
     assert program == "cloze"
     assert main([*arguments, "--port", "0"]) == 2  # for want of the key: the other arguments are right
-    assert capsys.readouterr().err.startswith("cloze: /run/secrets/key: No such file")
+    assert capsys.readouterr().err.startswith("error: /run/secrets/key: No such file")
 
 
 def test_the_health_check_asks_the_server(models: Mapping[str, ServedModel]) -> None:

@@ -42,14 +42,6 @@ def test_every_curl_of_the_docs_works(server: Client, command: list[str]) -> Non
     assert json.loads(response.content)
 
 
-def test_the_docs_list_every_route(server: Client) -> None:
-    routes = set(server.get("/openapi.json").json()["paths"])
-    row = next(line for line in TEXT.splitlines() if line.endswith("| not served |"))
-    not_served = set(re.findall(r"`(/[a-z_12/-]+)`", row))
-    named = set(re.findall(r"`(?:POST )?(/[a-z_12/{}-]*)`", TEXT)) - not_served
-    assert routes == named - {"/openapi.json", "/vertex", "/v1"}
-
-
 def test_the_docs_state_the_limits() -> None:
     limits = Limits()
     for value in (f"{limits.batch_texts} inputs", f"{MAX_CHARACTERS:,}", limits.waiting_requests):

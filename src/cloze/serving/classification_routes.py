@@ -57,7 +57,7 @@ class LabelScore(ResponseModel):
 
 
 async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher) -> list[Any]:
-    """Return the labels of each text or pair with their probabilities, the most probable first."""
+    """Return the labels of each text or pair with their probabilities, the most probable first, or its score."""
     parameters = request.parameters or PipelineParameters()
     function = parameters.function_to_apply
     if request.raw_scores and function not in (None, "none"):

@@ -49,7 +49,7 @@ class EmbedRequest(EmbeddingRequest):
 
 
 async def embed(served: ServedModel, request: EmbedRequest, batcher: Batcher) -> Vectors:
-    """Return a vector for each text."""
+    """Return a vector for each text or list of token ids."""
     _check_dimensions(served, request.dimensions)
     vectors, _ = await _embed(served, request.input_list, batcher, request)
     vectors = np.ascontiguousarray(vectors[:, : request.dimensions])

@@ -182,7 +182,7 @@ class AnsweredQuestion(ResponseModel):
 
 
 async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) -> Any:
-    """Return the answer to each question, with its character offsets, and the candidates."""
+    """Return the answer to each question, with its character offsets, candidates, and the score of "no answer"."""
     inputs = [(asked.question, asked.context) for asked in as_list(request.inputs)]
     tokens = [estimate_tokens(*texts) for texts in inputs]
     if (parameters := request.parameters) is not None:
