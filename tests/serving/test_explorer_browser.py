@@ -779,6 +779,21 @@ def test_blank_texts_are_not_sent(opened: Visit, view: str, label: str) -> None:
     expect(page.get_by_text("Nothing is written yet.")).to_have_count(1)
 
 
+def test_what_a_prediction_did_not_read_is_gray(opened: Visit, paths: dict[str, Path]) -> None:
+    page = opened.open("predict")
+    expect(page.locator(".running")).to_have_count(0)
+    text = "it is warm 😀 " * 100
+    page.get_by_label("Text", exact=True).fill(text)
+    unread = page.locator(".unread").text_content()
+    assert page.locator(".running").text_content() == text
+    model = cloze.TextClassifier.load(paths["classifier"])
+    answer = model(text[: len(text) - len(unread)])  # the same without the gray part
+    shown = [f"{name}{100 * share:.1f} %" for name, share in answer.probabilities.items()]
+    expect(page.locator("table.bars tr")).to_have_count(2)
+    assert sorted(page.locator("table.bars tr").all_text_contents()) == sorted(shown)
+    assert len(model.tokenizer.encode(text[: len(text) - len(unread)])) == 128
+
+
 def test_the_color_of_a_type_does_not_depend_on_the_text(opened: Visit) -> None:
     page = opened.open("entities")
 

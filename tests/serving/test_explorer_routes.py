@@ -162,6 +162,16 @@ def test_attention_weights_limit_the_window(models: dict[str, ServedModel]) -> N
     assert max_window_tokens(encoder, max_weights=600) == 10  # of 6 heads
 
 
+def test_read_counts_the_characters_that_a_classifier_reads(client: Client) -> None:
+    text = "it is warm " * 60
+    assert client.ask("/explore/read", model="classifier", text="it is") == {
+        "windows": 1,
+        "characters": [5, 0],
+    }
+    found = client.ask("/explore/read", model="classifier", text=text)
+    assert found == {"windows": 1, "characters": [len("it is warm " * 42) - 1, 0]}
+
+
 def test_unknown_characters_are_shown_as_they_were_written(client: Client) -> None:
     text = "she was 😀 in ☃ london"
     for route in ("/explore/inside", "/explore/layers"):

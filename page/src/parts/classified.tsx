@@ -6,19 +6,20 @@ import { examplesFor } from "../labels";
 import { Examples, TextField } from "./forms";
 import { Models } from "./section";
 
-/** The input for a request, null while nothing is written, and its fields with examples that fit the labels of the model. */
+/** The input for a request, null while a text is missing, and its fields with examples that fit the labels of the model. */
 export function useClassified(name: string) {
   const model = useContext(Models).find((model) => model.name === name)!;
   const examples = examplesFor(model);
   const text = useSentence(examples[0][1]);
   const pair = useSecondSentence(examples[0][2]);
   const takesPair = model.readsPairs !== false;
-  const input = !text[0].trim() ? null : takesPair && pair[0] ? [text[0], pair[0]] : [text[0]];
+  const isWritten = text[0].trim() && (pair[0].trim() || !model.readsPairs);
+  const input = !isWritten ? null : takesPair && pair[0] ? [text[0], pair[0]] : [text[0]];
   const fields = (
     <>
       <div class={takesPair ? "text-and-pair" : undefined}>
         <TextField label="Text" kept={text} />
-        {takesPair && <TextField label="Second text, if there is one" kept={pair} />}
+        {takesPair && <TextField label={model.readsPairs ? "Second text" : "Second text, if there is one"} kept={pair} />}
       </div>
       <Examples
         all={examples.map((example) => [example[0], example] as const)}

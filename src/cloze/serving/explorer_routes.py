@@ -12,6 +12,7 @@ from cloze.serving.routes import Route, estimate_tokens, in_one_turn
 from cloze.serving.schema import ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
+from cloze.tasks.texts import LabeledText
 
 if TYPE_CHECKING:  # a graph answers without torch
     from cloze.explorer.text_window import TextWindow
@@ -68,6 +69,18 @@ async def span(served: ServedModel, request: SpanRequest, batcher: Batcher) -> d
     return {"tokens": tokens, **{name: getattr(scores, name) for name in names}}
 
 
+def read(served: ServedModel, request: TextRequest) -> dict[str, Any]:
+    """Return how much of a text and its pair a classifier reads: windows, and characters of each."""
+    predictor, texts = served.finetuned, (request.text, request.pair)
+    features = predictor.features(LabeledText(*texts))
+    characters = [len(text or "") for text in texts]
+    if any(feature.is_truncated for feature in features):
+        encoding = served.tokenizer.encode(*texts, max_length=predictor.max_seq_length)
+        places = list(zip(encoding.token_type_ids, encoding.offsets, strict=True))
+        characters = [max((end for segment, (_, end) in places if segment == n), default=0) for n in (0, 1)]
+    return {"windows": len(features), "characters": characters}
+
+
 def window(served: ServedModel, request: TextRequest) -> "TextWindow":
     """Return the part of the text that is shown."""
     from cloze.explorer.text_window import max_window_tokens, text_window  # imports torch
@@ -120,5 +133,6 @@ ROUTES = (
     Route("/explore/row", "encode", in_one_turn(head), HeadRequest),
     Route("/explore/layers", "encode", in_one_turn(layers), TokenRequest),
     Route("/explore/word", "encode", in_one_turn(word), WordRequest),
+    Route("/explore/read", "predict", in_one_turn(read), TextRequest),
     Route("/explore/span", "answer", span, SpanRequest),
 )
