@@ -27,7 +27,7 @@ async def held(batcher: Batcher) -> AsyncIterator[None]:
         has_started.set()
         may_end.wait(3 * PATIENCE)
 
-    holding = asyncio.create_task(batcher.run(hold))
+    holding = asyncio.create_task(batcher.run(hold, tokens=1))
     await wait_until(has_started.is_set)
     try:
         yield

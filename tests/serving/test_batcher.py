@@ -143,7 +143,7 @@ def test_a_canceled_request_has_no_more_turns(make_batcher: MakeBatcher) -> None
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
         may_end.set()
-        await batcher.run(lambda: None)
+        await batcher.run(lambda: None, tokens=1)
 
     asyncio.run(ask())
     assert slow.batches == ["a"]
@@ -167,8 +167,8 @@ def test_a_base_exception_does_not_end_the_thread(
 
     batcher = make_batcher()
     with pytest.raises(ComputationFailed):
-        asyncio.run(batcher.run(panic))
-    assert asyncio.run(batcher.run(lambda: 5)) == 5
+        asyncio.run(batcher.run(panic, tokens=1))
+    assert asyncio.run(batcher.run(lambda: 5, tokens=1)) == 5
     assert "Panic" in caplog.text
 
 
@@ -177,7 +177,7 @@ def test_stopping_refuses_new_requests_and_answers_queued_ones(make_batcher: Mak
 
     async def ask() -> int:
         async with held(batcher):
-            (waiting,) = await queue(batcher, batcher.run(lambda: 5))
+            (waiting,) = await queue(batcher, batcher.run(lambda: 5, tokens=1))
             batcher.stop()
             assert not batcher.is_alive
         return await waiting
@@ -192,7 +192,7 @@ def test_several_computations_have_one_deadline(make_batcher: MakeBatcher) -> No
     async def ask() -> None:
         async with batcher.deadline():
             while True:
-                await batcher.run(lambda: done.append(time.sleep(0.05)))
+                await batcher.run(lambda: done.append(time.sleep(0.05)), tokens=1)
 
     with pytest.raises(DeadlineExceeded):
         asyncio.run(ask())
@@ -204,10 +204,10 @@ def test_a_full_queue_refuses_at_once(make_batcher: MakeBatcher) -> None:
 
     async def ask() -> None:
         async with held(batcher):
-            waiting = await queue(batcher, *(batcher.run(lambda: None) for _ in range(2)))
+            waiting = await queue(batcher, *(batcher.run(lambda: None, tokens=1) for _ in range(2)))
             assert batcher.is_full
             with pytest.raises(Overloaded):
-                await batcher.run(lambda: None)
+                await batcher.run(lambda: None, tokens=1)
         await asyncio.gather(*waiting)
         assert not batcher.is_full
 
@@ -234,8 +234,8 @@ def test_requests_past_the_deadline_are_not_computed(make_batcher: MakeBatcher) 
     async def ask() -> None:
         async with held(batcher):
             with pytest.raises(DeadlineExceeded):
-                await batcher.run(lambda: computed.append(1))
-        await batcher.run(lambda: computed.append(2))
+                await batcher.run(lambda: computed.append(1), tokens=1)
+        await batcher.run(lambda: computed.append(2), tokens=1)
 
     asyncio.run(ask())
     assert computed == [2]
@@ -247,10 +247,23 @@ def test_the_event_loop_is_free_during_a_computation(make_batcher: MakeBatcher) 
 
     async def ask() -> bool:
         loop_has_run = threading.Event()
-        computing = asyncio.create_task(batcher.run(lambda: loop_has_run.wait(10)))
+        computing = asyncio.create_task(batcher.run(lambda: loop_has_run.wait(10), tokens=1))
         for _ in range(10):
             await asyncio.sleep(0.001)
         loop_has_run.set()
         return await computing
 
     assert asyncio.run(ask())
+
+
+def test_a_text_that_is_truncated_uses_up_a_turn_too(make_batcher: MakeBatcher) -> None:
+    """Tokens that are in no window take time when an input is split."""
+
+    class Truncating(Upper):
+        def split(self, given: str) -> WindowedInput[str]:
+            return super().split(given[:1])
+
+    batcher, upper = make_batcher(batch_tokens=8), Truncating()
+    requests = (batcher.run_windowed(upper, [text] * 2, tokens=[len(text)] * 2) for text in ("a" * 99, "b"))
+    assert asyncio.run(answers(batcher, *requests)) == [["A", "A"], ["B", "B"]]
+    assert upper.cuts == ["a", "b", "b", "a"]

@@ -182,6 +182,12 @@ def test_unknown_characters_are_shown_as_they_were_written(client: Client) -> No
     assert span["tokens"] == text.split()
 
 
+def test_sentences_that_take_long_are_refused_unread(client: Client) -> None:
+    refused = client.post("/explore/word", json={"word": "a", "sentences": ["a" * 5000] * 2})
+    assert (refused.status_code, refused.json()["error_type"]) == (413, "Validation")
+    assert "10001 characters, at most 10000 are read. Give fewer or shorter" in refused.json()["error"]
+
+
 def test_too_many_occurrences_are_refused(client: Client) -> None:
     sentences = ["bank " * 5] * 13
     told = client.refusal("/explore/word", model="pretrained", word="bank", sentences=sentences)

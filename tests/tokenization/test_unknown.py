@@ -19,7 +19,7 @@ from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.served_model import ServedModel, load_models
+from cloze.serving.served_model import load_models
 from cloze.tasks.custom import Classification
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.unknown import UnknownWords, count_unknown, unknown_words
@@ -154,7 +154,13 @@ def test_the_remedy_fits_the_kind_of_vocabulary(tmp_path: Path) -> None:
 
 
 def test_the_server_counts_words_that_are_too_long_for_the_vocabulary() -> None:
-    served = ServedModel.load("mini", resolve_checkpoint("cloze-mini"), device="cpu")
-    assert served.unknown_words("a word of two hundred letters: " + "a" * 200) == ["a" * 200]
-    assert served.unknown_words("a word of a hundred letters: " + "a" * 100) == []
-    assert served.unknown_words("She Said: it's 3 @ 10") == ["@"]  # no token
+    models = load_models({"mini": resolve_checkpoint("cloze-mini")}, device="cpu")
+    texts = {
+        "a word of two hundred letters: " + "a" * 200: "1",
+        "a word of a hundred letters: " + "a" * 100: None,
+        "She Said: it's 3 @ 10": "1",  # @ is no token
+        "a long text: 3 @ 10, 4 @ 20. " * 100: "200",
+    }
+    with TestClient(create_app(models, Limits())) as client:
+        for text, count in texts.items():
+            assert client.post("/embed", json={"inputs": text}).headers.get("x-unknown-words") == count

@@ -25,7 +25,7 @@ OutputT = TypeVar("OutputT", covariant=True)
 
 _LOG = logging.getLogger(__name__)
 _RESULTS_PER_TURN = 4
-_CALL_TOKENS = 512  # assumed size of a computation that does not give one
+_READ_PER_COMPUTED = 4  # tokens that are tokenized in the time in which a small model computes one
 
 
 class Overloaded(Exception):  # noqa: N818 (nothing is wrong but the load)
@@ -119,19 +119,24 @@ class _Job:
         self.tokens = sum(estimate for _, estimate in self.inputs)
         self.tokens += sum(window.num_tokens for window in self.windows)
 
-    def take_windows(self, budget: int) -> list[Window]:
-        """Return the next windows until they use up the budget of tokens; an input is split when its turn comes."""
+    def take_windows(self, budget: int) -> tuple[list[Window], int]:
+        """Return the next windows until they use up the budget of tokens, and the rest of it.
+
+        An input is split when its turn comes, which takes time for tokens in no window, too, as those truncated.
+        """
         taken: list[Window] = []
         while budget > 0 and (self.windows or self.inputs):
             if self.windows:
                 taken.append(self.windows.popleft())
                 budget -= taken[-1].num_tokens
             else:
-                value, _ = self.inputs.popleft()
+                value, estimate = self.inputs.popleft()
                 split = self.computation.split(value)
                 self.partial.append((split, []))
                 self.windows.extend(split.windows)
-        return taken
+                in_windows = sum(window.num_tokens for window in split.windows)
+                budget -= max(0, estimate - in_windows) // _READ_PER_COMPUTED
+        return taken, budget
 
     def add(self, outputs: Sequence[Any]) -> None:
         """Record the outputs of the windows taken, and join those of complete inputs."""
@@ -225,9 +230,9 @@ class Batcher:
         unsplit = [_UnsplitInput(value, size) for value, size in zip(inputs, tokens, strict=True)]
         return await self.run_windowed(_UnsplitComputation(function), unsplit, tokens=tokens)
 
-    async def run(self, compute: Callable[[], Output]) -> Output:
-        """Return the result of a function that is not batched; raises as `run_batched`."""
-        (output,) = await self.run_batched(lambda _: [compute()], [None], tokens=[_CALL_TOKENS])
+    async def run(self, compute: Callable[[], Output], *, tokens: int) -> Output:
+        """Return the result of a function that is not batched; arguments and errors as of `run_batched`."""
+        (output,) = await self.run_batched(lambda _: [compute()], [None], tokens=[tokens])
         return output
 
     async def run_windowed(
@@ -331,12 +336,11 @@ def _compute_batch(jobs: list[_Job], budget: int) -> list[_Job]:
         if budget <= 0:
             break
         try:
-            windows = job.take_windows(budget)
+            windows, budget = job.take_windows(budget)
         except BaseException as error:  # a panic of the tokenizer is not an Exception
             job.fail(error)
             continue
         shares.append((job, windows))
-        budget -= sum(window.num_tokens for window in windows)
     _compute(shares)
     return [job for job, _ in shares]
 

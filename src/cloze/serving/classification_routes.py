@@ -201,9 +201,9 @@ async def _scores(
 ) -> list[list[float]]:
     """Return the scores of each text or pair in the order of the model's classes: probabilities, or logits."""
     examples = text_examples(inputs)
-    if request.truncate is False:
-        await batcher.run(lambda: served.check_example_lengths(examples))
     tokens = [estimate_tokens(example.text, example.pair) for example in examples]
+    if request.truncate is False:
+        await batcher.run_batched(served.check_example_lengths, examples, tokens=tokens)
     if request.raw_scores or function is not None:
         computation = WindowedLogits(served.finetuned, request.truncation_side)
         logits = await batcher.run_windowed(computation, examples, tokens=tokens)

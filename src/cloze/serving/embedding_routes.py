@@ -7,6 +7,7 @@ import base64
 from typing import Any, Literal
 
 import numpy as np
+import orjson
 from pydantic import Field
 
 from cloze.errors import InputError
@@ -16,7 +17,6 @@ from cloze.serving.routes import (
     Route,
     as_list,
     estimate_tokens,
-    in_one_turn,
 )
 from cloze.serving.schema import (
     EmbeddingOptions,
@@ -35,6 +35,7 @@ from cloze.serving.schema import (
 )
 from cloze.serving.served_model import EmbeddingInput, ServedModel
 from cloze.tasks.arrays import normalize
+from cloze.tokenization.tokenizer import Tokenizer
 
 
 class EmbedRequest(EmbeddingRequest):
@@ -177,28 +178,33 @@ class Token(ResponseModel):
     """The character after its last."""
 
 
-def tokenize(served: ServedModel, request: TokenizeRequest) -> list[list[dict[str, Any]]]:
+async def tokenize(served: ServedModel, request: TokenizeRequest, batcher: Batcher) -> list[orjson.Fragment]:
     """Return the tokens of each text."""
-    tokenizer, special_ids = served.tokenizer, served.tokenizer.special_ids
-    ends = slice(None) if request.add_special_tokens is not False else slice(1, -1)
-    tokenized = []
     prompt = served.prompt(request.prompt_name) if request.prompt_name is not None else ""
-    for text in as_list(request.inputs):
-        encoding = tokenizer.encode(prompt + text)
-        tokens = list(zip(encoding.input_ids, encoding.tokens, encoding.offsets, strict=True))
-        tokenized.append(
-            [
-                {
-                    "id": token_id,
-                    "text": token,
-                    "special": token_id in special_ids,
-                    "start": start if start < stop else None,
-                    "stop": stop if start < stop else None,
-                }
-                for token_id, token, (start, stop) in tokens[ends]
-            ]
-        )
-    return tokenized
+    texts = [prompt + text for text in as_list(request.inputs)]
+    ends = slice(None) if request.add_special_tokens is not False else slice(1, -1)
+
+    def tokenize_all(texts: list[str]) -> list[orjson.Fragment]:
+        return [_tokens_to_json(served.tokenizer, text, ends) for text in texts]
+
+    return await batcher.run_batched(tokenize_all, texts, tokens=list(map(estimate_tokens, texts)))
+
+
+def _tokens_to_json(tokenizer: Tokenizer, text: str, ends: slice) -> orjson.Fragment:
+    """Return the tokens of a text as JSON, which takes less memory."""
+    encoding, special_ids = tokenizer.encode(text), tokenizer.special_ids
+    tokens = list(zip(encoding.input_ids, encoding.tokens, encoding.offsets, strict=True))
+    rows = [
+        {
+            "id": token_id,
+            "text": token,
+            "special": token_id in special_ids,
+            "start": start if start < stop else None,
+            "stop": stop if start < stop else None,
+        }
+        for token_id, token, (start, stop) in tokens[ends]
+    ]
+    return orjson.Fragment(orjson.dumps(rows))
 
 
 class DecodeRequest(ModelRequest):
@@ -210,14 +216,18 @@ class DecodeRequest(ModelRequest):
     """Leave out tokens such as [CLS]."""
 
 
-def decode(served: ServedModel, request: DecodeRequest) -> list[str]:
+async def decode(served: ServedModel, request: DecodeRequest, batcher: Batcher) -> list[str]:
     """Return the text of each list of token ids."""
     tokenizer, ids = served.tokenizer, request.ids
     lists: Any = ids if isinstance(ids[0], list) else [ids]
     skipped = tokenizer.special_ids if request.skip_special_tokens is not False else frozenset()
-    if any(i >= tokenizer.vocab_size for ids in lists for i in ids):
-        raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
-    return [tokenizer.decode([i for i in ids if i not in skipped]) for ids in lists]
+
+    def decode_all(lists: list[list[int]]) -> list[str]:
+        if max(map(max, lists)) >= tokenizer.vocab_size:
+            raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
+        return [tokenizer.decode([i for i in ids if i not in skipped]) for ids in lists]
+
+    return await batcher.run_batched(decode_all, lists, tokens=list(map(estimate_tokens, lists)))
 
 
 async def _embed(
@@ -295,7 +305,7 @@ ROUTES = (
     Route(
         "/tokenize",
         "tokenize",
-        in_one_turn(tokenize),
+        tokenize,
         TokenizeRequest,
         list[list[Token]],
         example={"inputs": "The river has burst."},
@@ -303,7 +313,7 @@ ROUTES = (
     Route(
         "/decode",
         "tokenize",
-        in_one_turn(decode),
+        decode,
         DecodeRequest,
         list[str],
         example={"ids": [2, 8, 9, 3]},

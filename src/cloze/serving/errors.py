@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from cloze.errors import ClozeError
 from cloze.serving.batcher import ComputationFailed, DeadlineExceeded, Overloaded
 from cloze.serving.limits import MAX_CHARACTERS
-from cloze.serving.schema import TOO_MANY, ResponseModel
+from cloze.serving.schema import TOO_LONG, TOO_MANY, ResponseModel
 
 ErrorType: TypeAlias = Literal[
     "Validation", "Empty", "Overloaded", "Backend", "Timeout", "Unhealthy", "Unauthorized", "NotFound"
@@ -159,7 +159,7 @@ def _invalid(errors: Sequence[Any]) -> Response:
     """Return one of several validation errors; for a union the branch that matched furthest."""
     for error in errors:
         context = error.get("ctx", {})
-        if error["type"] == TOO_MANY or context.get("max_length") == MAX_CHARACTERS:
+        if error["type"] in (TOO_MANY, TOO_LONG) or context.get("max_length") == MAX_CHARACTERS:
             return error_response(413, _message(error))
         if error["type"] == "too_short" and not context["actual_length"]:
             return error_response(400, _message(error))

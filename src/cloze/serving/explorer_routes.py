@@ -3,13 +3,15 @@
 Routes under `/explore` serve only the page and may change with it.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from cloze.serving.batcher import Batcher
+from cloze.serving.limits import MAX_WORD_CHARACTERS
 from cloze.serving.routes import Route, estimate_tokens, in_one_turn
-from cloze.serving.schema import ModelRequest, NonBlankText, Text, Texts
+from cloze.serving.schema import TOO_LONG, ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
 from cloze.tasks.texts import LabeledText
@@ -49,10 +51,18 @@ class SpanRequest(ModelRequest):
 
 
 class WordRequest(ModelRequest):
-    """A word and sentences that contain it."""
+    """A word and sentences that contain it, which are read in one turn."""
 
     word: Text
     sentences: Texts
+
+    @model_validator(mode="after")
+    def _check_length(self) -> Self:
+        number = len(self.word) + sum(map(len, self.sentences))
+        if number > MAX_WORD_CHARACTERS:
+            what = "{number} characters, at most {limit} are read. Give fewer or shorter sentences."
+            raise PydanticCustomError(TOO_LONG, what, {"number": number, "limit": MAX_WORD_CHARACTERS})
+        return self
 
 
 async def span(served: ServedModel, request: SpanRequest, batcher: Batcher) -> dict[str, Any]:

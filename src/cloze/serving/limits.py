@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 MAX_CHARACTERS = 100_000
 """Characters of a text."""
+MAX_WORD_CHARACTERS = 10_000
+"""Characters of all sentences in which the explorer shows a word."""
 MAX_CANDIDATES = 50_000
 """Candidates for all [MASK]s of a request."""
 

@@ -50,6 +50,7 @@ _TEXT_FIELDS = (
     "sentences",
     "instances",
 )
+_SHORT_CHARACTERS = 1000
 _CHARACTERS_PER_TOKEN = 4  # roughly, in English
 _SPECIAL_TOKENS = 2
 
@@ -133,14 +134,29 @@ def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerS
 def _endpoint(route: Route, server: ServerState) -> Callable[..., Any]:
     async def endpoint(request: Any) -> Response:
         served = find_model(server.models, request.model, route.ability, route=route.path)
-        response = json_response(await route.handler(served, request, server.batcher))
-        texts = [text for name in _TEXT_FIELDS for text in _texts(getattr(request, name, None))]
-        if unknown := sum(len(served.unknown_words(text)) for text in texts):
+        async with server.batcher.deadline():
+            unknown = await _count_unknown_words(served, request, server.batcher)
+            response = json_response(await route.handler(served, request, server.batcher))
+        if unknown:
             response.headers[UNKNOWN_HEADER] = str(unknown)
         return response
 
     endpoint.__annotations__["request"] = route.request  # FastAPI reads it to parse the body
     return endpoint
+
+
+async def _count_unknown_words(served: ServedModel, request: ModelRequest, batcher: Batcher) -> int:
+    texts = [text for text in _texts_of(request) if not served.tokenizer.knows_all_words(text)]
+    if sum(map(len, texts)) <= _SHORT_CHARACTERS:
+        counts = served.count_unknown_words(texts)  # takes less time than a turn
+    else:
+        tokens = list(map(estimate_tokens, texts))
+        counts = await batcher.run_batched(served.count_unknown_words, texts, tokens=tokens)
+    return sum(counts)
+
+
+def _texts_of(request: ModelRequest) -> list[str]:
+    return [text for name in _TEXT_FIELDS for text in _texts(getattr(request, name, None))]
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -163,7 +179,8 @@ def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Handler:
 
     @functools.wraps(compute)
     async def handler(served: ServedModel, request: Any, batcher: Batcher) -> Any:
-        return await batcher.run(lambda: compute(served, request))
+        tokens = estimate_tokens(*_texts_of(request))
+        return await batcher.run(lambda: compute(served, request), tokens=tokens)
 
     return handler
 

@@ -20,7 +20,7 @@ Text: TypeAlias = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
 def is_blank(text: str) -> bool:
     """Return whether a text has no visible character: a model would answer from [CLS] and [SEP] alone."""
-    return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in text)
+    return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in set(text))
 
 
 def _check_not_blank(text: str) -> str:
@@ -30,7 +30,7 @@ def _check_not_blank(text: str) -> str:
 
 
 NonBlankText: TypeAlias = Annotated[Text, AfterValidator(_check_not_blank)]
-TOO_MANY = "too_many_texts"
+TOO_LONG, TOO_MANY = "too_long_texts", "too_many_texts"
 batch_texts: ContextVar[int] = ContextVar("batch_texts", default=Limits().batch_texts)
 """The server's maximum number of texts in a request, which FastAPI cannot hand to the types below."""
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.explain import check_explainable
 from cloze.inference.exported_graph import ExportedGraph
-from cloze.inference.fill_mask import FillMask, top_tokens
+from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import open_model
 from cloze.inference.model_files import ModelFiles
 from cloze.inference.next_sentence import NextSentence
@@ -50,17 +50,6 @@ class EmbeddingInput:
     truncation_side: TruncationSide = "right"
     truncates: bool = True
     """Whether a text beyond the limit is truncated, or refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class FillInput:
-    """A text with [MASK] tokens, and how they are filled."""
-
-    text: str
-    top_k: int
-    long_texts: Literal["windows"] | None
-    targets: tuple[str, ...] | None
-    """Tokens to choose from; None is all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +122,9 @@ class ServedModel:
         """The number of tokens that the encoder takes."""
         return self.config.max_position_embeddings
 
-    def unknown_words(self, text: str) -> list[str]:
-        """Return the words of a text that the vocabulary does not know."""
-        if self.tokenizer.knows_all_words(text):
-            return []  # the usual text is not tokenized a second time
-        return unknown_words(self.tokenizer, text)
+    def count_unknown_words(self, texts: list[str]) -> list[int]:
+        """Return the number of words of each text that the vocabulary does not know."""
+        return [len(unknown_words(self.tokenizer, text)) for text in texts]
 
     @property
     def encoder(self) -> "Encoder":
@@ -224,44 +211,19 @@ class ServedModel:
         end = len(ids) - (1 if ids[-1] == self.tokenizer.sep_id and len(ids) > start else 0)
         return ids[start:end]
 
-    def fill(self, inputs: list[FillInput]) -> list[list[list[tuple[int, float]]]]:
-        """Return the ids and the probabilities of the best tokens for each [MASK] of each text.
-
-        Raises:
-            InputError: a text has no [MASK] or too many tokens, or a target is not one token.
-        """
-        assert self.fill_mask is not None
-        masked = [self.fill_mask.mask(blank.text, long_texts=blank.long_texts) for blank in inputs]
-        targets = [
-            None if blank.targets is None else list(map(self._target_id, blank.targets)) for blank in inputs
-        ]
-        return self.fill_mask.choose(
-            masked, lambda text, logits: top_tokens(logits, inputs[text].top_k, among=targets[text])
-        )
-
-    def _target_id(self, target: str) -> int:
-        ids = self.tokenizer.encode(target).input_ids[1:-1]
-        if len(ids) == 1 and ids[0] != self.tokenizer.unk_id:
-            return ids[0]
-        if target in self.tokenizer.tokens:  # one that continues a word
-            return self.tokenizer.tokens.index(target)
-        what = f"the vocabulary of {self.name!r} has no token {target!r}"
-        raise InputError(
-            what, where="parameters.targets", remedy="Give words that are one token, see /tokenize"
-        )
-
     @property
     def sentence_scorer(self) -> SentenceScorer:
         """The masked-word head as a scorer of sentences."""
         assert self.fill_mask is not None
         return SentenceScorer(self.fill_mask.engine, self.fill_mask.tokenizer)
 
-    def check_example_lengths(self, examples: Sequence[LabeledText]) -> None:
+    def check_example_lengths(self, examples: Sequence[LabeledText]) -> list[None]:
         """Refuse an example that would be truncated; those read in windows never are."""
         for example in examples:
             if any(feature.is_truncated for feature in self.finetuned.features(example)):
                 length = len(self.tokenizer.encode(example.text, example.pair))
                 raise self._too_long(length, self.finetuned.max_seq_length)
+        return [None] * len(examples)
 
     def _too_long(self, length: int, limit: int) -> InputError:
         what = f"{length} tokens, {self.name!r} reads {limit}"

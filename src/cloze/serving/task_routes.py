@@ -35,8 +35,10 @@ from cloze.serving.schema import (
     TextsOrPairsRequest,
     TextsRequest,
 )
-from cloze.serving.served_model import FillInput, ServedModel
+from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import (
+    FillInput,
+    WindowedCandidates,
     WindowedEntities,
     WindowedGradients,
     WindowedPredictions,
@@ -70,7 +72,8 @@ async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> l
         raise InputError(what, where="inputs", remedy="Ask for fewer texts, [MASK]s or a lower top_k")
     targets = None if parameters.targets is None else tuple(parameters.targets)
     inputs = [FillInput(text, top_k, request.long_texts, targets) for text in texts]
-    filled = await batcher.run_batched(served.fill, inputs, tokens=[estimate_tokens(text) for text in texts])
+    tokens = list(map(estimate_tokens, texts))
+    filled = await batcher.run_windowed(WindowedCandidates(served), inputs, tokens=tokens)
     if request.parameters is None:
         text_of = served.tokenizer.text_of
         return [[[Candidate(text_of(i), p) for i, p in mask] for mask in masks] for masks in filled]
@@ -269,8 +272,7 @@ async def explain(
 ) -> list[Explanation]:
     """Return each word's contribution to the prediction, by integrated gradients."""
     examples = text_examples(request.input_list)
-    async with batcher.deadline():
-        return [await _explain_one(served, example, batcher, config, request.label) for example in examples]
+    return [await _explain_one(served, example, batcher, config, request.label) for example in examples]
 
 
 async def _explain_one(
@@ -278,7 +280,9 @@ async def _explain_one(
 ) -> Explanation:
     predictor, tokens = served.finetuned, estimate_tokens(example.text, example.pair)
     (prediction,) = await predict_examples(served, [example], batcher, tokens=[tokens])
-    pending = await batcher.run(lambda: PendingExplanation.begin(predictor, example, prediction, label))
+    pending = await batcher.run(
+        lambda: PendingExplanation.begin(predictor, example, prediction, label), tokens=tokens
+    )
     for steps in config.steps:
         computation = WindowedGradients(steps, config.max_tokens)
         (attributions,) = await batcher.run_windowed(computation, [pending.path], tokens=[tokens * steps])

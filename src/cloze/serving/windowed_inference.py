@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
 
+from cloze.errors import InputError
 from cloze.explorer.span_scores import SpanScores, join_scores
 from cloze.inference.explain import Attributions, EmbeddingPath, PathSegment
+from cloze.inference.fill_mask import FillMask, MaskedSequence, top_tokens
 from cloze.inference.predictor import Predictor
 from cloze.inference.sentence_scorer import MaskedCopy, SentenceScore, SentenceScorer
 from cloze.serving.batcher import WindowedInput
+from cloze.serving.served_model import ServedModel
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.paragraphs import Paragraph, SpanQuestion
@@ -89,6 +93,72 @@ class WindowedSpanScores(WindowedPredictions):
         tokenizer = self.predictor.tokenizer
         features = self.predictor.features(SpanQuestion("0", question, Paragraph(context)))
         return WindowedInput(features, lambda outputs: join_scores(tokenizer, features, outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class FillInput:
+    """A text with [MASK] tokens, and how they are filled."""
+
+    text: str
+    top_k: int
+    long_texts: Literal["windows"] | None
+    targets: tuple[str, ...] | None
+    """Tokens to choose from; None is all."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillWindow:
+    """A window of a text with [MASK] tokens, and how they are filled."""
+
+    sequence: MaskedSequence
+    top_k: int
+    targets: tuple[int, ...] | None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the window."""
+        return self.sequence.num_tokens
+
+
+@dataclass(frozen=True)
+class WindowedCandidates:
+    """The ids and the probabilities of the best tokens for each [MASK] of each text."""
+
+    served: ServedModel
+
+    def split(self, blank: FillInput) -> WindowedInput[list[list[tuple[int, float]]]]:
+        """Tokenize a text, and choose the windows around its [MASK]s.
+
+        Raises:
+            InputError: it has no [MASK] or too many tokens, or a target is not one token.
+        """
+        targets = None if blank.targets is None else tuple(map(self._target_id, blank.targets))
+        sequences = self._model.mask(blank.text, long_texts=blank.long_texts)
+        windows = [FillWindow(sequence, blank.top_k, targets) for sequence in sequences]
+        return WindowedInput(windows, lambda outputs: list(chain.from_iterable(outputs)))
+
+    def compute(self, windows: list[FillWindow]) -> Sequence[list[list[tuple[int, float]]]]:
+        """Return the best tokens for each [MASK] of each window."""
+        return self._model.choose(
+            [[window.sequence] for window in windows],
+            lambda i, logits: top_tokens(logits, windows[i].top_k, among=windows[i].targets),
+        )
+
+    @property
+    def _model(self) -> FillMask:
+        assert self.served.fill_mask is not None
+        return self.served.fill_mask
+
+    def _target_id(self, target: str) -> int:
+        tokenizer = self.served.tokenizer
+        ids = tokenizer.encode(target).input_ids[1:-1]
+        if len(ids) == 1 and ids[0] != tokenizer.unk_id:
+            return ids[0]
+        if target in tokenizer.tokens:  # one that continues a word
+            return tokenizer.tokens.index(target)
+        what = f"the vocabulary of {self.served.name!r} has no token {target!r}"
+        remedy = "Give words that are one token, see /tokenize"
+        raise InputError(what, where="parameters.targets", remedy=remedy)
 
 
 @dataclass(frozen=True)
