@@ -5,7 +5,7 @@
  */
 
 import { createHash } from "node:crypto";
-import { copyFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -53,6 +53,7 @@ function licenses(inputs) {
   return `The scripts of this page contain these libraries.\n\n${texts.join(`\n${"-".repeat(72)}\n\n`)}`;
 }
 
+rmSync(PAGE, { recursive: true, force: true }); // the names of parts change with their contents
 mkdirSync(PAGE, { recursive: true });
 mkdirSync(REPORTS, { recursive: true });
 const digest = sourceDigest();
@@ -61,7 +62,7 @@ const results = await Promise.all(
     build({
       absWorkingDir: HERE,
       entryPoints: [source],
-      outfile,
+      ...(format === "esm" ? { outdir: dirname(outfile), splitting: true, chunkNames: "[name]-[hash]" } : { outfile }),
       bundle: true,
       minify: true,
       format,

@@ -73,6 +73,8 @@ def main(address: str) -> None:
                 model = models[exchange["body"].pop("model")]
                 recorded = recordings.setdefault(model["name"], {"model": model, "exchanges": []})
                 recorded["exchanges"].append(exchange)
+            if not recordings:  # the view Errors asks about texts of a file
+                continue
             text = json.dumps(list(recordings.values()), ensure_ascii=False, separators=(",", ":"))
             (STATIC / f"recorded-{view}.json").write_text(f"{text}\n", "utf-8")
         browser.close()

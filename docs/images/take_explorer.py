@@ -1,6 +1,7 @@
 """Take the documentation's screenshots of the explorer from a running server.
 
-cloze serve -m mini=RUN -m sentences=DIR -m squad=RUN -m names=RUN -m reviews=RUN
+cloze serve -m mini=RUN -m sentences=DIR -m squad=RUN -m names=RUN -m reviews=RUN \
+    -m authors=RUN -m epoch1=RUN --evaluation answers.jsonl
 python docs/images/take_explorer.py http://127.0.0.1:8080 [NAME ...]
 """
 
@@ -25,6 +26,11 @@ PICTURES = {
     "senses": ("pairs", "light", ".part >> nth=1"),
     "answers": ("answers", "dark", "body"),
     "why": ("why", "light", "body"),
+    "errors": (
+        "errors?model=authors&second=epoch1&gold=Conrad&answer=Doyle&show=all&row=31",
+        "light",
+        "body",
+    ),
 }
 
 

@@ -4,19 +4,28 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { addressOf, setView, usePlace, writeAddress } from "./address";
 import { forgetAnswers, Skeleton } from "./parts/answer";
+import { lazy } from "./parts/lazy";
 import { Models, type Model, toModel, type View } from "./parts/section";
 import { ask, Refusal, RETRY_SECONDS, useDown } from "./server";
 import { answersView } from "./views/answers";
 import { entitiesView } from "./views/entities";
 import { fillView } from "./views/fill";
-import { insideView } from "./views/inside";
-import { layersView } from "./views/layers";
 import { pairsView } from "./views/pairs";
 import { predictView } from "./views/predict";
 import { whyView } from "./views/why";
 
 /** The tabs in their order: what models are asked for comes first, then how they compute it. */
-const VIEWS: View[] = [fillView, predictView, whyView, entitiesView, answersView, pairsView, layersView, insideView];
+const VIEWS: View[] = [
+  fillView,
+  predictView,
+  whyView,
+  { id: "errors", title: "Errors", needs: "predict", Body: lazy(() => import("./views/errors").then(({ Errors }) => Errors)) },
+  entitiesView,
+  answersView,
+  pairsView,
+  { id: "layers", title: "Layers", needs: "encode", Body: lazy(() => import("./views/layers").then(({ LayersView }) => LayersView)) },
+  { id: "inside", title: "Inside", needs: "encode", Body: lazy(() => import("./views/inside").then(({ InsideView }) => InsideView)) },
+];
 
 function App() {
   const place = usePlace();

@@ -227,11 +227,15 @@ PAGES = {
     "docs/guides/embeddings.md": Page(inputs="MODEL=minilm banks.txt=text:0"),
     "docs/guides/explanations.md": Page(inputs="reviews model=run new-reviews.txt=lines.txt"),
     "docs/guides/explorer.md": Page(
-        inputs="RUN=run CLASSIFIER=reviews",
+        inputs="RUN=run CLASSIFIER=reviews OLDER=reviews more-reviews.tsv=reviews.tsv",
         replaced={
-            "cloze serve -m mini=RUN -m reviews=CLASSIFIER": (
-                "cloze serve -m mini=RUN -m reviews=CLASSIFIER --port 0 2> told & "
-                "until grep -q 'serving mini, reviews' told; do kill -0 $!; sleep 0.1; done; kill $!; wait $!"
+            f"cloze serve {models}": (
+                f"cloze serve {models} --port 0 2> told & "
+                f"until grep -q 'serving {names}' told; do kill -0 $!; sleep 0.1; done; kill $!; wait $!"
+            )
+            for models, names in (
+                ("-m mini=RUN -m reviews=CLASSIFIER", "mini, reviews"),
+                ("-m reviews=CLASSIFIER -m before=OLDER --evaluation answers.jsonl", "reviews, before"),
             )
         },
     ),

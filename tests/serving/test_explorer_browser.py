@@ -25,9 +25,13 @@ from clients import client_of, listening
 from explorer_models import make_classifier, make_models
 
 import cloze
+from cloze.api.evaluation import EvaluationResult
 from cloze.explorer.encoder_internals import attention_map
+from cloze.inference.explain import explain
+from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.run_report import write_report
+from cloze.tasks.texts import LabeledText
 from pages import serious_violations
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -57,6 +61,7 @@ SHOWS = {
     "entities": ".entities",
     "why": "table.bars",
     "predict": "table.bars",
+    "errors": ".answers tbody tr",
 }
 """An element that a view has once its example is answered."""
 
@@ -66,9 +71,30 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return make_models(tmp_path_factory.mktemp("models"))
 
 
+LABELED = [
+    (f"{start} {end}, she said.", label)
+    for start in ("The film is", "A story that is", "It is not", "Warm and", "The man was")
+    for end, label in (
+        ("dull", "blame"),
+        ("wonderful", "praise"),
+        ('a "mess"', "blame"),
+        ("funny\nto me", "praise"),
+    )
+]
+
+
 @pytest.fixture(scope="module")
-def address(paths: dict[str, Path]) -> Iterator[str]:
-    with listening(client_of(paths).app) as address:
+def evaluation(
+    paths: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, EvaluationResult]:
+    """The file of an evaluation of the classifier, and its result."""
+    path = tmp_path_factory.mktemp("evaluation") / "answers.jsonl"
+    return path, cloze.evaluate(model=paths["classifier"], data=LABELED, output=path)
+
+
+@pytest.fixture(scope="module")
+def address(paths: dict[str, Path], evaluation: tuple[Path, EvaluationResult]) -> Iterator[str]:
+    with listening(client_of(paths, evaluation=evaluation[0]).app) as address:
         yield address
 
 
@@ -409,9 +435,6 @@ def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
     follows = cloze.NextSentence.load("cloze-mini")
     mini = Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
 
-    def percent(share: float) -> str:
-        return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
-
     with listening(client_of({"cloze-mini": mini}).app) as at, visit(browser, at) as visited:
         page = visited.open("fill")
         text = page.get_by_label("Your own sentence").input_value()
@@ -548,6 +571,8 @@ def test_a_sentence_goes_along_to_every_view(opened: Visit) -> None:
     for view in [*SHOWS, "fill"]:
         page.get_by_role("tab", name=view.capitalize()).click()
         page.locator(SHOWS[view]).first.wait_for()
+        if view == "errors":
+            continue  # its texts are those of a file
         label = {"fill": "Your own sentence", "pairs": "Sentence A", "layers": "Text; [MASK] hides a word"}
         expect(page.get_by_label(label.get(view, "Text"), exact=True)).to_have_value(text)
         expect(page).to_have_url(re.compile(rf"#{view}\?text=The\+man"))
@@ -682,7 +707,7 @@ def test_views_without_a_model_show_recorded_examples(browser: Any, address: str
     with visit(browser, address) as visited:
         page = visited.page
         page.route("**/info", lambda route: route.fulfill(json={"models": []}))
-        for view in SHOWS:
+        for view in SHOWS.keys() - {"errors"}:  # whose file needs no model
             page.goto("about:blank")
             page = visited.open(view)
             told = page.locator(".missing").first
@@ -852,10 +877,169 @@ def test_another_model_does_not_show_the_answer_of_the_one_before(
         page.route("**/explain", lambda route: waiting.append(route))
         page.get_by_label("Model for: Why this prediction?").select_option("two")
         expect(page.locator("[aria-busy]")).to_have_count(1)
-        expect(page.locator("table.bars")).to_have_count(0)
+        expect(page.locator(".running")).to_have_count(0)
         page.wait_for_timeout(100)
         waiting[-1].continue_()
-        expect(page.locator("table.bars")).to_have_count(1)
+        expect(page.locator(".running")).to_have_count(1)
+
+
+def percent(share: float) -> str:
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
+def shown_rows(page: Any) -> list[list[str]]:
+    """Return the cells of the table of answers without the explanation of a row."""
+    rows = page.locator(".answers > tbody > tr:not(.reason)")
+    return [row.locator("> td").all_text_contents() for row in rows.all()]
+
+
+def test_the_matrix_and_the_answers_are_those_of_the_evaluation(
+    opened: Visit, evaluation: tuple[Path, EvaluationResult]
+) -> None:
+    result = evaluation[1]
+    page = opened.open("errors")
+    expect(page.locator(".answers-overview")).to_contain_text(
+        f"answers.jsonl: 20 answers, {round(20 * result['accuracy'])} right ({percent(result['accuracy'])})."
+    )
+    wrong = [
+        [str(row["row"]), row["text"], row["gold"], row["prediction"], percent(row["confidence"])]
+        for row in result.wrong_answers
+    ]
+    assert shown_rows(page) == wrong
+    page.get_by_role("button", name="All: 20").click()
+    pairs = [(example.label, prediction) for example, prediction in result.answers]
+    confusion = result.breakdown.confusion
+    for gold, counts in confusion.items():
+        for answer, count in counts.items():
+            cell = page.get_by_role("button", name=f"gold {gold}, answer {answer}: {count}", exact=True)
+            if not count:
+                expect(cell).to_have_count(0)
+                continue
+            cell.click()
+            rows = shown_rows(page)
+            assert [row[2:4] for row in rows] == [[gold, answer]] * count
+            expected = [p.probability for g, p in pairs if (g, p.label) == (gold, answer)]
+            assert [row[4] for row in rows] == list(map(percent, sorted(expected, reverse=True)))
+            cell.click()
+    assert sum(sum(counts.values()) for counts in confusion.values()) == 20
+
+
+def test_answers_are_sorted_by_every_column(opened: Visit) -> None:
+    page = opened.open("errors")
+    page.get_by_role("button", name="All: 20").click()
+    for column, name in ((0, "row"), (2, "gold"), (3, "answer"), (4, "confidence")):
+        for _ in range(2):
+            page.locator(".answers").get_by_role("columnheader", name=name).get_by_role("button").click()
+            order = page.locator(".answers").get_by_role("columnheader", name=name).get_attribute("aria-sort")
+            cells = [row[column] for row in shown_rows(page)]
+            values = [float(cell.split()[0]) for cell in cells] if column in (0, 4) else cells
+            assert len(values) == 20
+            assert values == sorted(values, reverse=order == "descending"), (name, order)
+
+
+def test_the_reason_of_an_answer_changes_with_its_text_and_class(
+    opened: Visit, paths: dict[str, Path], evaluation: tuple[Path, EvaluationResult]
+) -> None:
+    predictor = Predictor.load(paths["classifier"], device="cpu")
+    first = evaluation[1].wrong_answers[0]
+    page = opened.open("errors")
+    page.locator(".answers .text").first.click()
+
+    def check(text: str, label: str | None = None) -> None:
+        example = LabeledText(text)
+        ((answer,), _) = predictor.predict([example])
+        found = explain(predictor, example, answer, label=label)
+        expect(page.locator(".answer")).to_have_text(
+            f"It says “{answer.label}”, {percent(answer.probability)}"
+        )
+        expect(page.get_by_role("heading", name=f"Words for and against “{found.explained}”")).to_be_visible()
+        expect(page.locator(".reason .running")).to_have_text(text)
+        shown = page.locator(".reason mark").evaluate_all("all => all.map(one => one.title)")
+        numbers = [float(title.replace("−", "-")) for title in shown]
+        np.testing.assert_allclose(numbers, [word.attribution for word in found.words], atol=1e-4)
+        shares = page.get_by_role("table", name="Classes").locator("tr").all_text_contents()
+        ranked = sorted(answer.probabilities.items(), key=lambda item: -item[1])
+        assert shares == [f"{name}{percent(share)}" for name, share in ranked]
+
+    check(first["text"])
+    other = first["gold"]  # the class that was not predicted
+    page.get_by_label("Explain", exact=True).select_option(other)
+    check(first["text"], other)
+    page.get_by_label("Text: change it").fill("The man was warm")
+    check("The man was warm", other)
+    before = f"Before your edit: “{first['prediction']}”, {percent(first['confidence'])}"
+    expect(page.locator(".reason .note").first).to_have_text(before)
+    page.get_by_role("button", name="Undo the edit").click()
+    check(first["text"], other)
+
+
+def test_two_checkpoints_of_a_task_are_compared(
+    browser: Any,
+    paths: dict[str, Path],
+    evaluation: tuple[Path, EvaluationResult],
+    tmp_path: Path,
+) -> None:
+    later = make_classifier(tmp_path / "later", "blame", "praise", seed=7)
+    file, result = evaluation
+    other = cloze.evaluate(model=later, data=LABELED)
+    app = client_of({"earlier": paths["classifier"], "later": later}, evaluation=file).app
+    answers = [prediction for _, prediction in result.answers]
+    others = [prediction for _, prediction in other.answers]
+    differing = {i for i in range(20) if answers[i].label != others[i].label}
+    assert differing
+    with listening(app) as at, visit(browser, at) as visited:
+        page = visited.open("errors")
+        page.get_by_label("Compare with").select_option("later")
+        right = f"later: {round(20 * other['accuracy'])} right ({percent(other['accuracy'])})."
+        expect(page.get_by_role("status").filter(has_text="later")).to_have_text(right)
+        page.get_by_role("button", name=f"later differs: {len(differing)}").click()
+        rows = shown_rows(page)
+        assert {int(row[0]) - 1 for row in rows} == differing
+        for row in rows:
+            said = others[int(row[0]) - 1]
+            assert row[5] == f"{said.label} {percent(said.probability)}"
+        page.locator(".answers .text").first.click()
+        expect(page.locator(".reason .answer")).to_have_count(2)
+        said = others[int(rows[0][0]) - 1]
+        expect(page.locator(".reason .answer").last).to_have_text(
+            f"It says “{said.label}”, {percent(said.probability)}"
+        )
+        page.get_by_role("tab", name="Why").click()
+        page.get_by_label("Compare with").select_option(
+            "earlier" if page.get_by_label("Model for").input_value() == "later" else "later"
+        )
+        expect(page.locator(".answer")).to_have_count(2)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_files_are_opened_and_dropped(
+    browser: Any, paths: dict[str, Path], tmp_path: Path, ending: str
+) -> None:
+    files = {name: tmp_path / f"{name}.{ending}" for name in ("all", "wrong")}
+    result = cloze.evaluate(
+        model=paths["classifier"], data=LABELED, output=files["all"], errors=files["wrong"]
+    )
+    with listening(client_of({"classifier": paths["classifier"]}).app) as at, visit(browser, at) as visited:
+        page = visited.page
+        page.goto(f"{at}/#errors")
+        expect(page.locator(".missing")).to_contain_text("cloze serve -m RUN --evaluation")
+        page.get_by_label("Open a file").set_input_files(files["all"])
+        expected = [(row["text"], row["prediction"]) for row in result.wrong_answers]
+        page.get_by_role("button", name=f"Wrong: {len(expected)}").wait_for()
+        assert [(row[1], row[3]) for row in shown_rows(page)] == expected
+        transfer = page.evaluate_handle(
+            "([name, text]) => { const all = new DataTransfer(); all.items.add(new File([text], name)); return all; }",
+            ["wrong." + ending, files["wrong"].read_text("utf-8")],
+        )
+        page.dispatch_event("main .part", "drop", {"dataTransfer": transfer})
+        expect(page.locator(".answers-overview")).to_contain_text(
+            f"wrong.{ending}: {len(expected)} wrong answers."
+        )
+        assert [(row[1], row[3]) for row in shown_rows(page)] == expected
+        other = tmp_path / f"other.{ending}"
+        other.write_text('{"a": 1}\n' if ending == "jsonl" else "a\n1\n")
+        page.get_by_label("Open a file").set_input_files(other)
+        expect(page.get_by_role("alert")).to_contain_text(f"other.{ending} has no column “prediction”.")
 
 
 CONTRASTS = """() => {

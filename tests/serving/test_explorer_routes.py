@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,19 @@ def test_only_the_files_of_the_page_are_served(client: Client) -> None:
         assert "default-src 'self'" in answer.headers["content-security-policy"]
     for name in ("../explorer.py", "..%2Fexplorer.py", "explorer.py", "%2Fetc%2Fpasswd", ""):
         assert client.get(f"/page/{name}").status_code == 404
+
+
+def test_the_file_of_an_evaluation_is_read_again_for_each_request(
+    client: Client, models: dict[str, ServedModel], tmp_path: Path
+) -> None:
+    assert client.get("/explore/evaluation").json() == {"name": None, "content": None}
+    file = tmp_path / "answers.csv"
+    with client_of(models, evaluation=file, api_key="sesame") as other:
+        assert other.get("/explore/evaluation").status_code == 401
+        for content in ('"text","gold","label"\n', '"text","gold","label"\n"ä","a","b"\n'):
+            file.write_text(content, "utf-8")
+            answer = other.get("/explore/evaluation", headers={"Authorization": "Bearer sesame"})
+            assert answer.json() == {"name": "answers.csv", "content": content}
 
 
 def test_inside_returns_the_weights_of_every_head(client: Client, models: dict[str, ServedModel]) -> None:

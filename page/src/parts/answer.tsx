@@ -101,11 +101,13 @@ export function Answer<T>({
   children,
   class: css = "",
   isLive = false,
+  isShared = true,
 }: {
   asked: Asked<T>;
   children: (answer: T, body: any, about: any) => ComponentChildren;
   class?: string;
   isLive?: boolean;
+  isShared?: boolean;
 }): JSX.Element {
   const { question, answer, error, isBusy, isEmpty } = asked;
   const isRecorded = useContext(RecordedAnswers) !== null;
@@ -115,7 +117,7 @@ export function Answer<T>({
       {error !== undefined && <p class="error" role="alert">{error}</p>}
       {answer === undefined && error === undefined && <Skeleton />}
       {answer !== undefined && children(answer, question.body, question.about)}
-      {answer !== undefined && !isRecorded && <Share path={question.path} body={question.body} answer={answer} />}
+      {answer !== undefined && isShared && !isRecorded && <Share path={question.path} body={question.body} answer={answer} />}
     </div>
   );
 }

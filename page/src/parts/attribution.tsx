@@ -49,7 +49,7 @@ export function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; wo
 export function AttributionKey() {
   return (
     <p class="note">
-      A word <span class="key fill-key">for</span> the prediction raises its score, a word <span class="key below-key">against</span> it lowers it.
+      A word <span class="key fill-key">for</span> the class raises its score, a word <span class="key below-key">against</span> it lowers it.
     </p>
   );
 }

@@ -6,7 +6,7 @@ import { fixed, floats } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Scroll, Strip } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
-import { Section, type View } from "../parts/section";
+import { Section } from "../parts/section";
 import { type TextWindow, WindowBar } from "../parts/window";
 import { AttentionExplorer } from "./attention";
 import { type Cell, type Row, RowSteps } from "./row";
@@ -17,11 +17,8 @@ const EXAMPLES: readonly (readonly [string, readonly [string, string]])[] = [
   ["Bank", ["They sat on the bank of the river.", ""]],
 ];
 
-export const insideView: View = {
-  id: "inside",
-  title: "Inside",
-  needs: "encode",
-  Body: () => (
+export function InsideView() {
+  return (
     <Section
       title="Inside the encoder"
       lead="The input embeddings, the attention of every head, and one attention weight step by step, all in the numbers that the model computes."
@@ -30,8 +27,8 @@ export const insideView: View = {
       command="cloze serve -m cloze-mini"
       Body={Inside}
     />
-  ),
-};
+  );
+}
 
 /** Rows of a table: the lengths, and the first numbers. */
 interface Rows {

@@ -10,7 +10,7 @@ import { Answer, useAnswer } from "../parts/answer";
 import { Bar, Bars, Curves, Scroll, Strip } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
-import { Section, type View } from "../parts/section";
+import { Section } from "../parts/section";
 import { WindowBar } from "../parts/window";
 import { pieceClass, UNKNOWN } from "./attention";
 import { type Station, stationsOf, type Trace } from "./stations";
@@ -18,11 +18,8 @@ import { type Station, stationsOf, type Trace } from "./stations";
 const SECONDS_PER_STEP = 0.9;
 const FIRST = chosen.layers[0].text;
 
-export const layersView: View = {
-  id: "layers",
-  title: "Layers",
-  needs: "encode",
-  Body: () => (
+export function LayersView() {
+  return (
     <Section
       title="The way of a token"
       lead="From the embedding tables through every layer to a prediction. Play, scroll through the boxes, or click one: each holds the numbers that the model computes for the chosen token."
@@ -31,8 +28,8 @@ export const layersView: View = {
       command="cloze serve -m cloze-mini"
       Body={Layers}
     />
-  ),
-};
+  );
+}
 
 function Layers({ model }: { model: string }) {
   const text = useSentence(FIRST);

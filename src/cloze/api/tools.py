@@ -91,6 +91,7 @@ def serve(
     port: int = 8080,
     api_key_file: str | Path | None = None,
     open: bool = False,
+    evaluation: str | Path | None = None,
     top_k: int | None = None,
     max_batch_texts: int = 32,
     threads: int | None = None,
@@ -106,6 +107,8 @@ def serve(
         port: port; 0 selects a free one.
         api_key_file: file whose first line is the key that requests must send, as Authorization: Bearer KEY.
         open: answer requests from other machines without a key.
+        evaluation: file that cloze evaluate wrote with -o or --errors, which the page shows in its view Errors: .jsonl,
+            .csv or .tsv.
         top_k: maximum number of classes that /predict returns, the most probable first (default: all).
         max_batch_texts: maximum number of texts, or pairs of texts, in a request.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
@@ -137,5 +140,8 @@ def serve(
         else server.read_api_key(check_path(api_key_file, "api_key_file")),
         device=device,
         precision=precision,
+        evaluation=None
+        if evaluation is None
+        else server.check_evaluation(check_path(evaluation, "evaluation")),
         tell=lambda address: Progress().note(f"serving {', '.join(directories)} at {address}"),
     )

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from fastapi import FastAPI
 
@@ -44,6 +45,7 @@ def create_app(
     threads: int = 1,
     api_key: str | None = None,
     hosts: Collection[str] | None = None,
+    evaluation: Path | None = None,
 ) -> FastAPI:
     """Return an application that serves models.
 
@@ -53,6 +55,7 @@ def create_app(
         threads: of torch, in the thread that computes.
         api_key: required of requests; None admits everybody.
         hosts: accepted values of the Host header; None accepts any.
+        evaluation: file of `cloze evaluate` that the page opens.
     """
     batcher = Batcher(limits, threads=threads)
 
@@ -78,7 +81,13 @@ def create_app(
     app.state.batcher, app.state.limits = batcher, limits
     metrics = Metrics(batcher)
     server = ServerState(
-        models, limits, batcher, metrics, started=int(time.time()), requires_key=api_key is not None
+        models,
+        limits,
+        batcher,
+        metrics,
+        started=int(time.time()),
+        requires_key=api_key is not None,
+        evaluation=evaluation,
     )
     add_routes(app, (*ROUTES, *default_routes(models)), server)
     add_error_handlers(app)

@@ -3,6 +3,7 @@
 Routes under `/explore` serve only the page and may change with it.
 """
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
@@ -10,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_WORD_CHARACTERS
-from cloze.serving.routes import Route, estimate_tokens, in_one_turn
+from cloze.serving.routes import GetRoute, Route, ServerState, estimate_tokens, in_one_turn
 from cloze.serving.schema import TOO_LONG, ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
@@ -138,7 +139,16 @@ def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
     return view_word(served.encoder, served.tokenizer, request.word, request.sentences)
 
 
+async def evaluation(server: ServerState) -> dict[str, str | None]:
+    """Return the name and the content of the file of an evaluation, which is read again each time."""
+    file = server.evaluation
+    if file is None:
+        return {"name": None, "content": None}
+    return {"name": file.name, "content": await asyncio.to_thread(file.read_text, "utf-8", "replace")}
+
+
 ROUTES = (
+    GetRoute("/explore/evaluation", evaluation),
     Route("/explore/inside", "encode", in_one_turn(attention), TextRequest),
     Route("/explore/row", "encode", in_one_turn(head), HeadRequest),
     Route("/explore/layers", "encode", in_one_turn(layers), TokenRequest),

@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import orjson
@@ -99,6 +100,8 @@ class ServerState:
     started: int
     """When it started, in seconds since 1970."""
     requires_key: bool
+    evaluation: Path | None
+    """File of `cloze evaluate` that the page opens."""
 
 
 def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerState) -> None:

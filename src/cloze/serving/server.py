@@ -25,10 +25,11 @@ from cloze.serving.served_model import load_models
 
 _MIN_KEY_CHARACTERS = 16
 _MAX_PORT = 65_535
+_EVALUATION_ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv")
 _BACKLOG = 128  # connections that wait to be accepted
 
 
-def serve(
+def serve(  # noqa: PLR0913 (the settings of a verb)
     directories: Mapping[str, Path],
     limits: Limits,
     *,
@@ -38,6 +39,7 @@ def serve(
     api_key: str | None,
     device: str,
     precision: InferencePrecision | None = None,
+    evaluation: Path | None = None,
     tell: Callable[[str], None],
 ) -> None:
     """Serve models until SIGTERM or Ctrl-C; open requests are answered first.
@@ -51,6 +53,7 @@ def serve(
         api_key: required of requests.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; None is float32, or int8 for directories of int8 models.
+        evaluation: file of `cloze evaluate` that the page opens.
         tell: called with the address once the server answers.
 
     Raises:
@@ -69,7 +72,7 @@ def serve(
         models = load_models(directories, device=device, precision=precision)
         is_local = ip_address(listening.getsockname()[0]).is_loopback
         hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
-        app = create_app(models, limits, threads=threads, api_key=api_key, hosts=hosts)
+        app = create_app(models, limits, threads=threads, api_key=api_key, hosts=hosts, evaluation=evaluation)
         config = uvicorn.Config(
             app,
             http=limited_protocol(
@@ -173,6 +176,20 @@ def read_api_key(file: Path) -> str:
         what = f"a key of {len(key)} characters, at least {_MIN_KEY_CHARACTERS} are required"
         raise InputError(what, where=file, remedy="Make one with: openssl rand -hex 32")
     return key
+
+
+def check_evaluation(file: Path) -> Path:
+    """Return a file of `cloze evaluate` that the page can read.
+
+    Raises:
+        InputError: it is missing, or neither JSON lines nor a table of text.
+    """
+    if not file.is_file():
+        raise InputError("no such file", where=file, remedy="Write it with cloze evaluate -o")
+    if file.suffix.lower() not in _EVALUATION_ENDINGS:
+        what, endings = "the page does not read this format", ", ".join(_EVALUATION_ENDINGS)
+        raise InputError(what, where=file, remedy=f"Write it with an ending of {endings}")
+    return file
 
 
 def parse_names(arguments: Sequence[str], argument: str) -> dict[str, Path]:

@@ -1,0 +1,369 @@
+/** Errors: the answers to labeled texts from `cloze evaluate`, the confusion matrix, and why a model gives an answer. */
+
+import type { ComponentChildren } from "preact";
+import { useContext, useEffect, useMemo, useState } from "preact/hooks";
+import { setValues, useKept, usePlace } from "../address";
+import { type GradedAnswer, readAnswers } from "../answers-file";
+import { percent } from "../format";
+import { Scroll } from "../parts/charts";
+import { Choice, Explanations, type LabelScore, useSecond } from "../parts/explained";
+import { TextField } from "../parts/forms";
+import { Head, Models } from "../parts/section";
+import { Command } from "../parts/share";
+import { ask, Refusal } from "../server";
+
+const MAX_CLASSES = 20; // of the matrix
+const OTHERS = "(others)";
+const ROWS_AT_ONCE = 50;
+const INPUTS_AT_ONCE = 32; // the server takes no more
+const COMMAND = "cloze evaluate -m RUN -d FILE -o answers.jsonl && cloze serve -m RUN --evaluation answers.jsonl";
+
+interface File {
+  name: string;
+  rows: GradedAnswer[];
+}
+
+/** What another model answers to a row. */
+interface OtherAnswer {
+  answer: string;
+  confidence: number;
+}
+
+type SortKey = "number" | "gold" | "answer" | "confidence" | "other";
+
+let kept: File | null = null; // for the next time that the view is opened
+
+export function Errors() {
+  const [file, setFile] = useState<File | null>(kept);
+  const [error, setError] = useState("");
+  const [isAsked, setIsAsked] = useState(kept !== null);
+  const read = (name: string, content: string) => {
+    try {
+      kept = { name, rows: readAnswers(name, content) };
+      setFile(kept);
+      setError("");
+    } catch (problem) {
+      setError((problem as Error).message);
+    }
+  };
+  const open = async (chosen?: globalThis.File) => {
+    if (!chosen) return;
+    const content = await chosen.text();
+    setValues({ gold: undefined, answer: undefined, row: undefined, edit: undefined, "edit-pair": undefined });
+    read(chosen.name, content);
+  };
+  useEffect(() => {
+    if (kept) return;
+    ask("explore/evaluation").then(
+      ({ name, content }) => {
+        if (name !== null && !kept) read(name, content);
+        setIsAsked(true);
+      },
+      (refused) => {
+        if (!(refused instanceof Refusal)) throw refused;
+        setError(refused.message);
+      },
+    );
+  }, []);
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    open(event.dataTransfer?.files[0]);
+  };
+  return (
+    <section class="part" onDragOver={(event) => event.preventDefault()} onDrop={drop}>
+      <Head title="Where is the model wrong?">
+        <label class="chip open-file">
+          Open a file
+          <input type="file" accept=".jsonl,.ndjson,.csv,.tsv" onChange={(event) => open(event.currentTarget.files?.[0])} />
+        </label>
+      </Head>
+      <p class="lead">
+        The answers to labeled texts that <code>cloze evaluate</code> wrote. A cell of the confusion matrix selects its rows, and a row shows why:
+        change its text there, and see what changes the answer.
+      </p>
+      {error && <p class="error" role="alert">{error}</p>}
+      <div class="part-body">
+        {file ? (
+          <Table key={file.name} file={file} />
+        ) : (
+          isAsked && <p class="missing">Open or drop a file that <code>cloze evaluate</code> wrote with -o or --errors, or serve it beside the model: <Command>{COMMAND}</Command></p>
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** The served models that know the classes of a file's answers, the first of them explains. */
+function useModelsOf({ rows }: File): string[] {
+  const models = useContext(Models);
+  return useMemo(() => {
+    const answers = new Set(rows.map(({ answer }) => answer));
+    return models.filter(({ abilities, labels }) => abilities.has("predict") && [...answers].every((answer) => labels.includes(answer))).map(({ name }) => name);
+  }, [models, rows]);
+}
+
+function Table({ file }: { file: File }) {
+  const { rows } = file;
+  const { values } = usePlace();
+  const able = useModelsOf(file);
+  const [kept, setModel] = useKept("model", able[0] ?? "");
+  const model = able.includes(kept) ? kept : able[0];
+  const [second, choiceOfSecond] = useSecond(model ?? "");
+  const compared = useOtherAnswers(second, rows);
+  const areAllWrong = rows.every(({ gold, answer }) => gold !== answer);
+  const [show, setShow] = useKept("show", areAllWrong ? "all" : "wrong");
+  const [sort] = useKept("sort", "confidence");
+  const isDown = (values.down ?? (sort === "confidence" || sort === "other" ? "1" : "")) === "1";
+  const matrix = useMemo(() => confusionMatrix(rows), [rows]);
+  const [most, setMost] = useState(ROWS_AT_ONCE);
+  const inCell = useCell(matrix.classes);
+  const isWrong = (i: number) => rows[i].gold !== rows[i].answer;
+  const differs = (i: number) => compared.answers[i] !== undefined && compared.answers[i].answer !== rows[i].answer;
+  const isShown = { all: () => true, wrong: isWrong, differ: differs }[show] ?? isWrong;
+  const numbers = rows.flatMap((row, i) => (inCell(row) ? [i] : []));
+  const shown = numbers
+    .filter(isShown)
+    .sort((a, b) => (isDown ? -1 : 1) * compare(rows, compared.answers, sort as SortKey, a, b) || a - b);
+  const sortBy = (key: SortKey) => {
+    const isNumber = key === "confidence" || key === "other";
+    const down = key === sort ? !isDown : isNumber;
+    setValues({ sort: key === "confidence" ? undefined : key, down: down === isNumber ? undefined : down ? "1" : "0" }, true);
+  };
+  const filters = [
+    ["all", "All", numbers.length] as const,
+    ...(areAllWrong ? [] : [["wrong", "Wrong", numbers.filter(isWrong).length] as const]),
+    ...(compared.model ? [["differ", `${compared.model} differs`, numbers.filter(differs).length] as const] : []),
+  ];
+  const cell = values.gold !== undefined ? `${values.gold} → ${values.answer}` : "";
+  const heading = (key: SortKey, name: string, css?: string) => (
+    <th scope="col" class={css} aria-sort={sort === key ? (isDown ? "descending" : "ascending") : undefined}>
+      <button type="button" class="link" onClick={() => sortBy(key)}>{name}<span aria-hidden="true">{sort === key ? (isDown ? " ↓" : " ↑") : ""}</span></button>
+    </th>
+  );
+  return (
+    <>
+      <div class="card answers-overview">
+        {matrix.classes.length > 1 && <Matrix {...matrix} />}
+        <div>
+          <p><b>{file.name}</b>: {areAllWrong ? `${many(rows.length)} wrong answers` : `${many(rows.length)} answers, ${rightOf(rows, rows)}`}.</p>
+          {compared.model && !compared.error && (
+            <p role="status">
+              <b>{compared.model}</b>: {compared.answers.length < rows.length ? `${many(compared.answers.length)} of ${many(rows.length)} answered` : rightOf(rows, compared.answers)}.
+            </p>
+          )}
+          {compared.error && <p class="error" role="alert">{compared.error}</p>}
+          <p class="controls">
+            {able.length > 1 && <Choice label="Explained by" all={able.map((name) => [name, name] as const)} value={model} set={(name) => setModel(name, true)} />}
+            {choiceOfSecond}
+          </p>
+          <p class="examples">
+            <span class="muted">Show</span>
+            {filters.map(([key, name, count]) => (
+              <button type="button" class="chip" aria-pressed={show === key} onClick={() => setShow(key, true)}>{name}: {many(count)}</button>
+            ))}
+            {cell && <button type="button" class="chip" aria-pressed="true" aria-label={`Leave the cell ${cell}`} onClick={() => setValues({ gold: undefined, answer: undefined }, true)}>{cell} ✕</button>}
+          </p>
+        </div>
+      </div>
+      <div class="card">
+        <table class="answers" aria-label="Answers">
+          <thead>
+            <tr>
+              {heading("number", "row", "number")}
+              <th scope="col">text</th>
+              {heading("gold", "gold", "class")}
+              {heading("answer", "answer", "class")}
+              {heading("confidence", "confidence", "share")}
+              {compared.model && heading("other", compared.model, "class")}
+            </tr>
+          </thead>
+          <tbody>
+            {shown.slice(0, most).map((i) => <Row row={rows[i]} key={i} index={i} model={model} second={compared.model} other={compared.model ? (compared.answers[i] ?? null) : undefined} />)}
+          </tbody>
+        </table>
+        {shown.length === 0 && <p class="muted">No row.</p>}
+        {shown.length > most && <p class="examples"><button type="button" class="chip" onClick={() => setMost(most + ROWS_AT_ONCE)}>Show {Math.min(ROWS_AT_ONCE, shown.length - most)} more of {many(shown.length)}</button></p>}
+      </div>
+    </>
+  );
+}
+
+interface RowProps {
+  row: GradedAnswer;
+  index: number;
+  /** Explains the answer; undefined if no model can. */
+  model?: string;
+  /** Is compared with it; "" is none. */
+  second: string;
+  /** Of the second model; null until it is there. */
+  other?: OtherAnswer | null;
+}
+
+function Row({ row, index, model, second, other }: RowProps) {
+  const [chosen] = useKept("row", "");
+  const isOpen = chosen === String(index);
+  const toggle = () => setValues({ row: isOpen ? undefined : String(index), edit: undefined, "edit-pair": undefined }, true);
+  const width = other === undefined ? 5 : 6;
+  return (
+    <>
+      <tr class={isOpen ? "open" : undefined}>
+        <td class="number">{row.number}</td>
+        <td>
+          <button type="button" class="link text" dir="auto" aria-expanded={isOpen} onClick={toggle}>
+            {row.part && <b>{row.part}: </b>}
+            {row.texts.join(" ⸱ ") || "(no text)"}
+          </button>
+        </td>
+        <td>{row.gold}</td>
+        <td class={row.gold === row.answer ? undefined : "wrong"}>{row.answer}</td>
+        <td class="share">{row.confidence === null ? "–" : percent(row.confidence)}</td>
+        {other !== undefined && <td class={other === null || other.answer === row.gold ? undefined : "wrong"}>{other && <>{other.answer} <small>{percent(other.confidence)}</small></>}</td>}
+      </tr>
+      {isOpen && <tr class="reason"><td colSpan={width}><Reason row={row} model={model} second={second} /></td></tr>}
+    </>
+  );
+}
+
+/** Why a model answers so, for the text of a row that can be edited. */
+function Reason({ row, model, second }: { row: GradedAnswer; model?: string; second: string }) {
+  const text = useKept("edit", row.texts[0]);
+  const pair = useKept("edit-pair", row.texts[1] ?? "");
+  const isEdited = text[0] !== row.texts[0] || pair[0] !== (row.texts[1] ?? "");
+  if (!model) return <Without>No model that is served here has these classes. Serve the one that gave these answers: <Command>cloze serve -m RUN</Command></Without>;
+  if (!row.texts[0]) return <Without>The file has no texts.</Without>;
+  return (
+    <>
+      <div class={row.texts.length > 1 ? "text-and-pair" : undefined}>
+        <TextField label="Text: change it to see what changes the answer" kept={text} />
+        {row.texts.length > 1 && <TextField label="Second text" kept={pair} />}
+      </div>
+      {isEdited && <p class="examples"><button type="button" class="chip" onClick={() => setValues({ edit: undefined, "edit-pair": undefined }, true)}>Undo the edit</button></p>}
+      <Explanations models={second ? [model, second] : [model]} texts={row.texts.length > 1 ? [text[0], pair[0]] : [text[0]]} before={row.texts} />
+    </>
+  );
+}
+
+function Without({ children }: { children: ComponentChildren }) {
+  return <p class="note">{children}</p>;
+}
+
+function many(count: number): string {
+  return count.toLocaleString("en");
+}
+
+/** How many answers to the rows are right. */
+function rightOf(rows: GradedAnswer[], answers: { answer: string }[]): string {
+  const right = rows.filter(({ gold }, i) => gold === answers[i].answer).length;
+  return `${many(right)} right (${percent(right / rows.length)})`;
+}
+
+interface ConfusionMatrix {
+  /** The classes, or those with the most errors and OTHERS. */
+  classes: string[];
+  /** Counts by gold (row) and answer (column). */
+  counts: number[][];
+}
+
+function confusionMatrix(rows: GradedAnswer[]): ConfusionMatrix {
+  const errors = new Map<string, number>();
+  for (const { gold, answer } of rows) {
+    for (const name of [gold, answer]) errors.set(name, (errors.get(name) ?? 0) + (gold === answer ? 0 : 1));
+  }
+  let classes = [...errors.keys()].sort();
+  if (classes.length > MAX_CLASSES) {
+    const worst = classes.sort((a, b) => errors.get(b)! - errors.get(a)!).slice(0, MAX_CLASSES - 1);
+    classes = [...worst.sort(), OTHERS];
+  }
+  const place = new Map(classes.map((name, i) => [name, i]));
+  const counts = classes.map(() => classes.map(() => 0));
+  for (const { gold, answer } of rows) counts[place.get(gold) ?? classes.length - 1][place.get(answer) ?? classes.length - 1]++;
+  return { classes, counts };
+}
+
+/** Whether a row is in the cell of the matrix that the address names; all are where it names none. */
+function useCell(classes: string[]): (row: GradedAnswer) => boolean {
+  const { gold, answer } = usePlace().values;
+  const is = (wanted: string, name: string) => wanted === name || (wanted === OTHERS && !classes.includes(name));
+  return (row) => gold === undefined || (is(gold, row.gold) && is(answer ?? "", row.answer));
+}
+
+function Matrix({ classes, counts }: ConfusionMatrix) {
+  const { values } = usePlace();
+  const choose = (gold: string, answer: string) => {
+    const isChosen = values.gold === gold && values.answer === answer;
+    setValues(isChosen ? { gold: undefined, answer: undefined } : { gold, answer, show: "all", row: undefined, edit: undefined, "edit-pair": undefined }, true);
+  };
+  return (
+    <Scroll label="Confusion matrix">
+      <table class="heat confusion" aria-label="Confusion matrix">
+        <thead>
+          <tr>
+            <th scope="col">gold ↓ answer →</th>
+            {classes.map((name) => <th scope="col">{name}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {classes.map((gold, y) => {
+            const sum = counts[y].reduce((total, count) => total + count, 0);
+            return (
+              <tr>
+                <th scope="row">{gold}</th>
+                {classes.map((answer, x) => {
+                  const count = counts[y][x];
+                  return (
+                    <td style={{ "--strength": `${sum ? Math.round((100 * count) / sum) : 0}%` }}>
+                      {count > 0 && (
+                        <button
+                          type="button"
+                          class="link"
+                          aria-pressed={values.gold === gold && values.answer === answer}
+                          aria-label={`gold ${gold}, answer ${answer}: ${count}`}
+                          onClick={() => choose(gold, answer)}
+                        >
+                          {many(count)}
+                        </button>
+                      )}
+                    </td>
+                  );
+                })}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+function compare(rows: GradedAnswer[], others: OtherAnswer[], key: SortKey, a: number, b: number): number {
+  if (key === "number") return a - b;
+  if (key === "confidence") return (rows[a].confidence ?? -1) - (rows[b].confidence ?? -1);
+  if (key === "other") return (others[a]?.confidence ?? -1) - (others[b]?.confidence ?? -1);
+  return rows[a][key] < rows[b][key] ? -1 : Number(rows[a][key] > rows[b][key]);
+}
+
+/** The answers of another model to all rows, as they arrive; "" is no model. */
+function useOtherAnswers(model: string, rows: GradedAnswer[]): { model: string; answers: OtherAnswer[]; error: string } {
+  const [state, setState] = useState<{ model: string; answers: OtherAnswer[]; error: string }>({ model: "", answers: [], error: "" });
+  useEffect(() => {
+    setState({ model, answers: [], error: "" });
+    if (!model) return;
+    const abort = new AbortController();
+    const work = async () => {
+      const answers: OtherAnswer[] = [];
+      while (answers.length < rows.length && !abort.signal.aborted) {
+        const inputs = rows.slice(answers.length, answers.length + INPUTS_AT_ONCE).map(({ texts }) => texts);
+        const found: LabelScore[][] = await ask("predict", { model, inputs, top_k: 1 }, abort.signal);
+        answers.push(...found.map(([{ label, score }]) => ({ answer: label, confidence: score })));
+        if (!abort.signal.aborted) setState({ model, answers: [...answers], error: "" });
+      }
+    };
+    work().catch((problem) => {
+      if (abort.signal.aborted) return;
+      if (!(problem instanceof Refusal)) throw problem;
+      setState((before) => ({ ...before, error: problem.message }));
+    });
+    return () => abort.abort();
+  }, [model, rows]);
+  return state;
+}
