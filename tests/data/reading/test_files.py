@@ -21,7 +21,9 @@ from cloze.data.reading.files import (
     prepend,
     read_lines,
 )
+from cloze.data.reading.tables import read_rows
 from cloze.errors import InputError
+from cloze.tasks.squad_files import squad_rows
 from helpers import CountingBar, compress_zstd
 
 PACK = {
@@ -107,6 +109,19 @@ def test_a_decompression_bomb_does_not_fill_memory(tmp_path, suffix):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 60_000_000
+
+
+@pytest.mark.parametrize("name", ["rows.json", "squad.json"])
+@pytest.mark.parametrize("end", [b" ", b'{"text": "a"},\n'], ids=["one line", "many lines"])
+@pytest.mark.slow
+def test_a_list_that_does_not_fit_into_memory_is_refused(tmp_path, name, end):
+    file = tmp_path / f"{name}.zst"
+    with pa.CompressedOutputStream(file, compression="zstd") as stream:
+        stream.write(b'{"data": [' if name == "squad.json" else b"[")
+        for _ in range(501):
+            stream.write(b" " * 1_000_000 + end)
+    with pytest.raises(InputError, match=r"json.zst(:1)?: .*over 500 MB"):
+        list(squad_rows(file, labeled=True) if name == "squad.json" else read_rows(file, ["text"]))
 
 
 @pytest.mark.parametrize("suffix", PACK)

@@ -26,8 +26,8 @@ STDIN = "-"
 HUB_PREFIX = "hf:"
 """Prefix of data sets of the hub: hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT."""
 MAX_LINE_BYTES = 10_000_000
-_MAX_JSON_BYTES = 1_000_000_000
-"""Of a line of a file called .json, which may hold all rows."""
+MAX_WHOLE_BYTES = 500_000_000
+"""Of a file that is parsed as a whole, such as one JSON list: that takes several times as much memory."""
 _PROGRESS_BYTES = 1 << 20  # of text between two updates of the progress bar
 _BUFFER_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 20
@@ -287,7 +287,7 @@ def read_lines(path: PathOrUrl) -> Iterator[Line]:
     check_file(path)
     with open_text(str(path)) as (stream, _, _):
         name = "stdin" if str(path) == STDIN else str(path)
-        limit = _MAX_JSON_BYTES if extension_of(path) == ".json" else MAX_LINE_BYTES
+        limit = MAX_WHOLE_BYTES if extension_of(path) == ".json" else MAX_LINE_BYTES
         lines = LineReader(name, stream, strip=False, max_line_bytes=limit)
         for line in lines:
             yield line, lines.where
@@ -312,11 +312,19 @@ def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
     return read
 
 
+def too_large(where: object) -> InputError:
+    """Return the error about a file that is too large to be parsed as a whole."""
+    what = f"over {MAX_WHOLE_BYTES // 10**6} MB, all of which would be in memory at once"
+    return InputError(what, where=where, remedy="Split it, or write one object a line and call it .jsonl")
+
+
 def read_text(path: PathOrUrl) -> str:
-    """Return the text of a UTF-8 file."""
+    """Return the text of a UTF-8 file of at most `MAX_WHOLE_BYTES`."""
     check_file(path)
     with open_text(str(path)) as (stream, _, _):
-        content = stream.read()
+        content = stream.read(MAX_WHOLE_BYTES + 1)
+    if len(content) > MAX_WHOLE_BYTES:
+        raise too_large(path)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,15 +1,17 @@
 """Rows of JSON: an object a line, or one list of objects; and cells that hold a list, written as text."""
 
 import ast
+import io
 import json
 import math
 import re
+from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
-from cloze.data.reading.files import Line
+from cloze.data.reading.files import MAX_WHOLE_BYTES, Line, too_large
 from cloze.errors import InputError
 
 RawRow: TypeAlias = tuple[Mapping[str, Any], str]
@@ -42,7 +44,7 @@ def read_json(path: object, lines: Iterator[Line]) -> Iterator[tuple[Any, str]]:
         lines: its lines.
 
     Raises:
-        InputError: a list cannot be parsed.
+        InputError: a list cannot be parsed, or all of it is over `MAX_WHOLE_BYTES`.
     """
     full = (line for line in lines if line[0].strip())
     first_two = list(islice(full, 2))
@@ -50,11 +52,19 @@ def read_json(path: object, lines: Iterator[Line]) -> Iterator[tuple[Any, str]]:
     if len(first_two) > 1 and begin != "{" and not begin.startswith("["):
         yield from chain(first_two, full)
         return
-    read = [*first_two, *full]
-    text = "\n".join(line for line, _ in read)
-    rows = _rows_of_list(text, path) if begin.startswith("[") else _rows_of_object(text)
+    text, numbers = io.StringIO(), array("L")
+    for line, where in chain(first_two, full):
+        text.write(f"{line}\n")
+        if text.tell() > MAX_WHOLE_BYTES:
+            raise too_large(path)
+        name, _, number = where.rpartition(":")
+        numbers.append(int(number))
+    whole = text.getvalue()
+    rows = _rows_of_list(whole, path) if begin.startswith("[") else _rows_of_object(whole)
     if rows is None:
-        yield from read
+        text.seek(0)
+        for line, line_number in zip(text, numbers, strict=True):
+            yield line.removesuffix("\n"), f"{name}:{line_number}"
     else:
         yield from ((row, f"{path}: [{index}]") for index, row in enumerate(rows))
 
