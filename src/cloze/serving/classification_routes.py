@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from cloze.errors import InputError
 from cloze.serving.batcher import Batcher
-from cloze.serving.routes import Route, estimate_tokens, predict_examples, text_examples
+from cloze.serving.routes import Route, estimate_tokens, predict_examples, run_predictions, text_examples
 from cloze.serving.schema import (
     Many,
     ModelRequest,
@@ -206,7 +206,7 @@ async def _scores(
         await batcher.run_batched(served.check_example_lengths, examples, tokens=tokens)
     if request.raw_scores or function is not None:
         computation = WindowedLogits(served.finetuned, request.truncation_side)
-        logits = await batcher.run_windowed(computation, examples, tokens=tokens)
+        logits = await run_predictions(computation, examples, batcher, tokens=tokens)
         functions = {"sigmoid": sigmoid, "softmax": softmax}
         return [functions[function](row).tolist() for row in logits] if function in functions else logits
     predictions = await predict_examples(

@@ -4,6 +4,7 @@ Source: text-embeddings-inference 1.9 docs/openapi.json; OpenAI's API reference,
 """
 
 import base64
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from cloze.serving.batcher import Batcher
 from cloze.serving.routes import (
     Route,
     as_list,
+    count_truncated,
     estimate_tokens,
 )
 from cloze.serving.schema import (
@@ -33,7 +35,7 @@ from cloze.serving.schema import (
     TextsRequest,
     to_list,
 )
-from cloze.serving.served_model import EmbeddingInput, ServedModel
+from cloze.serving.served_model import EmbeddedText, EmbeddingInput, ServedModel
 from cloze.tasks.arrays import normalize
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -62,9 +64,8 @@ async def embed(served: ServedModel, request: EmbedRequest, batcher: Batcher) ->
 
 async def embed_all(served: ServedModel, request: EmbeddingRequest, batcher: Batcher) -> list[Vectors]:
     """Return a vector for each token of each text, [CLS] and [SEP] included."""
-    inputs = _embed_inputs(served, request.input_list, request)
-    tokens = [estimate_tokens(value) for value in request.input_list]
-    return await batcher.run_batched(served.embed_tokens, inputs, tokens=tokens)
+    embedded = await _run_embedding(served, request.input_list, batcher, request, served.embed_tokens)
+    return [text.vectors for text in embedded]
 
 
 class SimilarityInputs(StrictModel):
@@ -234,18 +235,23 @@ async def _embed(
     served: ServedModel, values: list[str | list[int]], batcher: Batcher, options: EmbeddingOptions
 ) -> tuple[Vectors, int]:
     """Return a vector for each text or list of ids, [N, D], and the number of tokens that were read."""
-    inputs = _embed_inputs(served, values, options)
-    tokens = [estimate_tokens(value) for value in values]
-    embedded = await batcher.run_batched(served.embed, inputs, tokens=tokens)
-    return np.stack([text.vector for text in embedded]), sum(text.num_tokens for text in embedded)
+    embedded = await _run_embedding(served, values, batcher, options, served.embed)
+    return np.stack([text.vectors for text in embedded]), sum(text.num_tokens for text in embedded)
 
 
-def _embed_inputs(
-    served: ServedModel, values: list[str | list[int]], options: EmbeddingOptions
-) -> list[EmbeddingInput]:
+async def _run_embedding(
+    served: ServedModel,
+    values: list[str | list[int]],
+    batcher: Batcher,
+    options: EmbeddingOptions,
+    embed: Callable[[list[EmbeddingInput]], list[EmbeddedText]],
+) -> list[EmbeddedText]:
     prompt, side = served.prompt(options.prompt_name), options.truncation_side
     truncates = options.truncate is not False
-    return [EmbeddingInput(value, prompt, side, truncates=truncates) for value in values]
+    inputs = [EmbeddingInput(value, prompt, side, truncates=truncates) for value in values]
+    embedded = await batcher.run_batched(embed, inputs, tokens=list(map(estimate_tokens, values)))
+    count_truncated(text.is_truncated for text in embedded)
+    return embedded
 
 
 def _check_dimensions(served: ServedModel, dimensions: int | None) -> None:

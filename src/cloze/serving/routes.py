@@ -5,7 +5,8 @@ The tables drive the application, the OpenAPI schema and the labels of the metri
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +24,7 @@ from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 from cloze.serving.schema import ModelRequest, is_blank
 from cloze.serving.served_model import ServedModel, find_model
-from cloze.serving.windowed_inference import WindowedPredictions
+from cloze.serving.windowed_inference import WindowedPredictions, WithTruncation
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import TruncationSide
 
@@ -37,6 +38,10 @@ Handler: TypeAlias = Callable[[ServedModel, Any, Batcher], Awaitable[Any]]
 
 UNKNOWN_HEADER = "x-unknown-words"
 """The words of a request that the model's vocabulary does not know, if there are any; each is read as [UNK]."""
+TRUNCATED_HEADER = "x-truncated-texts"
+"""The number of texts and pairs of a request that were not read to their end, if there are any."""
+_num_truncated: ContextVar[int] = ContextVar("num_truncated", default=0)
+"""That number, of the request that is answered."""
 _TEXT_FIELDS = (
     "inputs",
     "input",
@@ -137,11 +142,13 @@ def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerS
 def _endpoint(route: Route, server: ServerState) -> Callable[..., Any]:
     async def endpoint(request: Any) -> Response:
         served = find_model(server.models, request.model, route.ability, route=route.path)
+        _num_truncated.set(0)
         async with server.batcher.deadline():
             unknown = await _count_unknown_words(served, request, server.batcher)
             response = json_response(await route.handler(served, request, server.batcher))
-        if unknown:
-            response.headers[UNKNOWN_HEADER] = str(unknown)
+        for header, count in ((UNKNOWN_HEADER, unknown), (TRUNCATED_HEADER, _num_truncated.get())):
+            if count:
+                response.headers[header] = str(count)
         return response
 
     endpoint.__annotations__["request"] = route.request  # FastAPI reads it to parse the body
@@ -188,6 +195,11 @@ def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Handler:
     return handler
 
 
+def count_truncated(are_truncated: Iterable[bool]) -> None:
+    """Count the truncated texts of the request that is answered, for its header."""
+    _num_truncated.set(_num_truncated.get() + sum(are_truncated))
+
+
 async def predict_examples(
     served: ServedModel,
     examples: Sequence[Any],
@@ -198,7 +210,16 @@ async def predict_examples(
 ) -> list[Any]:
     """Return the prediction for each example of the model's task; tokens are estimated."""
     computation = WindowedPredictions(served.finetuned, truncation_side)
-    return await batcher.run_windowed(computation, examples, tokens=tokens)
+    return await run_predictions(computation, examples, batcher, tokens=tokens)
+
+
+async def run_predictions(
+    computation: WindowedPredictions, examples: Sequence[Any], batcher: Batcher, *, tokens: Sequence[int]
+) -> list[Any]:
+    """Return the output of a computation for each example, and count those that are truncated."""
+    results = await batcher.run_windowed(WithTruncation(computation), examples, tokens=tokens)
+    count_truncated(is_truncated for _, is_truncated in results)
+    return [output for output, _ in results]
 
 
 def json_response(value: Any) -> Response:

@@ -1,7 +1,7 @@
 """A served checkpoint: its name, its abilities, and one copy of the encoder for all its heads."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -53,11 +53,12 @@ class EmbeddingInput:
 
 
 @dataclass(frozen=True, slots=True)
-class TextVector:
-    """The vector of a text, [D], and the number of tokens that were read."""
+class EmbeddedText:
+    """The vector of a text, [D], or those of its tokens, [T, D]; the number of tokens that were read."""
 
-    vector: Vectors
+    vectors: Vectors
     num_tokens: int
+    is_truncated: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,36 +171,45 @@ class ServedModel:
             return self.embedder.prompt
         return self.embedder.stored.prompt(name, where="prompt_name")
 
-    def embed(self, inputs: list[EmbeddingInput]) -> list[TextVector]:
+    def embed(self, inputs: list[EmbeddingInput]) -> list[EmbeddedText]:
         """Return the vector of each text.
 
         Raises:
             InputError: a token id is not in the vocabulary, or a text is too long and must not be truncated.
         """
-        token_ids = self._token_ids(inputs)
-        vectors = self.embedder.embed_token_ids(token_ids).vectors
-        return [TextVector(vector, len(ids) + 2) for vector, ids in zip(vectors, token_ids, strict=True)]
+        return self._embed_ids(inputs, lambda ids: self.embedder.embed_token_ids(ids).vectors)
 
-    def embed_tokens(self, inputs: list[EmbeddingInput]) -> list[Vectors]:
+    def embed_tokens(self, inputs: list[EmbeddingInput]) -> list[EmbeddedText]:
         """Return the vectors of the tokens of each text, [CLS] and [SEP] included; raises as `embed`."""
-        return self.embedder.embed_tokens_of_ids(self._token_ids(inputs))
+        return self._embed_ids(inputs, self.embedder.embed_tokens_of_ids)
 
-    def _token_ids(self, inputs: list[EmbeddingInput]) -> list[Sequence[int]]:
-        """Return the token ids of each text and its prompt without [CLS] and [SEP], truncated."""
+    def _embed_ids(
+        self, inputs: list[EmbeddingInput], embed: Callable[[list[Sequence[int]]], Iterable[Vectors]]
+    ) -> list[EmbeddedText]:
+        token_ids, are_truncated = self._token_ids(inputs)
+        return [
+            EmbeddedText(vectors, len(ids) + 2, is_truncated)
+            for vectors, ids, is_truncated in zip(embed(token_ids), token_ids, are_truncated, strict=True)
+        ]
+
+    def _token_ids(self, inputs: list[EmbeddingInput]) -> tuple[list[Sequence[int]], list[bool]]:
+        """Return the token ids of each text and its prompt without [CLS] and [SEP], and whether they are truncated."""
         embedder = replace(self.embedder, prompt="")
         texts = [text.prompt + (text.value if isinstance(text.value, str) else "") for text in inputs]
         limit = embedder.max_seq_length - 2
-        token_ids = []
+        token_ids: list[Sequence[int]] = []
+        are_truncated = []
         for text, text_ids in zip(inputs, embedder.token_ids(texts), strict=True):
             ids = text_ids.tolist()
             if not isinstance(text.value, str):
                 ids += self._strip_special(text.value)
+            are_truncated.append(len(ids) > limit)
             if len(ids) > limit:
                 if not text.truncates:
                     raise self._too_long(len(ids) + 2, limit + 2)
                 ids = ids[:limit] if text.truncation_side == "right" else ids[len(ids) - limit :]
             token_ids.append(ids)
-        return token_ids
+        return token_ids, are_truncated
 
     def _strip_special(self, ids: list[int]) -> list[int]:
         """Remove [CLS] and [SEP] from the ends of a list of token ids."""

@@ -71,6 +71,24 @@ class WindowedLogits(WindowedPredictions):
 
 
 @dataclass(frozen=True)
+class WithTruncation:
+    """The output for each example, and whether it was truncated."""
+
+    computation: WindowedPredictions
+
+    def split(self, example: Any) -> WindowedInput[tuple[Any, bool]]:
+        """Tokenize an example."""
+        split = self.computation.split(example)
+        features: Sequence[Any] = split.windows
+        is_truncated = any(feature.is_truncated for feature in features)
+        return WindowedInput(split.windows, lambda outputs: (split.join(outputs), is_truncated))
+
+    def compute(self, features: list[Any]) -> Sequence[Array]:
+        """Return the model's output for each feature."""
+        return self.computation.compute(features)
+
+
+@dataclass(frozen=True)
 class WindowedEntities(WindowedPredictions):
     """The entities of each text, by a tagging model."""
 
