@@ -23,6 +23,7 @@ from cloze.serving.connections import OncePerMessage, limited_protocol
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 
+_MAX_KEY_BYTES = 8192
 _MIN_KEY_CHARACTERS = 16
 _MAX_PORT = 65_535
 _EVALUATION_ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv")
@@ -166,12 +167,17 @@ def read_api_key(file: Path) -> str:
         InputError: the file is missing, or the key is too short or not ASCII.
     """
     try:
-        lines = file.read_text("ascii").splitlines()
+        with file.open("rb") as stream:
+            content = stream.read(_MAX_KEY_BYTES + 1)
+        lines = content.decode("ascii").splitlines()
     except OSError as error:
         raise InputError(error.strerror or str(error), where=file) from error
     except UnicodeDecodeError as error:
         raise InputError("the key is not ASCII", where=file) from error
     key = lines[0].strip() if lines else ""
+    if len(content) > _MAX_KEY_BYTES or not key.isprintable():
+        what = f"not a key: over {_MAX_KEY_BYTES:,} bytes, or characters that cannot be printed"
+        raise InputError(what, where=file, remedy="Make one with: openssl rand -hex 32")
     if len(key) < _MIN_KEY_CHARACTERS:
         what = f"a key of {len(key)} characters, at least {_MIN_KEY_CHARACTERS} are required"
         raise InputError(what, where=file, remedy="Make one with: openssl rand -hex 32")

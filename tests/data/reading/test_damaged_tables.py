@@ -164,3 +164,14 @@ def test_a_mark_that_is_never_closed_is_read_once(tmp_path: Path, line: str) -> 
 @pytest.mark.parametrize("text", ["(" + "," * 10**6, "(" + " ," * 10**6 + "]", "{" + ":" * 10**6])
 def test_a_long_cell_that_is_no_list_is_read_once(text: str) -> None:
     assert parse_list(text) is None
+
+
+def test_rows_with_the_same_entry_of_a_dictionary_share_its_text(tmp_path: Path) -> None:
+    file = tmp_path / "one.parquet"
+    entries = pa.array(["x" * 1_000_000, "short"])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 0, None, 1] * 500), entries)
+    pq.write_table(pa.table({"text": column, "label": ["a"] * 2000}), file)
+    assert file.stat().st_size < 300_000
+    texts = [row.cells["text"] for row in read_rows(file, ("text",), is_also_read=lambda _: True)]
+    assert [text and len(text) for text in texts[:4]] == [1_000_000, 1_000_000, None, 5]
+    assert len({id(text) for text in texts if text and len(text) > 5}) <= 2, "of each batch"

@@ -111,6 +111,41 @@ def longest_cell(batch: pa.RecordBatch) -> int:
     return longest
 
 
+def python_rows(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of each part of a batch as Python objects.
+
+    Rows with the same entry of a dictionary share one object: a dictionary of one long text is a small file, and the
+    texts of all rows would fill the memory.
+
+    Args:
+        batch: the batch.
+        max_rows: of a part.
+        max_bytes: of the entries that are shared; larger dictionaries are decoded part by part.
+    """
+    shared = {
+        name: entries
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if pa.types.is_dictionary(column.type)
+        and (entries := _decode_entries(column, max_bytes=max_bytes)) is not None
+    }
+    for start in range(0, batch.num_rows, max_rows):
+        part = batch.slice(start, max_rows)
+        cells = [
+            list(map(shared[name].get, column.indices.to_pylist())) if name in shared else column.to_pylist()
+            for name, column in zip(batch.schema.names, part.columns, strict=True)
+        ]
+        yield [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*cells, strict=True)]
+
+
+def _decode_entries(column: Any, *, max_bytes: int) -> dict[int, str] | None:
+    """Return the texts of a dictionary that a column has, by their index; None if they are no texts or too large."""
+    used = pc.drop_null(pc.unique(column.indices))
+    entries = column.dictionary.take(used)
+    if not is_text_type(entries.type) or (pc.sum(pc.binary_length(entries)).as_py() or 0) > max_bytes:
+        return None
+    return dict(zip(used.to_pylist(), entries.to_pylist(), strict=True))
+
+
 def is_text_type(kind: Any) -> bool:
     """Return whether the values of an Arrow type are texts."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

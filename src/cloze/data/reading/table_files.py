@@ -151,7 +151,7 @@ def _arrow_rows(
     path: PathOrUrl, names: Iterable[str], columns: Sequence[Column], is_also_read: Callable[[str], bool]
 ) -> Iterator[RawRow]:
     """Yield the cells of these columns of a Parquet or Arrow file, without those of the others."""
-    from cloze.data.reading.arrow_files import longest_cell, read_batches
+    from cloze.data.reading.arrow_files import longest_cell, python_rows, read_batches
 
     names = dict.fromkeys(names)
     wanted = [find_column(names, column, f"{path}:1") for column in columns if column.is_required]
@@ -165,16 +165,17 @@ def _arrow_rows(
         if longest_cell(batch) > MAX_LINE_BYTES:
             what = f"a cell of over {MAX_LINE_BYTES // 10**6} MB in this row or the {batch.num_rows - 1:,} after it"
             raise InputError(what, where=f"{path}:{number + 1}", remedy="Split it into shorter texts")
-        for start in range(0, batch.num_rows, _PYTHON_ROWS):
-            part = batch.slice(start, _PYTHON_ROWS)
-            try:
-                rows = part.to_pylist()
-            except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
-                what = f"a cell of this row or the {part.num_rows - 1:,} after it cannot be read: {error}"
-                raise InputError(what, where=f"{path}:{number + 1}") from error
-            for values in rows:
-                number += 1
-                yield values, f"{path}:{number}"
+        left = batch.num_rows
+        try:
+            for rows in python_rows(batch, max_rows=_PYTHON_ROWS, max_bytes=_BATCH_BYTES):
+                for values in rows:
+                    number += 1
+                    yield values, f"{path}:{number}"
+                left -= len(rows)
+        except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
+            others = min(left, _PYTHON_ROWS) - 1
+            what = f"a cell of this row or the {others:,} after it cannot be read: {error}"
+            raise InputError(what, where=f"{path}:{number + 1}") from error
 
 
 def _check_header(names: list[str], where: str) -> list[str]:
