@@ -25,7 +25,7 @@ PICTURES = {
     "steps": ("inside", "dark", ".card >> nth=2"),
     "senses": ("pairs", "light", ".part >> nth=1"),
     "answers": ("answers", "dark", "body"),
-    "why": ("why", "light", "body"),
+    "why": ("why?model=reviews", "light", "body"),
     "errors": (
         "errors?model=authors&second=epoch1&gold=Conrad&answer=Doyle&show=all&row=31",
         "light",
