@@ -1,7 +1,7 @@
 /** The shell: a tab for each view, light or dark, and which models there are. */
 
 import { render } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { addressOf, setView, usePlace, writeAddress } from "./address";
 import { forgetAnswers, Skeleton } from "./parts/answer";
 import { lazy } from "./parts/lazy";
@@ -34,7 +34,7 @@ function App() {
   const panel = useRef<HTMLDivElement>(null);
   const isDown = useDown();
   const view = VIEWS.find(({ id }) => id === place.view) ?? (models && firstView(models));
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isDown) return;
     forgetAnswers();
     ask("info").then(

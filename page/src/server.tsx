@@ -1,7 +1,7 @@
 /** Asking the server again until it answers, and saying in words what it refuses; its key is asked for when it is needed. */
 
 import { render } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 let key = sessionStorage.getItem("key") ?? "";
 
@@ -22,7 +22,7 @@ function setDown(value: boolean): void {
 /** Whether the server does not answer at present. */
 export function useDown(): boolean {
   const [value, setValue] = useState(isDown);
-  useEffect(() => {
+  useLayoutEffect(() => {
     watchers.add(setValue);
     return () => {
       watchers.delete(setValue);

@@ -1,7 +1,7 @@
 /** A question to the server that follows what the reader changes, and the place for its answer. */
 
 import type { ComponentChildren, JSX } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useLayoutEffect, useState } from "preact/hooks";
 import { ask, Refusal } from "../server";
 import { mapTexts, textsOf } from "../texts";
 import { isTyping } from "../typing";
@@ -47,7 +47,8 @@ export function useAnswer<T>(path: string, typed: unknown | null, about?: unknow
     key: null,
     question: { path, body },
   });
-  useEffect(() => {
+  // before the next frame is drawn: the first answer is there sooner
+  useLayoutEffect(() => {
     if (wanted === null || wanted === state.key) return;
     const question = { path, body, about };
     if (recorded) {
