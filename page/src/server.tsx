@@ -3,7 +3,7 @@
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-let key = sessionStorage.getItem("key") ?? "";
+const storedKey = () => sessionStorage.getItem("key") ?? ""; // not read by a file, whose frame may have no storage
 
 /** A refusal of the server, in a sentence to show. */
 export class Refusal extends Error {}
@@ -33,6 +33,7 @@ export function useDown(): boolean {
 
 /** Ask a route for JSON: with a body it is a POST. While the server does not answer, it is asked again. */
 export async function ask(path: string, body?: unknown, signal?: AbortSignal): Promise<any> {
+  const key = storedKey();
   const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response, text;
@@ -77,7 +78,7 @@ function parse(text: string): any {
 }
 
 export function hasKey(): boolean {
-  return key !== "";
+  return storedKey() !== "";
 }
 
 let asking: Promise<void> | null = null; // one question for all requests that wait
@@ -87,14 +88,13 @@ function askForKey(): Promise<void> {
     const place = document.createElement("div");
     document.body.append(place);
     const finish = (given: string) => {
-      key = given;
-      sessionStorage.setItem("key", key);
+      sessionStorage.setItem("key", given);
       render(null, place);
       place.remove();
       asking = null;
       done();
     };
-    render(<KeyDialog isWrong={key !== ""} finish={finish} />, place);
+    render(<KeyDialog isWrong={hasKey()} finish={finish} />, place);
   });
   return asking;
 }

@@ -118,8 +118,8 @@ def test_a_directory_is_served(classifier: Path):
     assert set(exact.abilities) - set(small.abilities) == {"explain"}  # there are no gradients
     inputs = [EmbeddingInput("a b c")]
     (first,), (second,) = exact.embed(inputs), small.embed(inputs)
-    norms = np.linalg.norm(first.vector) * np.linalg.norm(second.vector)
-    assert 0.9 < first.vector @ second.vector / norms < 1
+    norms = np.linalg.norm(first.vectors) * np.linalg.norm(second.vectors)
+    assert 0.9 < first.vectors @ second.vectors / norms < 1
 
 
 def test_an_int8_model_is_not_saved_or_explained(classifier: Path, tmp_path: Path):
