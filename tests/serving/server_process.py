@@ -39,10 +39,17 @@ class ServerProcess:
         return httpx.post(f"{self.url}{route}", json=request, timeout=30)
 
     def state(self) -> tuple[int, int, int]:
-        """Return its bytes of memory, threads and open files."""
+        """Return its bytes of memory, threads and open files.
+
+        Pages of files do not count: the system drops and reads them as it likes.
+        """
         own = Path("/proc") / str(self.process.pid)
-        resident = int((own / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        return resident, len(list((own / "task").iterdir())), len(list((own / "fd").iterdir()))
+        resident, shared = map(int, (own / "statm").read_text().split()[1:3])
+        return (
+            (resident - shared) * os.sysconf("SC_PAGE_SIZE"),
+            len(list((own / "task").iterdir())),
+            len(list((own / "fd").iterdir())),
+        )
 
     def end(self) -> None:
         self.process.kill()

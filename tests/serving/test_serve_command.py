@@ -165,9 +165,9 @@ def test_memory_threads_and_files_do_not_grow(served: ServerProcess) -> None:
                 assert answer.status_code == (200 if is_good else 422)
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(load, range(8)))
+        list(pool.map(load, range(40)))  # until no allocator takes more
         before = served.state()
-        list(pool.map(load, range(8, 16)))
+        list(pool.map(load, range(40, 56)))
     after = served.state()
     assert after[0] - before[0] < 4 << 20
     assert after[1] <= before[1]
