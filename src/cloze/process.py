@@ -23,7 +23,7 @@ _NEVER = 2**31 - 1
 _LARGE = 2**30
 _RETURNED = 2**24
 _MAPPED = 2**22
-_chooses_threads = False
+_may_choose_threads = False
 _CACHED_KERNELS = MappingProxyType({"batches": 256, "requests": 64})
 
 
@@ -64,7 +64,7 @@ def configure_threads() -> None:
     Warns:
         UserWarning: torch, or another library that loads OpenMP, is imported already: its threads wait as before.
     """
-    global _chooses_threads
+    global _may_choose_threads
     is_late = _openmp_is_loaded()
     if not os.environ.keys() & {*_WAITING}:
         os.environ["GOMP_SPINCOUNT"] = _SPIN_COUNT
@@ -74,16 +74,16 @@ def configure_threads() -> None:
             warnings.warn(f"{what}. {remedy}", stacklevel=3)
     if os.environ.keys() & {*_NUMBER}:
         return
-    _chooses_threads = True
+    _may_choose_threads = True
     if (threads := usable_processors()) < _processors_of_affinity():
         os.environ["OMP_NUM_THREADS"] = str(threads)
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(min(threads, torch.get_num_threads()))
 
 
-def chooses_threads() -> bool:
-    """Return whether this process asked for `configure_process`, and its environment leaves the number of threads."""
-    return _chooses_threads
+def may_choose_threads() -> bool:
+    """Return whether this process called `configure_process` and its user did not set the number of threads."""
+    return _may_choose_threads
 
 
 def _openmp_is_loaded() -> bool:
@@ -108,6 +108,11 @@ def openmp_threads() -> int | None:
 def set_compute_threads(threads: int) -> None:
     """Set the number of threads of an operation, in torch where it is imported, or once it is."""
     os.environ["OMP_NUM_THREADS"] = str(threads)
+    set_intra_op_threads(threads)
+
+
+def set_intra_op_threads(threads: int) -> None:
+    """Set the number of threads of the operations that the calling thread starts, if torch is imported."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(threads)
 

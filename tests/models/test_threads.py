@@ -1,4 +1,4 @@
-"""Threads on a CPU: several batches at once, and fewer threads for a short text beside other programs."""
+"""Threads on a CPU: concurrent batches, and fewer threads for a short text on a busy machine."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ import torch
 import cloze
 from benchmarks.harness import busy_processes
 from cloze.choices import InferencePrecision
-from cloze.models.threads import batches_at_once, map_in_threads
+from cloze.models.threads import map_concurrently, num_concurrent_batches
 
 
 @pytest.fixture
@@ -26,19 +26,19 @@ def four_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def test_as_many_items_as_asked_for_are_computed_at_once(four_threads: None) -> None:
+def test_items_are_computed_concurrently(four_threads: None) -> None:
     together = threading.Barrier(2)
 
     def compute(item: int) -> tuple[int, int]:
         together.wait(timeout=60)
         return -item, torch.get_num_threads()
 
-    assert list(map_in_threads(compute, range(6), 2)) == [(item, (-item, 2)) for item in range(6)]
+    assert list(map_concurrently(compute, range(6), 2)) == [(item, (-item, 2)) for item in range(6)]
 
 
 def test_results_are_computed_little_ahead_of_the_reader(four_threads: None) -> None:
     started: list[int] = []
-    results = map_in_threads(started.append, iter(range(100)), 4)
+    results = map_concurrently(started.append, iter(range(100)), 4)
     assert next(results) == (0, None)
     assert len(started) <= 5
     results.close()
@@ -48,7 +48,7 @@ def test_an_error_of_a_thread_is_that_of_the_reader(four_threads: None) -> None:
     def compute(item: int) -> float:
         return 1 / (2 - item)
 
-    results = map_in_threads(compute, range(6), 3)
+    results = map_concurrently(compute, range(6), 3)
     assert [next(results), next(results)] == [(0, 0.5), (1, 1.0)]
     with pytest.raises(ZeroDivisionError):
         next(results)
@@ -58,35 +58,35 @@ def test_an_error_of_a_thread_is_that_of_the_reader(four_threads: None) -> None:
     ("threads", "tokens", "batches"),
     [(1, 10**6, 1), (2, 511, 1), (2, 512, 2), (4, 1023, 1), (8, 10**4, 8), (12, 10**4, 6), (64, 10**4, 8)],
 )
-def test_the_number_of_batches_at_once(
+def test_the_number_of_concurrent_batches(
     threads: int, tokens: int, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cloze.models.threads.compute_threads", lambda: threads)
-    assert batches_at_once(tokens) == batches
+    assert num_concurrent_batches(tokens) == batches
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_vectors_are_those_of_one_thread(precision: InferencePrecision, four_threads: None) -> None:
     embedder = cloze.Embedder.load("cloze-mini", precision=precision)
     texts = [f"Rain fell on the {number} roofs. " * (1 + number % 7) for number in range(150)]
-    at_once = embedder(texts)
+    concurrent = embedder(texts)
     torch.set_num_threads(1)
     alone = embedder(texts)
     torch.set_num_threads(4)
-    # of int8 each batch rounds by itself, and batches differ
-    np.testing.assert_allclose(at_once, alone, atol=2e-5 if precision == "float32" else 0.05)
+    # in int8, activations that differ in the last bit may be rounded to different integers
+    np.testing.assert_allclose(concurrent, alone, atol=2e-5 if precision == "float32" else 0.05)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_of_a_process_with_threads_has_its_own() -> None:
     program = """
 import os
-from cloze.models.threads import map_in_threads
-assert len(list(map_in_threads(abs, range(9), 3))) == 9
+from cloze.models.threads import map_concurrently
+assert len(list(map_concurrently(abs, range(9), 3))) == 9
 if child := os.fork():
     assert os.waitpid(child, 0)[1] == 0
 else:
-    os._exit(len(list(map_in_threads(abs, range(9), 3))) - 9)
+    os._exit(len(list(map_concurrently(abs, range(9), 3))) - 9)
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
 

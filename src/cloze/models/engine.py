@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.threads import batches_at_once, map_in_threads
+from cloze.models.threads import map_concurrently, num_concurrent_batches
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BatchT = TypeVar("BatchT", bound=PackedBatch)
@@ -56,7 +56,7 @@ def run_by_length(
 ) -> Iterator[tuple[Indices, BatchT, Mapping[str, FloatArray]]]:
     """Yield batches of inputs of similar lengths: their indices, the batch and its outputs.
 
-    On a CPU several batches are computed at once, if there is enough for all of its threads.
+    On a CPU several batches are computed concurrently, if there are enough tokens for all threads.
 
     Args:
         engine: the model.
@@ -64,12 +64,14 @@ def run_by_length(
         make_batch: packs the inputs of some indices.
         max_tokens: of a batch; None is where the device is fastest.
     """
-    size, tokens = max_tokens or engine.batch_tokens, sum(num_tokens)
-    at_once = batches_at_once(tokens) if engine.device_type == "cpu" else 1
-    if at_once > 1:  # as many tokens for each, and room for the last text that a batch gets
-        rounds = -(-tokens // (size * at_once))
-        size = min(size, -(-tokens // (rounds * at_once)) + max(num_tokens) // 2)
-    batches = ((indices, make_batch(indices)) for indices in batch_by_length(num_tokens, size))
-    computed = map_in_threads(lambda indexed: engine.run(indexed[1]), batches, at_once)
+    limit, total = max_tokens or engine.batch_tokens, sum(num_tokens)
+    concurrency = num_concurrent_batches(total) if engine.device_type == "cpu" else 1
+    if (
+        concurrency > 1
+    ):  # an equal share of the tokens for each, plus half of the longest input, which may not fit
+        rounds = -(-total // (limit * concurrency))
+        limit = min(limit, -(-total // (rounds * concurrency)) + max(num_tokens) // 2)
+    batches = ((indices, make_batch(indices)) for indices in batch_by_length(num_tokens, limit))
+    computed = map_concurrently(lambda indexed: engine.run(indexed[1]), batches, concurrency)
     for (indices, batch), outputs in computed:
         yield indices, batch, outputs

@@ -1,11 +1,10 @@
-"""The threads that compute on a CPU: one for each of several batches, or some together for one batch.
+"""Threads on a CPU: batches that run concurrently, and fewer threads for short texts on a busy machine.
 
-Threads that share a batch wait for each other at every operation, and beside other programs for one that has no
-processor. So batches do not share them where there are several, and few tokens get no more than are free.
+Threads that share a batch wait for each other at every operation, on a busy machine also for a processor. So several
+batches run concurrently, each on its own threads, and a short text uses no more threads than there are free processors.
 """
 
 import os
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,90 +13,91 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from cloze.process import chooses_threads, compute_threads
+from cloze.process import compute_threads, may_choose_threads, set_intra_op_threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_MAX_BATCHES = 8  # at once: Python runs one thread at a time between the operations
-_MIN_TOKENS = 256  # of each of several batches: with fewer, threads are faster together
+_MAX_CONCURRENT_BATCHES = 8  # Python runs one thread at a time between the operations
+_MIN_BATCH_TOKENS = 256  # with fewer, one batch on all threads is faster
 _READINGS = 4
 
-_others: deque[int] = deque(maxlen=_READINGS)
-"""Tasks of other programs that ran when this one was about to compute, the newest last."""
+_running_tasks: deque[int] = deque(maxlen=_READINGS)
+"""The latest numbers of running tasks of the machine; their minimum ignores those that run for a moment."""
 
 
-def batches_at_once(num_tokens: int) -> int:
-    """Return how many batches to compute at once, given the tokens of all."""
-    if num_tokens < 2 * _MIN_TOKENS:
+def num_concurrent_batches(num_tokens: int) -> int:
+    """Return how many batches to compute concurrently, given the number of tokens of all batches."""
+    if num_tokens < 2 * _MIN_BATCH_TOKENS:
         return 1
     threads = compute_threads()
-    at_once = threads // -(-threads // _MAX_BATCHES)
-    return at_once if num_tokens >= at_once * _MIN_TOKENS else 1
+    concurrency = threads // -(-threads // _MAX_CONCURRENT_BATCHES)
+    return concurrency if num_tokens >= concurrency * _MIN_BATCH_TOKENS else 1
 
 
-def map_in_threads(
-    function: Callable[[Item], Result], items: Iterable[Item], at_once: int
+def map_concurrently(
+    function: Callable[[Item], Result], items: Iterable[Item], concurrency: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item and its result, in order; so many are computed at once, each by its share of the threads."""
-    if at_once == 1:
+    """Yield each item and its result, in order.
+
+    Args:
+        function: called in several threads; each has an equal share of the threads of operations.
+        items: read one at a time, `concurrency` items ahead of the results.
+        concurrency: number of concurrent calls; 1 calls the function in this thread.
+    """
+    if concurrency == 1:
         yield from ((item, function(item)) for item in items)
         return
     threads = compute_threads()
 
     def compute(item: Item) -> Result:
-        _set_threads(threads // at_once)
+        set_intra_op_threads(threads // concurrency)
         return function(item)
 
-    pool, started = _pool(at_once), deque[tuple[Item, Future[Result]]]()
+    pool, pending = _pool(concurrency), deque[tuple[Item, Future[Result]]]()
     try:
         for item in items:
-            started.append((item, pool.submit(compute, item)))
-            if len(started) > at_once:
-                item, future = started.popleft()
+            pending.append((item, pool.submit(compute, item)))
+            if len(pending) > concurrency:
+                item, future = pending.popleft()
                 yield item, future.result()
-        for item, future in started:
+        for item, future in pending:
             yield item, future.result()
     finally:
-        _set_threads(threads)  # MKL has one number for all threads
+        set_intra_op_threads(threads)  # MKL has one number for the whole process
 
 
 @lru_cache(maxsize=1)
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return the threads of all computations: new ones would have to fault in their memory."""
+    """Return the thread pool of the process; threads keep their memory between calls, new ones would fault it in."""
     return ThreadPoolExecutor(threads, thread_name_prefix="cloze-batch")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
-
-
-def _set_threads(threads: int) -> None:
-    """Set the threads of an operation that this thread starts."""
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(threads)
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has no threads but its first
 
 
 @contextmanager
-def free_threads() -> Iterator[None]:
-    """Compute in this block with no more threads than processors are free, in a process that cloze has configured."""
+def limit_to_free_processors() -> Iterator[None]:
+    """Use no more threads in this block than there are free processors, if the process may choose its threads."""
     threads = compute_threads()
-    if threads == 1 or not chooses_threads():
+    if threads == 1 or not may_choose_threads():
         yield
         return
-    _others.append(_running_tasks() - 1)
-    free = (os.cpu_count() or 1) - (min(_others) if len(_others) == _READINGS else 0)
+    _running_tasks.append(_read_running_tasks())
+    competing = min(_running_tasks) - 1 if len(_running_tasks) == _READINGS else 0  # all but this thread
+    free = max(1, (os.cpu_count() or 1) - competing)
     if free >= threads:
         yield
         return
-    _set_threads(max(1, free))
+    set_intra_op_threads(free)
     try:
         yield
     finally:
-        _set_threads(threads)
+        set_intra_op_threads(threads)
 
 
-def _running_tasks() -> int:
-    """Return the number of tasks of all programs that run or wait for a processor, this one among them.
+def _read_running_tasks() -> int:
+    """Return the number of tasks of the machine that run or wait for a processor; 1 where it is unknown.
 
     Source: https://man7.org/linux/man-pages/man5/proc_loadavg.5.html (the fourth field).
     """

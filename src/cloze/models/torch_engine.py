@@ -14,11 +14,10 @@ from cloze.models.encoder import get_encoder
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
 from cloze.models.quantization import is_quantized
-from cloze.models.threads import free_threads
+from cloze.models.threads import limit_to_free_processors
 
 _MAX_TOKENS = 65_536  # other devices than CPUs need more work at once
-_LITTLE = 256
-"""Tokens of which threads wait longer for each other than they save, beside other programs."""
+_MAX_SHORT_TOKENS = 256  # with more, several threads are faster on a busy machine, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +26,8 @@ class TorchEngine:
 
     module: nn.Module
     adapts_to_load: bool = True
-    """Whether a short text takes no more threads than processors are free. Rounding may depend on it, and a run's log
-    must not depend on what else the machine does."""
+    """Whether a short batch uses no more threads than there are free processors. The number of threads may change the
+    rounding, so training leaves it out: its scores must not depend on other programs."""
 
     def __post_init__(self) -> None:
         self.module.eval()
@@ -65,8 +64,8 @@ class TorchEngine:
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch."""
         module: Any = self.module
-        adapts = self.adapts_to_load and batch.num_tokens <= _LITTLE and self.device_type == "cpu"
-        with free_threads() if adapts else nullcontext():
+        is_short = batch.num_tokens <= _MAX_SHORT_TOKENS and self.device_type == "cpu"
+        with limit_to_free_processors() if is_short and self.adapts_to_load else nullcontext():
             return _DeviceOutputs(module.named_outputs(to_device(batch, self._device)))
 
     @property

@@ -6,7 +6,6 @@ exceeds one batch takes turns with the other requests in the queue.
 
 import asyncio
 import logging
-import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,6 +15,7 @@ from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from cloze.errors import ClozeError
+from cloze.process import set_intra_op_threads
 from cloze.serving.limits import Limits
 
 Input = TypeVar("Input")
@@ -285,8 +285,7 @@ class Batcher:
                 self.waiting_tokens -= self._queued_tokens(job)
 
     def _run_jobs(self) -> None:
-        if torch := sys.modules.get("torch"):  # exported graphs do without
-            torch.set_num_threads(self._threads)  # of this thread
+        set_intra_op_threads(self._threads)
         while jobs := self._next_batch():
             served = _compute_batch(jobs, self.limits.batch_tokens)
             self.batches += 1
