@@ -20,8 +20,7 @@ from cloze.optional_dependencies import require
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 """Maximum distance from 1 of the cosine of the two vectors of a text."""
-INT8_TOLERANCE = 0.1
-"""Of two vectors that are rounded differently; the record has the cosine of each with the exact one."""
+INT8_TOLERANCE = 0.05
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Encode: TypeAlias = Callable[[Sequence[str]], Vectors]
