@@ -113,7 +113,7 @@ class AttentionMap:
         return f"AttentionMap({len(self.tokens)} tokens, {len(self.layers)} layers, {heads} heads)"
 
     def _repr_html_(self) -> str | None:
-        """Return the page for a notebook; None where there is none."""
+        """Return the page for a notebook, or None if `page` refuses this attention."""
         with suppress(InputError):
             return in_notebook(self.page(), "Attention")
         return None

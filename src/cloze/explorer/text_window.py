@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
+from typing import TYPE_CHECKING
 
 from cloze.errors import InputError
-from cloze.models.encoder import Encoder
 from cloze.tokenization.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from cloze.models.encoder import Encoder
 
 MAX_WEIGHTS = 1 << 20
 """Attention weights in a response, 4 bytes each."""
@@ -24,7 +27,7 @@ class TextWindow:
     """Tokens of the whole text."""
 
 
-def max_window_tokens(encoder: Encoder, *, max_weights: int = MAX_WEIGHTS) -> int:
+def max_window_tokens(encoder: "Encoder", *, max_weights: int = MAX_WEIGHTS) -> int:
     """Return the tokens, with [CLS] and [SEP], that all heads can be shown for."""
     config = encoder.config
     limit = isqrt(max_weights // (config.num_hidden_layers * config.num_attention_heads))
@@ -72,20 +75,18 @@ def text_window(
 
 
 def written_tokens(
-    tokenizer: Tokenizer,
-    token_ids: Sequence[int],
-    offsets: Sequence[tuple[int, int]],
-    texts: Sequence[str],
+    tokenizer: Tokenizer, tokens: Sequence[str], offsets: Sequence[tuple[int, int]], texts: Sequence[str]
 ) -> list[str]:
-    """Return tokens by their names, the unknown ones as they were written.
+    """Return tokens, in place of unknown ones the characters of their text.
 
     Args:
         tokenizer: the tokenizer of the model.
-        token_ids: ids of the tokens.
+        tokens: names of the tokens.
         offsets: characters of each token in its text.
         texts: the text of each token.
     """
+    unknown = None if tokenizer.unknown_id is None else tokenizer.tokens[tokenizer.unknown_id]
     return [
-        text[start:end] if token_id == tokenizer.unknown_id and start < end else tokenizer.tokens[token_id]
-        for token_id, (start, end), text in zip(token_ids, offsets, texts, strict=True)
+        text[start:end] if token == unknown and start < end else token
+        for token, (start, end), text in zip(tokens, offsets, texts, strict=True)
     ]

@@ -127,7 +127,7 @@ def _tokens(tokenizer: Tokenizer, encoding: Encoding, window: TextWindow, pair: 
     texts = [(pair or "") if segment else window.text for segment in encoding.token_type_ids]
     ids, unknown_id = encoding.input_ids, tokenizer.unknown_id
     return {
-        "tokens": written_tokens(tokenizer, ids, encoding.offsets, texts),
+        "tokens": written_tokens(tokenizer, encoding.tokens, encoding.offsets, texts),
         "unknown": [place for place, token_id in enumerate(ids) if token_id == unknown_id],
         "window": {"start": window.start, "count": window.count, "total": window.total},
     }

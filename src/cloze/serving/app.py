@@ -24,11 +24,11 @@ from cloze.serving.info_routes import VERSION
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 from cloze.serving.middleware import RequestMiddleware
-from cloze.serving.routes import SERVER_TAG, ServerState, add_routes
+from cloze.serving.routes import SERVER_TAG, GetRoute, Route, ServerState, add_routes
 from cloze.serving.served_model import ABILITIES, ServedModel
 from cloze.serving.strict_json import StrictRoute
 
-ROUTES = (
+ROUTES: tuple[Route | GetRoute, ...] = (
     *info_routes.ROUTES,
     *embedding_routes.ROUTES,
     *classification_routes.ROUTES,

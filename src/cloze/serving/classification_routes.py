@@ -1,4 +1,4 @@
-"""Routes of text-embeddings-inference for classifiers and rankers: labels and rankings, these also as Cohere has them.
+"""Routes of classifiers and rankers: labels as in text-embeddings-inference, rankings also as in Cohere's API.
 
 Source: text-embeddings-inference 1.9 docs/openapi.json; Cohere's API reference, rerank v1 and v2.
 """
@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from cloze.errors import InputError
 from cloze.serving.batcher import Batcher
+from cloze.serving.pipelines import ClassificationParameters
 from cloze.serving.routes import Route, estimate_tokens, predict_examples, run_predictions, text_examples
 from cloze.serving.schema import (
     Many,
@@ -27,20 +28,11 @@ from cloze.serving.windowed_inference import WindowedLogits
 from cloze.tasks.arrays import sigmoid, softmax
 
 
-class PipelineParameters(StrictModel):
-    """Parameters of `InferenceClient.text_classification`."""
-
-    function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
-    """The function from logits to scores; by default that of the model's files."""
-    top_k: int | None = Field(default=None, ge=1)
-    """Maximum number of labels; by default all."""
-
-
 class PredictRequest(TextsOrPairsRequest, TruncationOptions):
     """Texts or pairs to classify."""
 
-    parameters: PipelineParameters | None = None
-    """Those of Hugging Face's pipelines; with them, the response to one text is a list in a list, as there."""
+    parameters: ClassificationParameters | None = None
+    """Parameters of Hugging Face's pipelines; the response to one text is then a list of lists, as of a pipeline."""
     raw_scores: bool | None = False
     """Return logits instead of probabilities, or of the number of a regression."""
     top_k: int | None = Field(default=None, ge=1)
@@ -58,7 +50,7 @@ class LabelScore(ResponseModel):
 
 async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher) -> list[Any]:
     """Return the labels of each text or pair with their probabilities, the most probable first, or its score."""
-    parameters = request.parameters or PipelineParameters()
+    parameters = request.parameters or ClassificationParameters()
     function = parameters.function_to_apply
     if request.raw_scores and function not in (None, "none"):
         what = f"raw_scores and function_to_apply {function!r} exclude each other"
@@ -83,13 +75,13 @@ class RankingRequest(ModelRequest, TruncationOptions):
     """A query, and how passages are ranked."""
 
     query: NonBlankText
-    """What is searched for."""
+    """The search query."""
     raw_scores: bool | None = False
     """Return logits instead of probabilities, or of the number of a regression."""
     top_n: int | None = Field(default=None, ge=1)
     """Maximum number of passages; by default all."""
     return_documents: bool | None = False
-    """Return the text of each of the `documents`, too."""
+    """Whether the response includes the text of each document."""
     max_tokens_per_doc: None = None
     """Only null: the model's limit holds."""
 
@@ -109,7 +101,7 @@ class RerankRequest(RankingRequest):
     documents: Documents | None = None
     """The passages; the response is that of /v1/rerank."""
     return_text: bool | None = False
-    """Return the text of each of the `texts`, too."""
+    """Whether the response includes each text."""
 
     @model_validator(mode="after")
     def _check_passages(self) -> Self:
@@ -225,7 +217,7 @@ def _label_scores(served: ServedModel, scores: list[float]) -> list[dict[str, An
     return [{"label": label, "score": score} for label, score in sorted(labeled, key=lambda item: -item[1])]
 
 
-ROUTES = (
+ROUTES: tuple[Route, ...] = (
     Route(
         "/predict",
         "predict",
@@ -245,28 +237,19 @@ ROUTES = (
             "texts": ["The river stands at two metres.", "The bank is closed."],
         },
     ),
-    Route(
-        "/v1/rerank",
-        "rerank",
-        rerank_documents,
-        DocumentsRequest,
-        RankedDocuments,
-        example={
-            "query": "How high is the river?",
-            "documents": ["It stands at two metres.", "It is closed."],
-            "top_n": 1,
-        },
-    ),
-    Route(
-        "/v2/rerank",
-        "rerank",
-        rerank_documents,
-        DocumentsRequest,
-        RankedDocuments,
-        example={
-            "query": "How high is the river?",
-            "documents": ["It stands at two metres.", "It is closed."],
-            "top_n": 1,
-        },
+    *(
+        Route(
+            f"/{version}/rerank",
+            "rerank",
+            rerank_documents,
+            DocumentsRequest,
+            RankedDocuments,
+            example={
+                "query": "How high is the river?",
+                "documents": ["It stands at two metres.", "It is closed."],
+                "top_n": 1,
+            },
+        )
+        for version in ("v1", "v2")  # of Cohere's API
     ),
 )

@@ -4,11 +4,12 @@ Routes under `/explore` serve only the page and may change with it.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from cloze.explorer.text_window import TextWindow, max_window_tokens, text_window, written_tokens
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_WORD_CHARACTERS
 from cloze.serving.routes import GetRoute, Route, ServerState, estimate_tokens, in_one_turn
@@ -16,9 +17,6 @@ from cloze.serving.schema import TOO_LONG, ModelRequest, NonBlankText, Text, Tex
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
 from cloze.tasks.texts import LabeledText
-
-if TYPE_CHECKING:  # a graph answers without torch
-    from cloze.explorer.text_window import TextWindow
 
 
 class TextRequest(ModelRequest):
@@ -72,11 +70,8 @@ async def span(served: ServedModel, request: SpanRequest, batcher: Batcher) -> d
     computation = WindowedSpanScores(served.finetuned)
     (scores,) = await batcher.run_windowed(computation, [inputs], tokens=[estimate_tokens(*inputs)])
     names = ("offsets", "start_logits", "end_logits", "null_score")
-    unknown = served.tokenizer.special_token("unk")
-    tokens = [
-        request.context[start:end] if token == unknown else token
-        for token, (start, end) in zip(scores.tokens, scores.offsets, strict=True)
-    ]
+    texts = [request.context] * len(scores.tokens)
+    tokens = written_tokens(served.tokenizer, scores.tokens, scores.offsets, texts)
     return {"tokens": tokens, **{name: getattr(scores, name) for name in names}}
 
 
@@ -92,10 +87,8 @@ def read(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     return {"windows": len(features), "characters": characters}
 
 
-def window(served: ServedModel, request: TextRequest) -> "TextWindow":
+def window(served: ServedModel, request: TextRequest) -> TextWindow:
     """Return the part of the text that is shown."""
-    from cloze.explorer.text_window import max_window_tokens, text_window  # imports torch
-
     limit = max_window_tokens(served.encoder)
     return text_window(served.tokenizer, request.text, request.pair, start=request.start, max_tokens=limit)
 

@@ -1,6 +1,6 @@
 """Parameters and responses of Hugging Face's pipelines, which `huggingface_hub.InferenceClient` sends and reads.
 
-A request without `parameters` gets the response of cloze. What cannot be followed is refused.
+A request without `parameters` gets the response of cloze. Unsupported parameters are refused.
 
 Source: huggingface_hub 1.31 inference/_generated/types; transformers pipelines.
 """
@@ -16,6 +16,15 @@ from cloze.serving.schema import ResponseModel, StrictModel, Text, Texts
 from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tokenization.tokenizer import Tokenizer
+
+
+class ClassificationParameters(StrictModel):
+    """Parameters of `InferenceClient.text_classification`."""
+
+    function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
+    """The function from logits to scores; by default that of the model's files."""
+    top_k: int | None = Field(default=None, ge=1)
+    """Maximum number of labels; by default all."""
 
 
 class FillParameters(StrictModel):
@@ -69,7 +78,7 @@ class TagParameters(StrictModel):
     """Parameters of `InferenceClient.token_classification`."""
 
     aggregation_strategy: Literal["simple", "first"] | None = None
-    """Both are the same here: the tag of a word is that of its first token, and words of an entity are joined."""
+    """Both are the same here: a word has the tag of its first token, and the words of an entity are joined."""
     ignore_labels: list[Text] | None = None
     """Types of entities to leave out."""
     stride: None = None
@@ -112,7 +121,7 @@ class AnswerParameters(StrictModel):
     top_k: int | None = Field(default=None, ge=1, le=20)
     """Maximum number of answers; more than one are a list."""
     handle_impossible_answer: bool | None = None
-    """Let the answer be empty, where the model can tell that there is none."""
+    """Whether the answer may be empty, if the model was trained with unanswerable questions."""
     max_answer_len: int | None = Field(default=None, ge=1)
     """Maximum number of tokens of an answer; by default the model's."""
     max_question_len: int | None = Field(default=None, ge=1)
