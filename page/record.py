@@ -18,7 +18,7 @@ from playwright.sync_api import Page, sync_playwright
 
 STATIC = Path(__file__).with_name("static")
 LARGE = ("layers", "inside")
-"""Views of which the first example is recorded alone: its answers are many numbers."""
+"""Views with large answers: only their first example is recorded."""
 SETTINGS = {"fill": "?left=1"}
 """The address of a view with a setting that its captions ask for."""
 

@@ -1,4 +1,4 @@
-// What the theme leaves out: the level of captions that are headings, and keys for what scrolls.
+// Accessibility that the theme lacks: the level of caption headings, and keyboard focus for scrollable tables and code.
 function complete() {
   for (const caption of document.querySelectorAll('.caption[role="heading"]')) caption.setAttribute("aria-level", "2");
   for (const area of document.querySelectorAll(".table-wrapper, pre")) {

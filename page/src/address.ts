@@ -115,7 +115,7 @@ export function useKept(key: string, initial: string): Kept {
   return [values[key] ?? initial, (value, isStep) => setValues({ [key]: value === initial ? undefined : value }, isStep)];
 }
 
-/** The sentence that goes along to every view. */
+/** The sentence that all views share. */
 export function useSentence(initial: string): Kept {
   const values = useSentences();
   return [values.text ?? initial, (value, isStep) => setValues({ text: value }, isStep)];

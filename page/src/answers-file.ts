@@ -18,7 +18,7 @@ type Row = Record<string, unknown>;
 
 const ANSWERS = ["prediction", "label", "labels"]; // of --errors, of classes, of sets of labels
 
-/** Read a file; throws a sentence that says what is wrong with it. */
+/** Read a file; throws an error with a message for the reader. */
 export function readAnswers(name: string, content: string): GradedAnswer[] {
   const rows = /^\s*\{/.test(content) ? jsonRows(name, content) : tableRows(content, /\.tsv$/i.test(name) ? "\t" : ",");
   if (!rows.length) throw new Error(`${name} has no rows.`);

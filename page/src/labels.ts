@@ -46,7 +46,7 @@ const ANY_PAIR: LabeledExample[] = [
   ["Far", "A man plays the guitar on the street.", "The stock market fell sharply today."],
 ];
 
-/** The examples whose set has all labels of a model; else texts that name none. */
+/** Examples for the labels of a model, or neutral texts. */
 export function examplesFor({ labels, readsPairs }: Model): LabeledExample[] {
   const names = new Set(labels.map((label) => label.toLowerCase()));
   const set = SETS.find((set) => names.size > 1 && [...names].every((name) => set.labels.some((label) => label.toLowerCase() === name)));

@@ -14,7 +14,7 @@ import { pairsView } from "./views/pairs";
 import { predictView } from "./views/predict";
 import { whyView } from "./views/why";
 
-/** The tabs in their order: what models are asked for comes first, then how they compute it. */
+/** The tabs in order: first the answers of models, then how they compute them. */
 const VIEWS: View[] = [
   fillView,
   predictView,
@@ -101,7 +101,7 @@ function App() {
   );
 }
 
-/** The view of what the first model does; else one that another model answers. */
+/** The first view that the first model can answer, else one that another model can. */
 function firstView(models: Model[]): View {
   const answered = models.flatMap(({ abilities }) => VIEWS.filter(({ needs }) => abilities.has(needs)));
   return answered[0] ?? VIEWS[0];

@@ -1,4 +1,4 @@
-/** Asking the server again until it answers, and saying in words what it refuses; its key is asked for when it is needed. */
+/** Requests to the server: retries, error messages, and a dialog for the API key. */
 
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";

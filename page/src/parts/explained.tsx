@@ -40,7 +40,7 @@ function useModelsLike(name: string): Model[] {
   return own ? models.filter((model) => model !== own && model.abilities.has("predict") && classes(model) === classes(own)) : [];
 }
 
-/** The choice of a second model, if there is one like the first, which the address keeps; "" is none. */
+/** A select for a second model with the same classes; the address keeps its name, or "" for no second model. */
 export function useSecond(model: string): [string, ComponentChildren] {
   const others = useModelsLike(model).map(({ name }) => name);
   const [kept, set] = useKept("second", "");

@@ -19,14 +19,14 @@ export interface Recorded extends Recording {
 /** The recorded answers of the part of a view that is drawn; null where a model answers. */
 export const RecordedAnswers = createContext<Recorded | null>(null);
 
-/** What identifies a question, whichever model it is for. */
+/** The key of a question: its path and body without the model. */
 export function questionKey(path: string, body: any): string {
   return JSON.stringify([path, { ...body, model: undefined }]);
 }
 
 const recordings = new Map<string, Promise<Recording[]>>();
 
-/** Read the answers of a part of a view, by a model with the ability that it needs; null where there are none. */
+/** Load the recorded answers for a part of a view from a model with the required ability, or null. */
 export async function readRecorded(view: string, needs: string): Promise<Recorded | null> {
   if (!recordings.has(view)) recordings.set(view, ask(`page/recorded-${view}.json`).catch(() => []));
   const recording = (await recordings.get(view)!).find(({ model }) => model.abilities.includes(needs));

@@ -23,7 +23,7 @@ interface File {
   rows: GradedAnswer[];
 }
 
-/** What another model answers to a row. */
+/** The second model's answer for a row. */
 interface OtherAnswer {
   answer: string;
   confidence: number;
@@ -193,7 +193,7 @@ interface RowProps {
   index: number;
   /** Explains the answer; undefined if no model can. */
   model?: string;
-  /** Is compared with it; "" is none. */
+  /** Name of the second model, or "". */
   second: string;
   /** Of the second model; null until it is there. */
   other?: OtherAnswer | null;
@@ -280,7 +280,7 @@ function confusionMatrix(rows: GradedAnswer[]): ConfusionMatrix {
   return { classes, counts };
 }
 
-/** Whether a row is in the cell of the matrix that the address names; all are where it names none. */
+/** Whether a row is in the selected cell of the matrix; true for all rows if no cell is selected. */
 function useCell(classes: string[]): (row: GradedAnswer) => boolean {
   const { gold, answer } = usePlace().values;
   const is = (wanted: string, name: string) => wanted === name || (wanted === OTHERS && !classes.includes(name));

@@ -185,7 +185,7 @@ class FillMask(MaskedLanguageModel):
         masked: Sequence[Sequence[MaskedSequence]],
         choose_tokens: Callable[[int, FloatArray], list[ChosenT]],
     ) -> list[list[ChosenT]]:
-        """Return what a function chooses for each [MASK] of texts that `mask` has encoded.
+        """Return the tokens that a function chooses for each [MASK] of texts from `mask`.
 
         Args:
             masked: the windows of each text.

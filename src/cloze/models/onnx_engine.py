@@ -96,18 +96,18 @@ class OnnxEngine:
 
 
 def _pad(batch: PackedBatch) -> tuple[dict[str, Any], Any]:
-    """Return the inputs of a graph, [B, L], and which of the B x L places have the tokens to answer for."""
-    wanted = batch.masked_lm_positions if isinstance(batch, MaskedBatch) else slice(None)
+    """Return the inputs of a graph, [B, L], and the indices of the requested tokens among the B x L positions."""
+    requested = batch.masked_lm_positions if isinstance(batch, MaskedBatch) else slice(None)
     names = ("input_ids", "token_type_ids")
     if len(batch.length_groups) == 1:  # nothing to pad
         (group,) = batch.length_groups
         inputs = {name: getattr(batch, name).reshape(group.count, group.length) for name in names}
-        return {**inputs, "attention_mask": np.ones_like(inputs["input_ids"])}, wanted
+        return {**inputs, "attention_mask": np.ones_like(inputs["input_ids"])}, requested
     is_real_BL = np.arange(batch.max_seqlen) < np.diff(batch.cu_seqlens)[:, None]
     inputs = {name: np.zeros(is_real_BL.shape, np.int64) for name in names}
     for name, ids_BL in inputs.items():
         ids_BL[is_real_BL] = getattr(batch, name)
-    return {**inputs, "attention_mask": is_real_BL.astype(np.int64)}, np.flatnonzero(is_real_BL)[wanted]
+    return {**inputs, "attention_mask": is_real_BL.astype(np.int64)}, np.flatnonzero(is_real_BL)[requested]
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,7 +67,7 @@ def render_page(template: str, data: object, **values: Any) -> str:
 
 
 def in_notebook(page: str, title: str) -> Markup:
-    """Return a page as an element of a notebook, whose scripts see nothing of the notebook."""
+    """Return an iframe for a notebook; the scripts of the page have no access to the notebook."""
     style = "width: 100%; height: 40rem; border: 0; border-radius: .5rem"
     return Markup('<iframe title="{}" sandbox="allow-scripts" style="{}" srcdoc="{}"></iframe>').format(
         title, style, page

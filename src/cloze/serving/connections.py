@@ -1,4 +1,4 @@
-"""Connections of clients: at most so many at a time, with limited times to send a request and to read a response."""
+"""Limits of client connections: their number, the time to send a request, and the time to read a response."""
 
 import asyncio
 import errno

@@ -46,9 +46,9 @@ class EmbedRequest(EmbeddingRequest):
     normalize: bool | None = True
     """Scale vectors to length 1."""
     dimensions: int | None = Field(default=None, ge=1)
-    """Keep only the first so many numbers of each vector."""
+    """Number of leading dimensions of each vector to keep."""
     encoding_format: Literal["float"] | None = None
-    """Vectors are numbers here; /v1/embeddings has base64, too."""
+    """Vectors are lists of numbers; /v1/embeddings also has base64."""
 
 
 async def embed(served: ServedModel, request: EmbedRequest, batcher: Batcher) -> Vectors:
@@ -103,7 +103,7 @@ class OpenAIRequest(ModelRequest):
     encoding_format: Literal["float", "base64"] | None = "float"
     """Numbers, or base64 of their bytes."""
     dimensions: int | None = Field(default=None, ge=1)
-    """Keep only the first so many numbers of each vector."""
+    """Number of leading dimensions of each vector to keep."""
     user: str | None = None
     """Accepted and not used."""
 
@@ -138,7 +138,7 @@ class OpenAIAnswer(ResponseModel):
     data: list[OpenAIVector]
     """A vector for each input."""
     usage: Usage
-    """What was read."""
+    """The number of tokens of all inputs."""
 
 
 async def openai_embeddings(served: ServedModel, request: OpenAIRequest, batcher: Batcher) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class TokenizeRequest(TextsRequest, PromptOptions):
     """Texts to tokenize."""
 
     add_special_tokens: bool | None = True
-    """Return [CLS] and [SEP], too."""
+    """Whether the response includes [CLS] and [SEP]."""
 
 
 class Token(ResponseModel):

@@ -34,7 +34,7 @@ class ErrorBody(ResponseModel):
     """The reason why a request failed."""
 
     error: str
-    """What is wrong, and what to do, in one line."""
+    """The error and its remedy, in one line."""
     error_type: ErrorType
     """The kind of error, as text-embeddings-inference names it."""
 
@@ -43,7 +43,7 @@ class OpenAIError(ResponseModel):
     """The reason why a request failed, with the fields of OpenAI."""
 
     message: str
-    """What is wrong, and what to do, in one line."""
+    """The error and its remedy, in one line."""
     type: str
     """The kind of error, as OpenAI names it."""
     param: str | None

@@ -95,7 +95,7 @@ class GetRoute:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The models of a server, and all else that its routes share."""
+    """The models, limits and queue that the routes of a server share."""
 
     models: Mapping[str, ServedModel]
     """By the names that requests use, the default first."""

@@ -58,7 +58,7 @@ class FillRequest(TextsRequest):
     long_texts: Literal["windows"] | None = None
     """Read as much of a text as fits around each [MASK]; null refuses one that is too long."""
     parameters: FillParameters | None = None
-    """Those of Hugging Face's pipelines; with them, the response has their form."""
+    """Parameters of Hugging Face's pipelines; a request with them gets the response of a pipeline."""
 
 
 async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> list[Any]:
@@ -114,7 +114,7 @@ class TagRequest(TextsRequest):
     """Texts whose entities to find."""
 
     parameters: TagParameters | None = None
-    """Those of Hugging Face's pipelines; with them, the response has their form."""
+    """Parameters of Hugging Face's pipelines; a request with them gets the response of a pipeline."""
 
 
 async def tag(served: ServedModel, request: TagRequest, batcher: Batcher) -> list[Any]:
@@ -145,7 +145,7 @@ class AnswerRequest(ModelRequest):
     n_best: int = Field(default=20, ge=1, le=20)
     """Maximum number of candidates."""
     parameters: AnswerParameters | None = None
-    """Those of Hugging Face's pipelines; with them, the response has their form."""
+    """Parameters of Hugging Face's pipelines; a request with them gets the response of a pipeline."""
 
 
 class AnswerCandidate(ResponseModel):
@@ -169,7 +169,7 @@ class AnsweredQuestion(ResponseModel):
     """
 
     answer: str
-    """The answer; empty if there is none."""
+    """The answer; empty if the model finds no answer."""
     start: int | None
     """Its first character in the context."""
     end: int | None

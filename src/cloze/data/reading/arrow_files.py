@@ -114,13 +114,13 @@ def longest_cell(batch: pa.RecordBatch) -> int:
 def python_rows(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of each part of a batch as Python objects.
 
-    Rows with the same entry of a dictionary share one object: a dictionary of one long text is a small file, and the
-    texts of all rows would fill the memory.
+    Rows with the same dictionary entry share one object: a small file may have one long text in all of its rows, which
+    would fill the memory.
 
     Args:
         batch: the batch.
-        max_rows: of a part.
-        max_bytes: of the entries that are shared; larger dictionaries are decoded part by part.
+        max_rows: maximum number of rows of a part.
+        max_bytes: maximum size of the shared entries of a column; larger columns are decoded part by part.
     """
     shared = {
         name: entries
@@ -138,7 +138,7 @@ def python_rows(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iter
 
 
 def _decode_entries(column: Any, *, max_bytes: int) -> dict[int, str] | None:
-    """Return the texts of a dictionary that a column has, by their index; None if they are no texts or too large."""
+    """Return the dictionary entries of a column by their index, or None if they are not texts or too large."""
     used = pc.drop_null(pc.unique(column.indices))
     entries = column.dictionary.take(used)
     if not is_text_type(entries.type) or (pc.sum(pc.binary_length(entries)).as_py() or 0) > max_bytes:

@@ -15,8 +15,8 @@ from cloze.text_encoding import refuse_carriage_return
 NAMED_SEPARATOR = re.compile(r"sep=([\t,;|])")  # a first line that Excel writes
 CALL_IT_CSV = "If cells are in quotation marks, call the file .csv"
 _SEPARATORS = "\t,;|"
-_TO_LAST_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
-"""Everything before the quotation mark that ends a cell: those within are doubled."""
+_BEFORE_CLOSING_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
+"""The text before the closing quotation mark; quotation marks within a cell are doubled."""
 
 
 def find_separator(first: str, columns: Sequence[Sequence[str]], extension: str) -> tuple[str, bool]:
@@ -72,15 +72,15 @@ def split_cells(text: str, separator: str, where: str, lines: Iterator[Line], *,
 
 
 def _read_quoted(text: str, position: int, where: str, lines: Iterator[Line]) -> tuple[str, str, int]:
-    """Read a cell from after its quotation mark on.
+    """Read the rest of a quoted cell.
 
     Returns:
-        The cell, the line in which it ends, and the position there after its last quotation mark.
+        The cell, its last line, and the position after the closing quotation mark in that line.
     """
     parts: list[str] = []
     size = 0
     while True:
-        end = _TO_LAST_MARK.match(text, position).end()  # type: ignore[union-attr]  # it matches nothing, too
+        end = _BEFORE_CLOSING_MARK.match(text, position).end()  # type: ignore[union-attr]  # it matches nothing, too
         parts.append(text[position:end])
         if end < len(text):
             return "\n".join(parts).replace('""', '"'), text, end + 1

@@ -314,7 +314,7 @@ def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
 
 def too_large(where: object) -> InputError:
     """Return the error about a file that is too large to be parsed as a whole."""
-    what = f"over {MAX_WHOLE_BYTES // 10**6} MB, all of which would be in memory at once"
+    what = f"over {MAX_WHOLE_BYTES // 10**6} MB, which is too large to read into memory as a whole"
     return InputError(what, where=where, remedy="Split it, or write one object a line and call it .jsonl")
 
 
