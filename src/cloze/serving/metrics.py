@@ -1,6 +1,7 @@
 """Counters and histograms for Prometheus."""
 
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -32,6 +33,7 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
+        self._open = Gauge("cloze_open_requests", "Requests begun and not answered", registry=self._registry)
         for name, text, value in (
             ("cloze_waiting_requests", "Requests that wait for the model", lambda: batcher.waiting_requests),
             ("cloze_waiting_tokens", "Their tokens, estimated", lambda: batcher.waiting_tokens),
@@ -43,6 +45,10 @@ class Metrics:
     def name_routes(self, routes: Collection[str]) -> None:
         """Set the paths with a label of their own; all others share one, so that memory stays bounded."""
         self._routes = frozenset(routes)
+
+    def count_open(self) -> AbstractContextManager[object]:
+        """Return a context that a request is open in."""
+        return self._open.track_inprogress()
 
     def count(self, path: str, status: int, seconds: float) -> None:
         """Record an answered request."""

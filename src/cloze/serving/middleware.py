@@ -57,7 +57,8 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            await self._handle(scope, receive, send_counted)
+            with self._metrics.count_open():
+                await self._handle(scope, receive, send_counted)
         except _ClientDisconnected:
             status = _CLIENT_CLOSED
         except asyncio.CancelledError:  # the server stops, and its time to drain is over
