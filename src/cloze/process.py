@@ -74,7 +74,8 @@ def configure_threads() -> None:
             warnings.warn(f"{what}. {remedy}", stacklevel=3)
     if os.environ.keys() & {*_NUMBER}:
         return
-    _may_choose_threads = True
+    waits_briefly = os.environ.get("GOMP_SPINCOUNT") == _SPIN_COUNT and "OMP_WAIT_POLICY" not in os.environ
+    _may_choose_threads = waits_briefly and not is_late
     if (threads := usable_processors()) < _processors_of_affinity():
         os.environ["OMP_NUM_THREADS"] = str(threads)
         if torch := sys.modules.get("torch"):
@@ -82,7 +83,10 @@ def configure_threads() -> None:
 
 
 def may_choose_threads() -> bool:
-    """Return whether this process called `configure_process` and its user did not set the number of threads."""
+    """Return whether this process called `configure_process` in time and its user set nothing about threads.
+
+    Threads that wait for long would count as running tasks.
+    """
     return _may_choose_threads
 
 
