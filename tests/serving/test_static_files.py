@@ -94,6 +94,6 @@ def test_docs_describe_and_send_every_route(models: Mapping[str, ServedModel]) -
         route.get_by_role("button").click()
         route.get_by_text("200 OK").wait_for()
         assert '"text":"[CLS]"' in route.locator("pre").inner_text()
-        assert route.get_by_text("Return [CLS] and [SEP], too.").is_visible()
+        assert route.get_by_text("Whether the response includes [CLS] and [SEP].").is_visible()
         browser.close()
     assert faults == []
