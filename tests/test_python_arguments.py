@@ -243,6 +243,8 @@ OTHERS: dict[str, tuple[str, Call]] = {
     "word_masking": ("word_masking", lambda my, x: my.score("a", word_masking=x)),
     "device": ("device", lambda my, x: cloze.Embedder.load(my.path, device=x)),
     "top_k": ("top_k", lambda my, x: my.fill("a [MASK]", top_k=x)),
+    "words": ("words", lambda my, x: my.tag(words=x)),
+    "words one": ("words[1]", lambda my, x: my.tag(words=["a", x])),
     "decode": ("ids", lambda my, x: my.tokenizer.decode(x)),
     "decode one": ("ids[1]", lambda my, x: my.tokenizer.decode([5, x])),
     "embed_token_ids": ("token_ids", lambda my, x: my.embed.embed_token_ids(x)),

@@ -75,6 +75,29 @@ def check_text_lists(
     return checked, of_text, False
 
 
+def check_sentences(sentences: object, name: str = "words") -> tuple[list[list[str]], bool]:
+    """Return the words of sentences as lists, and whether there is one sentence instead of a list.
+
+    >>> check_sentences(["Ada", "ran"]), check_sentences([["Ada"], ["Bo", "ran"]])
+    (([['Ada', 'ran']], True), ([['Ada'], ['Bo', 'ran']], False))
+
+    Raises:
+        InputError: a word is blank or of another kind.
+    """
+    items = list(iterate(sentences, name, "word"))
+    is_one = bool(items) and isinstance(items[0], str)
+    checked = [
+        check_texts(words, name if is_one else f"{name}[{number}]")
+        for number, words in enumerate([items] if is_one else items)
+    ]
+    for number, words in enumerate(checked):
+        for place, word in enumerate(words):
+            if not word.strip():
+                where = f"{name}[{place}]" if is_one else f"{name}[{number}][{place}]"
+                raise InputError("the word is blank", where=where, remedy="Leave it out")
+    return checked, is_one
+
+
 def iterate_texts(texts: object, name: str = "texts") -> Iterator[str]:
     """Yield what `check_texts` returns, one at a time."""
     for number, text in enumerate(iterate(texts, name, "text")):

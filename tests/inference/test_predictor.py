@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +212,24 @@ def test_entities_have_the_characters_of_their_text(tagger: EntityTagger) -> Non
     assert all(0 < entity.probability <= 1 for entity in found)
     assert [entity.start for entity in found] == sorted(entity.start for entity in found)
     assert found[-1].end > 2000
+
+
+def test_words_that_are_split_already_are_answered_as_those_of_a_file(
+    tagger: EntityTagger, tmp_path: Path
+) -> None:
+    sentences = [["a", "b.c", "d"], ["D\u00e1", "(a)"], ["a"]]
+    path = tmp_path / "words.conll"
+    path.write_text("\n\n".join("\n".join(f"{word} O" for word in words) for words in sentences))
+    rows = cloze.predict_file(path, model=tagger)
+    assert [[asdict(entity) for entity in found] for found in tagger(words=sentences)] == [
+        row["entities"] for row in rows
+    ]
+    assert tagger(words=sentences[0]) == tagger(words=sentences)[0]
+    assert (tagger(words=[]), tagger(words=[[]])) == ([], [[]])
+    with pytest.raises(InputError, match=r"words\[1\]\[0\]: the word is blank"):
+        tagger(words=[["a"], [" "]])
+    with pytest.raises(InputError, match="texts: excludes `words`"):
+        tagger("a", words=["a"])  # type: ignore[call-overload]
 
 
 def test_texts_do_not_depend_on_each_other(tagger: EntityTagger) -> None:

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
-from cloze.arguments import check_integer, check_one_or_many, check_pairs, check_text_lists
+from cloze.arguments import (
+    check_integer,
+    check_one_or_many,
+    check_pairs,
+    check_sentences,
+    check_text_lists,
+)
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
@@ -18,6 +24,7 @@ from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.tag_predictions import PredictedEntity
+from cloze.tasks.tagged_text import sentence_of_words
 from cloze.tasks.texts import LabeledText
 
 PredictionT = TypeVar("PredictionT")
@@ -196,16 +203,33 @@ class EntityTagger(Predictor):
     ) -> list[PredictedEntity]: ...
     @overload
     def __call__(self, texts: Sequence[str]) -> list[list[PredictedEntity]]: ...
-    def __call__(self, texts: Any) -> list[PredictedEntity] | list[list[PredictedEntity]]:
-        """Return the entities of one text, or those of each in a list.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, *, words: Sequence[str]
+    ) -> list[PredictedEntity]: ...
+    @overload
+    def __call__(self, *, words: Sequence[Sequence[str]]) -> list[list[PredictedEntity]]: ...
+    def __call__(self, texts: Any = None, *, words: Any = None) -> Any:
+        """Return the entities of one text or sentence, or those of each in a list.
+
+        Args:
+            texts: one text, or any number.
+            words: instead of texts, the words of one sentence, or a list of them for each sentence. Offsets count the
+                characters of the words with a space between them.
 
         Raises:
-            InputError: a text is of another kind.
+            InputError: a text or word is of another kind, a word is blank, or both are given.
         """
-        checked, is_one = check_one_or_many(texts)
         task = self.task
         assert isinstance(task, Tagging)
-        examples = list(map(task.split, checked))
+        if texts is not None and words is not None:
+            raise InputError("excludes `words`", where="texts", remedy="Leave out one of them")
+        if words is None:
+            checked, is_one = check_one_or_many(texts)
+            examples = list(map(task.split, checked))
+        else:
+            sentences, is_one = check_sentences(words)
+            examples = list(map(sentence_of_words, sentences))
         predictions, _ = self.predict(examples)
         entities = list(map(task.entities, examples, predictions))
         return entities[0] if is_one else entities

@@ -1,6 +1,9 @@
 """Sentences of tagged words, and the texts that they are from: the examples of tagging tasks."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from cloze.tokenization.unicode import replace_lone_surrogates
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,11 @@ class TaggedText:
                 offsets[-1].append((start, start + len(word)))
                 start += len(word) + 1
         return "\n".join(" ".join(sentence.words) for sentence in self.sentences), offsets
+
+
+def sentence_of_words(
+    words: Iterable[str], tags: tuple[str, ...] | None = None, where: str = "words"
+) -> TaggedText:
+    """Return the example of words that are split already; without words it has no sentence."""
+    checked = tuple(map(replace_lone_surrogates, words))
+    return TaggedText((Sentence(checked, tags, where, None, columns=0),) if checked else ())

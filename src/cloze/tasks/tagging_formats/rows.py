@@ -22,7 +22,7 @@ from cloze.errors import InputError
 from cloze.metrics.conll import Entity
 from cloze.tasks.running_text import split_text
 from cloze.tasks.tag_schemes import entities_to_tags
-from cloze.tasks.tagged_text import Sentence, TaggedText
+from cloze.tasks.tagged_text import Sentence, TaggedText, sentence_of_words
 from cloze.tasks.tagging_formats.settings import TaggedData
 from cloze.tasks.tagging_formats.span_offsets import SpanReader
 from cloze.tasks.tagging_formats.word_tables import (
@@ -130,8 +130,7 @@ class _RowReader:
             )
             raise InputError(what, where=where, remedy="Name the fields so")
         tags = self._token_tags(row, len(tokens), where) if self.data.labeled else None
-        words = tuple(map(replace_lone_surrogates, tokens))
-        return TaggedText((Sentence(words, tags, where, None, columns=0),) if words else ())
+        return sentence_of_words(tokens, tags, where)
 
     def _token_tags(self, row: Mapping[str, Any], num_tokens: int, where: str) -> tuple[str, ...]:
         fields = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
