@@ -18,7 +18,7 @@ from cloze.api.settings import resolve_finetuning
 from cloze.data.reading.files import file_version
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig, load_finetuning
-from cloze.finetuning.data import resolve_files
+from cloze.finetuning.data import add_checksums, find_data
 from cloze.finetuning.finetune import finetune
 from cloze.finetuning.hyperparameter_search import TRIALS, extract_scores
 from cloze.finetuning.preparation import RunInputs
@@ -228,4 +228,4 @@ def plan_task_runs(
 
 @cache  # many fine-tunings have the same data
 def _data_sha256(task: type[AnyTask], data: str, versions: tuple[object, ...]) -> str | None:
-    return resolve_files(task(), FinetuneConfig(model="", train=data))[0].data_sha256
+    return add_checksums(find_data(task(), FinetuneConfig(model="", train=data)))[0].data_sha256

@@ -295,6 +295,17 @@ def test_bad_input_writes_nothing(config, tmp_path, monkeypatch, changed, conten
     assert not Path("run").exists()
 
 
+@pytest.mark.protected
+@pytest.mark.trials("attack")
+def test_a_file_without_end_is_refused_at_its_first_wrong_line(config, tmp_path):
+    path = tmp_path / "sparse.tsv"
+    path.write_text(ONE_LABEL)
+    os.truncate(path, 1 << 40)
+    for changed in ({"train": str(path)}, {"dev": str(path)}):
+        with pytest.raises(InputError, match=r"sparse.tsv:4: a NUL byte"):
+            finetune(REVIEWS, replace(config, **changed), tmp_path / "run")
+
+
 def test_label_with_surrogates_is_refused_before_writing(config, tmp_path):
     examples = [{"review": f"good {i}", "liked": ["\ud800", "yes"][i % 2]} for i in range(4)]
     path = tmp_path / "a.jsonl"

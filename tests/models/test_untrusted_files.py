@@ -4,6 +4,7 @@ Each case damages a directory of transformers or sentence-transformers and passe
 in bounded memory.
 """
 
+import base64
 import io
 import json
 import os
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import processors
 
 from cloze import artifacts, file_io
 from cloze.cli import main
@@ -57,6 +59,7 @@ def sealed(tmp_path: Path) -> Path:
         vectors = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=None)
         save_sentence_encoder_config(directory, vectors, hidden_size=CONFIG.hidden_size)
     (tmp_path / "secret").write_text("of another user")
+    (tmp_path / "texts.txt").write_text("w1 w2\n")
     return tmp_path / "model"
 
 
@@ -129,6 +132,11 @@ def of_config(key: str, value: Any) -> Spoil:
     return changed("config.json", key, to=value)
 
 
+def replacement(pattern: str | dict[str, str], content: str) -> dict[str, Any]:
+    whole = {"String": pattern} if isinstance(pattern, str) else pattern
+    return {"type": "Replace", "pattern": whole, "content": content}
+
+
 def replaced(file: str, make: Spoil) -> Spoil:
     def spoil(directory: Path) -> None:
         (directory / file).unlink()
@@ -199,6 +207,12 @@ class Case:
     verbs: tuple[str, ...] = ("fill", "import", "export")
 
 
+LONG_CHARSMAP = base64.b64encode(struct.pack("<I", 0) + b"\0" + b"w" * 1000 + b"\0").decode()
+SEGMENT_9 = json.loads(
+    processors.TemplateProcessing(
+        "[CLS]:9 $A:9 [SEP]:9", "[CLS]:9 $A:9 [SEP]:9 $B:9 [SEP]:9", [("[CLS]", 2), ("[SEP]", 3)]
+    ).__getstate__()
+)
 DEEP = "[" * 200_000
 PIPE, DIRECTORY = os.mkfifo, os.mkdir
 
@@ -281,6 +295,50 @@ HOSTILE = {
         of_tokenizer("normalizer", to={"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}),
         "tokenizer.json: the regular expression '(a+)+$' repeats a group",
     ),
+    "a normalizer that makes a billion characters of one": Case(
+        of_tokenizer("normalizer", to={"type": "Sequence", "normalizers": [replacement("w", "w" * 10)] * 9}),
+        "tokenizer.json: the replacements of the normalizer make over 256 characters of one",
+    ),
+    "a normalizer that replaces nothing": Case(
+        of_tokenizer("normalizer", to={"type": "Sequence", "normalizers": [replacement("", "x")] * 30}),
+        "tokenizer.json: the replacements of the normalizer make over 256 characters of one",
+    ),
+    "a normalizer of characters that Unicode takes apart": Case(
+        of_tokenizer(
+            "normalizer",
+            to={"type": "Sequence", "normalizers": [replacement("w", "\ufdfa"), {"type": "NFKD"}] * 9},
+        ),
+        "tokenizer.json: the replacements of the normalizer make over 256 characters of one",
+    ),
+    "a map of characters to long texts": Case(
+        of_tokenizer("normalizer", to={"type": "Precompiled", "precompiled_charsmap": LONG_CHARSMAP}),
+        "tokenizer.json: the replacements of the normalizer make over 256 characters of one",
+    ),
+    "a decoder that makes a billion characters of one": Case(
+        several(
+            of_tokenizer("pre_tokenizer", to={"type": "Whitespace"}),
+            of_tokenizer("decoder", to={"type": "Sequence", "decoders": [replacement("w", "w" * 10)] * 9}),
+        ),
+        "tokenizer.json: the replacements of the decoder make over 256 characters of one",
+    ),
+    "special tokens beyond the vocabulary": Case(
+        several(
+            of_tokenizer("pre_tokenizer", to={"type": "Whitespace"}),
+            of_tokenizer(
+                "post_processor", to={"type": "BertProcessing", "sep": ["[SEP]", 9999], "cls": ["[CLS]", 2]}
+            ),
+        ),
+        "tokenizer.json: puts the id 9999 around texts, but the vocabulary has 40 tokens",
+        ("fill", "embed", "import"),
+    ),
+    "segments beyond the model's": Case(
+        several(
+            of_tokenizer("pre_tokenizer", to={"type": "Whitespace"}),
+            of_tokenizer("post_processor", to=SEGMENT_9),
+        ),
+        "tokenizer.json: has a segment 9, where encoders know 0 and 1",
+        ("fill", "embed", "import"),
+    ),
     "a model of another kind": Case(of_tokenizer("model", "type", to="Unigram"), "tokenizer.json: damaged"),
     "ids with gaps": Case(of_tokenizer("model", "vocab", "w3", to=1 << 60), "have gaps or repeat"),
     "ids that are texts": Case(of_tokenizer("model", "vocab", "w3", to="7"), "tokenizer.json"),
@@ -341,9 +399,10 @@ HOSTILE = {
         TORCH,
     ),
 }
-COMMANDS = {"fill": ["fill", "-m", "{model}", "w1 [MASK]"]} | {
-    verb: [verb, "{model}", "-o", "out"] for verb in ("import", "export")
-}
+COMMANDS = {
+    "fill": ["fill", "-m", "{model}", "w1 [MASK]"],
+    "embed": ["embed", "-m", "{model}", "texts.txt", "-o", "out.npy"],
+} | {verb: [verb, "{model}", "-o", "out"] for verb in ("import", "export")}
 
 
 def refused(command: list[str], directory: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -504,6 +563,14 @@ def test_overwriting_does_not_follow_links(sealed: Path, tmp_path: Path) -> None
     assert main(["import", str(source), "-o", str(sealed), "--overwrite"]) == 0
     assert (outside / "kept").read_text() == "kept"
     assert not (sealed / "link").exists()
+
+
+def test_a_panic_of_the_library_is_an_error_of_one_line(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_tokenizer("normalizer", to=replacement({"Regex": r"w*w*w*w*w*w*w*\d"}, "x"))(model)
+    error = refused(["fill", "-m", "{model}", f"{'w' * 2000} [MASK]"], model, capsys)
+    assert error.startswith("error: tokenizer: cannot tokenize this text: Onig: Regex search error")
 
 
 def test_control_characters_in_names_are_escaped(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,9 +175,10 @@ def evaluate(
     predictor = as_predictor(model, task, device=device, precision=precision)
     configured = with_settings(predictor.task, settings, is_trained=True, **of_task)
     configured, source = open_data(configured, data, "data", "dev")
-    if predictor.directory is not None:
+    examples = list(configured.examples(source))
+    if predictor.directory is not None:  # reads the whole file, so after its rows
         warn_of_training_data(predictor.directory, source)
-    evaluation = predictor.with_task(configured).evaluate(configured.examples(source), progress=shown)
+    evaluation = predictor.with_task(configured).evaluate(examples, progress=shown)
     result = _to_result(configured, source, evaluation.scores, evaluation.answers)
     _write_answers(result, output, errors, shown)
     return result

@@ -59,26 +59,43 @@ class LabeledData:
         return sum(map(len, self.train_features))
 
 
-def resolve_files(
+def find_data(
     task: AnyTask, config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY
-) -> tuple[FinetuneConfig, dict[str, str]]:
-    """Return the settings with files in the place of directories and `data_sha256`, and the SHA-256 of each file.
+) -> FinetuneConfig:
+    """Return the settings with files in the place of directories.
 
     Raises:
-        InputError: a file does not exist, or is not the one that the settings were made for.
+        InputError: a file does not exist.
     """
     train, dev = find_files(task, config.train, config.dev)
-    names = [*filter(None, (train, dev, config.distillation.unlabeled))]
-    hashes = {}
-    for name in names:
+    config = replace(config, train=train, dev=dev)
+    for name in _data_names(config):
         if name not in in_memory and not is_file(name):
             raise InputError("no such file", where=name)
-        hashes[name] = in_memory[name].sha256 if name in in_memory else file_sha256(name)
-    digest = hashlib.sha256(b"".join(bytes.fromhex(hashes[name]) for name in names)).hexdigest()
+    return config
+
+
+def add_checksums(
+    config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY
+) -> tuple[FinetuneConfig, dict[str, str]]:
+    """Return the settings with `data_sha256`, and the SHA-256 of each file, all of which is read.
+
+    Raises:
+        InputError: the data are not those that the settings were made for.
+    """
+    hashes = {
+        name: in_memory[name].sha256 if name in in_memory else file_sha256(name)
+        for name in _data_names(config)
+    }
+    digest = hashlib.sha256(bytes.fromhex("".join(hashes[name] for name in _data_names(config)))).hexdigest()
     if config.data_sha256 not in (None, digest):
         remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
-        raise InputError("not the data that the settings were made for", where=train, remedy=remedy)
-    return replace(config, train=train, dev=dev, data_sha256=digest), hashes
+        raise InputError("not the data that the settings were made for", where=config.train, remedy=remedy)
+    return replace(config, data_sha256=digest), hashes
+
+
+def _data_names(config: FinetuneConfig) -> list[str]:
+    return [*filter(None, (config.train, config.dev, config.distillation.unlabeled))]
 
 
 def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:

@@ -10,7 +10,14 @@ from torch import Tensor
 from cloze.choices import Precision
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import FinetuneConfig
-from cloze.finetuning.data import NOTHING_IN_MEMORY, InMemory, LabeledData, load_data, resolve_files
+from cloze.finetuning.data import (
+    NOTHING_IN_MEMORY,
+    InMemory,
+    LabeledData,
+    add_checksums,
+    find_data,
+    load_data,
+)
 from cloze.finetuning.frozen_states import precompute_states
 from cloze.finetuning.initial_head import load_trained_head
 from cloze.finetuning.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
@@ -116,7 +123,9 @@ def prepare_data(
     if task.uses_in_batch_negatives and min(batch_sizes) == 1:
         what = "a batch of 1 holds nothing to compare an example with"
         raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
-    config, file_hashes = resolve_files(task, config, inputs.in_memory)
+    config, file_hashes = find_data(task, config, inputs.in_memory), None
+    if config.data_sha256 is not None:  # on resume the reason why rows are wrong
+        config, file_hashes = add_checksums(config, inputs.in_memory)
     start = inputs.start
     refuse_int8(start, "trained")
     encoder_config = load_config(start)
@@ -131,6 +140,8 @@ def prepare_data(
     task, data = load_data(
         task.with_checkpoint_settings(start), config, tokenizer, progress, inputs.in_memory
     )
+    if file_hashes is None:  # after the rows: a file that is no table may have no end
+        config, file_hashes = add_checksums(config, inputs.in_memory)
     head = _load_initial_head(task, config, start, context, progress)
     teacher, distillation = None, config.distillation
     if inputs.teacher is not None:

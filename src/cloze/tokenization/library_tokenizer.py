@@ -1,10 +1,10 @@
 """Tokenizers of any kind in tokenizer.json, such as byte-level BPE, for models that other programs trained."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
+from cloze.tokenization.library_limits import check_library_json, library_panics
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
 from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY
@@ -37,9 +38,9 @@ _USUAL: Mapping[SpecialRole, tuple[str, ...]] = {
     "mask": ("<mask>", "[MASK]"),
 }
 """Special tokens where no file names them, as in the published RoBERTa: transformers knows them by its class."""
+_ENCODER_REMEDY = "Use the tokenizer of an encoder"
 _SPACE_MARKERS = {"ByteLevel": "Ġ", "Metaspace": "▁"}
 """The first character of tokens that begin a word, by the pre-tokenizer."""
-_REPEATED_GROUP = re.compile(r"\)[+*{]")
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,11 @@ class LibraryTokenizer(Tokenizer):
             model_max_length: positions of the model.
 
         Raises:
-            InputError: the library cannot read it, or it lacks [CLS], [SEP] or a place for them.
+            InputError: the library cannot read it, it lacks [CLS], [SEP] or a place for them, or a text may grow
+                without end.
         """
         file = directory / TOKENIZER_FILE
-        for pattern in _regular_expressions(library):
-            if _REPEATED_GROUP.search(pattern):
-                what = f"the regular expression {pattern!r} repeats a group, which may take without end"
-                raise InputError(what, where=file, remedy="Use another tokenizer")
+        check_library_json(library, file)
         library_json = json.dumps(library, ensure_ascii=False)
         try:
             backend = tokenizers.Tokenizer.from_str(library_json)
@@ -85,9 +84,11 @@ class LibraryTokenizer(Tokenizer):
                 "the ids of the vocabulary have gaps or repeat", where=file, remedy=DAMAGED_REMEDY
             )
         normalizer = backend.normalizer
+        with library_panics():
+            lowercase = normalizer is not None and normalizer.normalize_str("A").strip("▁ ") == "a"
         tokenizer = cls(
             tuple(by_id.get(number, "") for number in range(size)),
-            lowercase=normalizer is not None and normalizer.normalize_str("A").strip("▁ ") == "a",
+            lowercase=lowercase,
             model_max_length=model_max_length,
             library_json=library_json,
             settings=settings,
@@ -185,9 +186,17 @@ class LibraryTokenizer(Tokenizer):
 
     def _check_template(self, file: Path) -> None:
         for template in self._templates:
+            if (largest := max(chain(*template.special_ids), default=0)) >= self.vocab_size:
+                what = (
+                    f"puts the id {largest} around texts, but the vocabulary has {self.vocab_size:,} tokens"
+                )
+                raise InputError(what, where=file, remedy=DAMAGED_REMEDY)
+            if (segment := max(chain(*template.special_types, template.text_types))) > 1:
+                what = f"has a segment {segment}, where encoders know 0 and 1"
+                raise InputError(what, where=file, remedy=_ENCODER_REMEDY)
             if not len(template.special_ids[0]) == len(template.special_ids[-1]) == 1:
                 what = "does not put one special token before a text and one after it"
-                raise InputError(what, where=file, remedy="Use the tokenizer of an encoder")
+                raise InputError(what, where=file, remedy=_ENCODER_REMEDY)
 
 
 def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) -> dict[SpecialRole, str]:
@@ -210,19 +219,6 @@ def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) 
         if token not in tokens:
             raise InputError(f"the {role} token {token!r} is not in the vocabulary", where=where)
     return roles
-
-
-def _regular_expressions(value: Any) -> Iterator[str]:
-    """Yield the regular expressions in a part of tokenizer.json; the vocabulary has none."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == "Regex" and isinstance(inner, str):
-                yield inner
-            elif key not in ("vocab", "merges"):
-                yield from _regular_expressions(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _regular_expressions(inner)
 
 
 def _types(value: Any) -> Iterator[str]:

@@ -18,6 +18,7 @@ import tokenizers
 from cloze.arguments import check_integer, check_integers, check_text, check_texts
 from cloze.errors import InputError
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
+from cloze.tokenization.library_limits import library_panics
 from cloze.tokenization.template import Template
 from cloze.tokenization.tokenizer_files import DEFAULT_MODEL_MAX_LENGTH
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -137,7 +138,8 @@ class Tokenizer(ABC):
     @cached_property
     def _templates(self) -> tuple[Template, Template]:
         """The templates of one text and of two, read off encodings."""
-        encodings = self._backend.encode("a"), self._backend.encode("a", "a")
+        with library_panics():
+            encodings = self._backend.encode("a"), self._backend.encode("a", "a")
         return Template.read(encodings[0], num_texts=1), Template.read(encodings[1], num_texts=2)
 
     def template(self, *, is_pair: bool) -> Template:
@@ -171,12 +173,15 @@ class Tokenizer(ABC):
             truncation_side: whether texts lose tokens at their end or at their start.
 
         Raises:
-            InputError: a text is no str, or `max_length` is too small for [CLS] and [SEP].
+            InputError: a text is no str, the library cannot tokenize it, or `max_length` is too small for [CLS] and
+                [SEP].
         """
         texts = [check_text(text)] if pair is None else [check_text(text), check_text(pair, "pair")]
-        segments = [
-            self._backend.encode(replace_lone_surrogates(text), add_special_tokens=False) for text in texts
-        ]
+        with library_panics():
+            segments = [
+                self._backend.encode(replace_lone_surrogates(text), add_special_tokens=False)
+                for text in texts
+            ]
         lengths = [len(segment) for segment in segments]
         template = self.template(is_pair=pair is not None)
         if max_length is not None:
@@ -211,7 +216,9 @@ class Tokenizer(ABC):
         Shapes: ids [T] of all texts end to end; lengths [number of texts], which sum to T.
         """
         texts = [replace_lone_surrogates(text) for text in check_texts(texts)]
-        ids = [text.ids for text in self._corpus_backend.encode_batch_fast(texts, add_special_tokens=False)]
+        with library_panics():
+            encodings = self._corpus_backend.encode_batch_fast(texts, add_special_tokens=False)
+        ids = [encoding.ids for encoding in encodings]
         lengths = np.array([len(text_ids) for text_ids in ids], np.int64)
         return np.fromiter(chain.from_iterable(ids), np.uint32, int(lengths.sum())), lengths
 
@@ -221,7 +228,8 @@ class Tokenizer(ABC):
 
     def starts(self, text: str) -> list[int]:
         """Return the first character of each token that `ids` returns for a text."""
-        encoding = self._corpus_backend.encode(replace_lone_surrogates(text), add_special_tokens=False)
+        with library_panics():
+            encoding = self._corpus_backend.encode(replace_lone_surrogates(text), add_special_tokens=False)
         return [start for start, _ in encoding.offsets]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -231,7 +239,8 @@ class Tokenizer(ABC):
             InputError: an id is no integer, or not in the vocabulary.
         """
         numbers = check_integers(ids, "ids", minimum=0, maximum=self.vocab_size - 1)
-        text: str = self._backend.decode(numbers, skip_special_tokens=False)
+        with library_panics():
+            text: str = self._backend.decode(numbers, skip_special_tokens=False)
         return text
 
     def _offsets(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:

@@ -1,0 +1,107 @@
+"""What a `tokenizer.json` of others may do with a text: how often its expressions try, and how long a text becomes."""
+
+import base64
+import math
+import re
+import struct
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cloze.errors import InputError
+
+_REPEATED_GROUP = re.compile(r"\)[+*{]")
+_REMEDY = "Use another tokenizer"
+_MAX_GROWTH = 256
+"""Characters that replacements may make of one; those of published encoders make 36. A character takes 35 bytes."""
+
+
+def check_library_json(library: dict[str, Any], file: Path) -> None:
+    """Raise unless a tokenizer needs bounded time and memory for each character of a text.
+
+    Args:
+        library: the contents of tokenizer.json.
+        file: its path.
+
+    Raises:
+        InputError: a regular expression repeats a group, or replacements multiply the length of a text.
+    """
+    parts = {name: part for name, part in library.items() if name != "model"}
+    for pattern in _regular_expressions(parts):
+        if _REPEATED_GROUP.search(pattern):
+            what = f"the regular expression {pattern!r} repeats a group, which may take without end"
+            raise InputError(what, where=file, remedy=_REMEDY)
+    for name in ("normalizer", "decoder"):
+        factors = [_growth(step) for step in _steps(library.get(name))]
+        if math.prod(factors) > _MAX_GROWTH:
+            what = f"the replacements of the {name} make over {_MAX_GROWTH} characters of one"
+            raise InputError(what, where=file, remedy=_REMEDY)
+
+
+@contextmanager
+def library_panics() -> Iterator[None]:
+    """Turn a panic of the library `tokenizers` into an InputError; it is a BaseException, as Ctrl-C is."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # the library has no name for it to import
+            raise
+        raise InputError(f"cannot tokenize this text: {error}", where="tokenizer", remedy=_REMEDY) from error
+
+
+def _regular_expressions(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "Regex" and isinstance(inner, str):
+                yield inner
+            else:
+                yield from _regular_expressions(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _regular_expressions(inner)
+
+
+def _steps(part: Any) -> Iterator[dict[str, Any]]:
+    """Yield the steps of a normalizer or a decoder, which may be nested sequences."""
+    if isinstance(part, dict):
+        yield part
+        for inner in (*(part.get("normalizers") or ()), *(part.get("decoders") or ())):
+            yield from _steps(inner)
+
+
+def _growth(step: dict[str, Any]) -> float:
+    """Return how many characters a step makes of one at most.
+
+    Letters that Unicode's forms split count as many, so that these forms themselves multiply nothing.
+    """
+    try:
+        if step.get("type") == "Replace":
+            pattern, longest = step["pattern"], _full_length(step["content"])
+            # an expression may match between any two characters, and so does the empty text
+            return max(1, longest / len(pattern["String"])) if pattern.get("String") else 1 + longest
+        if step.get("type") == "Prepend":
+            return 1 + _full_length(step["prepend"])
+        if step.get("type") == "Precompiled":
+            return _longest_replacement(base64.b64decode(step["precompiled_charsmap"] or ""))
+    except (KeyError, TypeError, AttributeError, ValueError, struct.error):
+        return 1  # the library refuses it
+    return 1
+
+
+def _full_length(text: str) -> int:
+    return len(unicodedata.normalize("NFKD", text))
+
+
+def _longest_replacement(charsmap: bytes) -> int:
+    """Return the length of the longest text in a map of characters.
+
+    Source: sentencepiece, src/normalizer.cc, `Normalizer::DecodePrecompiledCharsMap`: the size of a trie as 32 bits,
+    the trie, and texts that end with a zero.
+    """
+    if not charsmap:
+        return 1
+    (size,) = struct.unpack_from("<I", charsmap)
+    texts = charsmap[4 + size :].split(b"\0")
+    return max(1, *(_full_length(text.decode("utf-8", "replace")) for text in texts))
