@@ -1,7 +1,7 @@
 """Record the answers to the examples of the explorer page, which it shows where no model is served that answers.
 
     cloze serve -m cloze-mini -m cloze-mini-authors=RUN -m cloze-mini-conll2003=RUN -m cloze-mini-squad=RUN
-    python page/record.py http://127.0.0.1:8080
+    python page/record.py http://127.0.0.1:8080 [VIEW ...]
 
 Each run is `cloze finetune` of cloze-mini: `classification` on examples/authors.csv, `tagging` on CoNLL-2003, and
 `squad_v1` on 11,111 questions of SQuAD 1.1. The names are shown on the page. Run `make page` before, so that the
@@ -53,8 +53,8 @@ def wait(page: Page) -> None:
     page.wait_for_function("() => !document.querySelector('[aria-busy]')")
 
 
-def main(address: str) -> None:
-    """Write the answers of each view."""
+def main(address: str, chosen: list[str]) -> None:
+    """Write the answers of some views, or of all."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page()
@@ -64,7 +64,7 @@ def main(address: str) -> None:
         tabs.first.wait_for()
         views = [tab.get_attribute("id").removeprefix("tab-") for tab in tabs.all()]
         page.close()
-        for view in views:
+        for view in chosen or views:
             page = browser.new_page()
             exchanges = record(page, address, view)
             page.close()
@@ -81,4 +81,4 @@ def main(address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:])

@@ -11,7 +11,7 @@ type Values = Record<string, string>;
 
 const WRITE_AFTER_MS = 200;
 const SENTENCE = ["text", "pair"];
-const OF_THE_SENTENCE = ["hide", "token", "at", "from", "to", "start"]; // words and tokens by their numbers
+const OF_THE_SENTENCE = ["hide", "token", "at", "from", "to", "start", "masked"]; // words and tokens by their numbers
 const remembered = new Map<string, Values>();
 let sentence: Values = {};
 const listeners = new Set<() => void>();

@@ -268,6 +268,65 @@ def test_attention_from_one_text_to_the_other(opened: Visit) -> None:
     expect(page).to_have_url(re.compile("between=ab"))
 
 
+def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[str, Path]) -> None:
+    page = opened.open("inside")
+    card = page.locator(".card:has(.ablation)")
+    page.get_by_label("Second text").fill("")
+    page.get_by_label("Text", exact=True).fill("She was born")
+    card.get_by_role("group", name="Word to mask").get_by_role("button", name="was").click()
+    expect(card.get_by_role("status").first).to_have_text("No head is off.")
+    expect(card.locator("table.bars")).to_have_count(1)
+    card.get_by_role("button", name="Head 2 of layer 1 off").press("Enter")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(card.get_by_role("status").first).to_have_text("Off: layer 1 head 2, layer 2 head 2")
+    card.get_by_role("button", name="Switch all heads of layer 2 off or on").click()
+    expect(page).to_have_url(re.compile(r"masked=3&off=1\.2-2\.1-2\.2-2\.3"))
+    expect(card.locator(".head[aria-pressed=true]")).to_have_count(4)
+    expect(card).to_contain_text("Without 4 heads")
+    expect(card.locator("[aria-busy]")).to_have_count(0)
+
+    fill, follows = cloze.FillMask.load(paths["pretrained"]), cloze.NextSentence.load(paths["pretrained"])
+
+    def rows(table: int) -> list[list[str]]:
+        shown = card.locator("table.bars").nth(table).locator("tr")
+        return [
+            [row.locator("th").text_content(), row.locator("td").last.text_content()] for row in shown.all()
+        ]
+
+    def expected() -> tuple[list[list[str]], list[list[str]]]:
+        (candidates,) = fill("She [MASK] born")
+        share = follows("She was born", "It is warm").probability
+        return [[found.token, percent(found.probability)] for found in candidates], [
+            ["B follows A", percent(share)],
+            ["B is from elsewhere", percent(1 - share)],
+        ]
+
+    words, pair = expected()
+    for model in (fill, follows):  # the dense layer after the heads multiplies these by 0
+        first, second = (layer.attention_output.weight for layer in model.encoder.layers)
+        first.data[:, 8:16] = 0
+        second.data[:] = 0
+    words_without, pair_without = expected()
+    assert [rows(0), rows(1)] == [words, words_without]
+    page.get_by_label("Second text").fill("It is warm")
+    expect(card.locator("table.bars")).to_have_count(4)
+    assert [rows(2), rows(3)] == [pair, pair_without]
+    card.get_by_role("button", name="All heads on").click()
+    expect(card.locator("table.bars")).to_have_count(2)
+    card.get_by_role("button", name="Switch head 3 of all layers off or on").click()
+    page.reload()
+    expect(card.get_by_role("status").first).to_have_text("Off: layer 1 head 3, layer 2 head 3")
+    page.get_by_label("Model for: Inside the encoder").select_option("classifier")
+    expect(card).to_contain_text("The model classifies single texts. Remove the second text")
+    page.get_by_label("Second text").fill("")
+    expect(card.get_by_role("table", name="Labels, without heads").locator("th")).to_have_text(
+        ["blame", "praise"]
+    )
+    page.get_by_label("Model for: Inside the encoder").select_option("tagger")
+    expect(card).to_have_count(0)
+
+
 def test_a_hundred_tokens_are_legible_in_a_window(opened: Visit) -> None:
     page = opened.open("inside")
     page.get_by_label("Second text").fill("")

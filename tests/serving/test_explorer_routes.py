@@ -1,6 +1,7 @@
 """The routes that serve the explorer page alone, and its files."""
 
 import base64
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from cloze.explorer.layer_trace import trace_token
 from cloze.explorer.text_window import max_window_tokens, text_window
 from cloze.serving.served_model import ServedModel, load_models
 from cloze.serving.static_files import PAGE
+from cloze.tasks.texts import LabeledText
 
 TEXT = {"model": "pretrained", "text": "she was born in london", "pair": "it is warm"}
 
@@ -129,6 +131,70 @@ def test_a_model_without_heads_of_pre_training_has_no_predictions(client: Client
     trace = client.ask("/explore/layers", model="tagger", text="she was born")
     assert (trace["masked_lm"], trace["pooler"]) == (None, None)
     assert trace["token"] == 2  # the middle one
+
+
+@pytest.fixture(scope="module")
+def without_a_head(models: dict[str, ServedModel]) -> Iterator[dict[str, ServedModel]]:
+    """Copies of models whose second head of layer 1 and all of layer 2 are multiplied by 0 in the dense layer."""
+    others = {name: copy.deepcopy(models[name]) for name in ("pretrained", "classifier")}
+    for served in others.values():
+        first, second = (layer.attention_output.weight for layer in served.encoder.layers)
+        with torch.no_grad():
+            first[:, 8:16] = 0
+            second[:] = 0
+    return others
+
+
+HEADS_OFF = [[0, 1], [1, 0], [1, 1], [1, 2]]
+
+
+def test_answers_without_heads_are_those_of_a_model_whose_heads_count_nothing(
+    client: Client, models: dict[str, ServedModel], without_a_head: dict[str, ServedModel]
+) -> None:
+    request = {"model": "pretrained", "text": "she was [MASK] in [MASK]", "heads": HEADS_OFF}
+    found = client.ask("/explore/ablation", **request)
+    assert (found["masked"], found["layers"], found["heads"]) == ([3, 5], 2, 3)
+    for name, served in (("all", models["pretrained"]), ("without", without_a_head["pretrained"])):
+        expected = served.fill_mask(request["text"])
+        shown = [[candidate["token"] for candidate in mask] for mask in found[name]["masks"]]
+        assert shown == [[candidate.token for candidate in mask] for mask in expected]
+        probabilities = [candidate["probability"] for mask in found[name]["masks"] for candidate in mask]
+        assert probabilities == pytest.approx([c.probability for mask in expected for c in mask], abs=1e-6)
+        assert found[name]["is_next"] is found[name]["labels"] is None
+    assert found["all"] != found["without"]
+    nothing_off = client.ask("/explore/ablation", **request | {"heads": []})
+    assert nothing_off["all"] == nothing_off["without"] == found["all"]
+
+
+def test_a_pair_and_a_label_are_answered_without_heads(
+    client: Client, models: dict[str, ServedModel], without_a_head: dict[str, ServedModel]
+) -> None:
+    pair = client.ask("/explore/ablation", **TEXT, heads=HEADS_OFF, token=2)
+    label = client.ask("/explore/ablation", model="classifier", text="it is warm", heads=HEADS_OFF)
+    assert pair["masked"] == [2]
+    for name, all_models in (("all", models), ("without", without_a_head)):
+        served = all_models["pretrained"]
+        is_next = served.next_sentence(TEXT["text"], TEXT["pair"]).probability
+        assert pair[name]["is_next"] == pytest.approx(is_next, abs=1e-6)
+        (expected,), _ = all_models["classifier"].predictor.predict([LabeledText("it is warm")])
+        assert label[name]["labels"] == pytest.approx(expected.probabilities, abs=1e-6)
+        assert (label[name]["masks"], label[name]["is_truncated"]) == (None, False)
+    long = client.ask("/explore/ablation", model="classifier", text="it is warm " * 60, heads=[])
+    assert long["all"]["is_truncated"]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"heads": [[0, 3]]}, "heads: head 3 is not in 0..2"),
+        ({"token": 0}, "token: 0 is no token of the text"),
+        ({"token": 99}, "token: 99 is no token of the text"),
+    ],
+)
+def test_heads_and_tokens_that_there_are_not_are_refused(
+    client: Client, change: dict[str, Any], what: str
+) -> None:
+    assert client.refusal("/explore/ablation", **TEXT | {"heads": []} | change) == what
 
 
 @pytest.mark.parametrize(("name", "limit"), [("layer", 1), ("head", 2), ("token", 10)])

@@ -24,7 +24,7 @@ export interface Attention {
   rows: (layer: number, head: number) => ArrayLike<number>[];
 }
 
-const SPECIAL = new Set(["[CLS]", "[SEP]", "<s>", "</s>"]);
+export const SPECIAL = new Set(["[CLS]", "[SEP]", "<s>", "</s>"]);
 export const UNKNOWN = "The vocabulary does not know this: the model reads [UNK]";
 const MIN_WINDOW = 6;
 const WINDOW = 28;
@@ -173,9 +173,10 @@ export function AttentionExplorer({
               attention={attention}
               isChosen={(l, h) => (averaged.length ? averaged.some(([a, b]) => a === l && b === h) : l === layer && h === head)}
               current={[layer, head]}
-              isAverage={averaged.length > 0}
+              hint={averaged.length > 0 ? "click to add or to leave out" : undefined}
+              lineName={(heads) => `Mean of ${heads}`}
               choose={chooseHead}
-              average={averageAll}
+              chooseLine={averageAll}
               box={longest > count ? { ...view, size } : undefined}
               moveWindow={(row, column) => setStart(`${indexIn(fromTokens, row) - (count >> 1) + 1}.${indexIn(toTokens, column) - (count >> 1) + 1}`)}
               weights={weights}
@@ -225,7 +226,7 @@ export function AttentionExplorer({
   );
 }
 
-function parseHeads(text: string, layers: number, heads: number): [number, number][] {
+export function parseHeads(text: string, layers: number, heads: number): [number, number][] {
   return text
     .split("-")
     .map((pair) => pair.split(".").map((number) => Number(number) - 1) as [number, number])
@@ -236,7 +237,7 @@ export function pieceClass(segment: number, isUnknown = false): string {
   return `piece${segment ? " second" : ""}${isUnknown ? " unknown" : ""}`;
 }
 
-function formatHeads(chosen: [number, number][]): string {
+export function formatHeads(chosen: [number, number][]): string {
   return chosen.map(([layer, head]) => `${layer + 1}.${head + 1}`).sort().join("-");
 }
 
@@ -267,47 +268,48 @@ interface Window {
   size: number;
 }
 
-/** Small maps of all heads; numbers of layers and heads choose a whole row or column for a mean. */
-function HeadGrid(props: {
+/** Small maps of all heads; numbers of layers and heads choose a whole row or column. */
+export function HeadGrid(props: {
   attention: Attention;
   isChosen: (layer: number, head: number) => boolean;
-  current: [number, number];
-  isAverage: boolean;
+  /** The one head that is chosen, which the arrow keys move. */
+  current?: [number, number];
+  /** What a click does where several heads can be chosen. */
+  hint?: string;
+  headName?: (layer: number, head: number) => string;
+  lineName: (heads: string) => string;
   choose: (head: { layer: number; head: number }) => void;
-  average: (heads: [number, number][]) => void;
+  chooseLine: (heads: [number, number][]) => void;
   box?: Window;
-  moveWindow: (row: number, column: number) => void;
-  weights: ArrayLike<number>[];
+  moveWindow?: (row: number, column: number) => void;
+  weights?: ArrayLike<number>[];
 }) {
-  const { attention, isChosen, current, choose, average, isAverage } = props;
+  const { attention, isChosen, choose, chooseLine, hint, lineName } = props;
+  const { current = [0, 0], headName = (layer, head) => `layer ${layer + 1}, head ${head + 1}` } = props;
   const { layers, heads } = attention;
   const grid = useRef<HTMLDivElement>(null);
   const move = (event: KeyboardEvent, layer: number, head: number) => {
     const [down, right] = arrow(event);
     if (!down && !right) return;
     const next = { layer: within(layer + down, layers), head: within(head + right, heads) };
-    if (!isAverage) choose(next);
+    if (!hint) choose(next);
     grid.current!.querySelector<HTMLElement>(`[data-head="${next.layer}.${next.head}"]`)?.focus();
   };
   return (
     <div>
       <Scroll label="Layers and heads">
-        <p class="axis">Heads across, layers down{isAverage ? "; click to add or to leave out" : ""}</p>
+        <p class="axis">Heads across, layers down{hint && `; ${hint}`}</p>
         <div class="heads" role="group" aria-label="Layers and heads" style={{ "--heads": heads }} ref={grid}>
           <span />
           {range(heads).map((head) => (
-            <button type="button" class="axis-number" aria-label={`Mean of head ${head + 1} of all layers`} title={`Mean of head ${head + 1} of all layers`} onClick={() => average(range(layers).map((layer) => [layer, head]))}>
-              {head + 1}
-            </button>
+            <LineButton number={head + 1} name={lineName(`head ${head + 1} of all layers`)} choose={() => chooseLine(range(layers).map((layer) => [layer, head]))} />
           ))}
           {range(layers).map((layer) => (
             <>
-              <button type="button" class="axis-number" aria-label={`Mean of all heads of layer ${layer + 1}`} title={`Mean of all heads of layer ${layer + 1}`} onClick={() => average(range(heads).map((head) => [layer, head]))}>
-                {layer + 1}
-              </button>
+              <LineButton number={layer + 1} name={lineName(`all heads of layer ${layer + 1}`)} choose={() => chooseLine(range(heads).map((head) => [layer, head]))} />
               {range(heads).map((head) => {
-                const name = `layer ${layer + 1}, head ${head + 1}`;
-                const isStop = isAverage ? layer + head === 0 : layer === current[0] && head === current[1];
+                const name = headName(layer, head);
+                const isStop = hint ? layer + head === 0 : layer === current[0] && head === current[1];
                 return (
                   <button
                     type="button"
@@ -328,9 +330,13 @@ function HeadGrid(props: {
           ))}
         </div>
       </Scroll>
-      {props.box && <Overview weights={props.weights} box={props.box} move={props.moveWindow} />}
+      {props.box && <Overview weights={props.weights!} box={props.box} move={props.moveWindow!} />}
     </div>
   );
+}
+
+function LineButton({ number, name, choose }: { number: number; name: string; choose: () => void }) {
+  return <button type="button" class="axis-number" aria-label={name} title={name} onClick={choose}>{number}</button>;
 }
 
 /** The whole map in small; the frame is what the large map shows, and moves to where it is clicked. */

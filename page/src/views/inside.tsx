@@ -8,6 +8,7 @@ import { Scroll, Strip } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
 import { Section } from "../parts/section";
 import { type TextWindow, WindowBar } from "../parts/window";
+import { Ablation } from "./ablation";
 import { AttentionExplorer } from "./attention";
 import { type Cell, type Row, RowSteps } from "./row";
 
@@ -48,7 +49,7 @@ interface Found {
   /** float32 [layers, heads, T, T] in base64. */
   weights: string;
 }
-interface Text {
+export interface Text {
   model: string;
   text: string;
   pair: string | null;
@@ -142,9 +143,12 @@ function Heads({ found, text }: { found: Found; text: Text }) {
     return { tokens, unknown, segments: token_type_ids, layers, heads, rows };
   }, [found]);
   return (
-    <AttentionExplorer of={attention}>
-      {(cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />}
-    </AttentionExplorer>
+    <>
+      <AttentionExplorer of={attention}>
+        {(cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />}
+      </AttentionExplorer>
+      <Ablation attention={attention} text={text} />
+    </>
   );
 }
 

@@ -1,13 +1,17 @@
 """The numbers of the explorer page's views, ready for JSON: attention, one head, the layers, a word's senses."""
 
 import base64
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from cloze.data.batch import MaskedBatch, collate
 from cloze.errors import InputError
+from cloze.explorer.ablation import Head, heads_off
 from cloze.explorer.encoder_internals import (
     EMBEDDINGS,
     AttentionMap,
@@ -19,9 +23,11 @@ from cloze.explorer.encoder_internals import (
 from cloze.explorer.layer_trace import TokenTrace, trace_masked_lm, trace_token
 from cloze.explorer.text_window import TextWindow, written_tokens
 from cloze.explorer.word_in_context import word_in_context
-from cloze.inference.fill_mask import FillMask
+from cloze.inference.fill_mask import FillMask, top_candidates
 from cloze.inference.next_sentence import IS_NEXT, NextSentence
+from cloze.inference.predictor import Predictor
 from cloze.models.encoder import Encoder
+from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 MAX_OCCURRENCES = 64
@@ -107,6 +113,79 @@ def view_layers(
         ],
         "masked_lm": None if fill_mask is None else _masked_lm(fill_mask, trace),
         "pooler": None if next_sentence is None else _pooler(next_sentence, trace),
+    }
+
+
+def view_ablation(
+    encoder: Encoder,
+    tokenizer: Tokenizer,
+    window: TextWindow,
+    pair: str | None = None,
+    *,
+    heads: Collection[Head],
+    token: int | None = None,
+    fill_mask: FillMask | None = None,
+    next_sentence: NextSentence | None = None,
+    classifier: Predictor | None = None,
+) -> dict[str, Any]:
+    """Return the answers of a model, `all`, and those `without` some attention heads.
+
+    An answer has the candidates for each masked token, the probability that the pair follows, and that of each label,
+    each None where no model answers; and whether the text is truncated for the labels.
+
+    Args:
+        encoder: the encoder that all three have.
+        tokenizer: its tokenizer.
+        window: the text.
+        pair: a second text.
+        heads: the attention heads that are switched off.
+        token: the token to mask if none is [MASK], counted from 0; None takes the one in the middle.
+        fill_mask: answers with the masked tokens.
+        next_sentence: answers whether the pair follows.
+        classifier: answers with labels, or with a number, which is called `score`.
+
+    Raises:
+        InputError: the encoder has no such heads, the text no such token, or the classifier does not read such texts.
+    """
+    encoding = tokenizer.encode(window.text, pair)
+    ids = list(encoding.input_ids)
+    if fill_mask is not None and tokenizer.mask_id not in ids:
+        token = len(ids) // 2 if token is None else token
+        start, end = encoding.offsets[token] if token < len(ids) else (0, 0)
+        if start == end:
+            raise InputError(f"{token} is no token of the text", where="token")
+        ids[token] = tokenizer.mask_id
+    masked = [place for place, token_id in enumerate(ids) if token_id == tokenizer.mask_id]
+
+    def answers() -> dict[str, Any]:
+        candidates = is_next = labels = None
+        is_truncated = False
+        if fill_mask is not None:
+            batch = collate([ids], [encoding.token_type_ids])
+            batch = MaskedBatch.extend(batch, masked_lm_positions=np.array(masked))
+            logits_PV = fill_mask.engine.run(batch)["logits"][:, : tokenizer.vocab_size]
+            rows = top_candidates(logits_PV, tokenizer.tokens.__getitem__, _TOP_K)
+            candidates = [list(map(asdict, row)) for row in rows]
+        if next_sentence is not None and pair is not None:
+            (is_next,) = next_sentence.probabilities([(window.text, pair)])
+        if classifier is not None:
+            (prediction,), losses = classifier.predict([LabeledText(window.text, pair)])
+            is_number = isinstance(prediction, float)
+            labels = {"score": prediction} if is_number else prediction.probabilities
+            is_truncated = losses.truncated > 0
+        return {"masks": candidates, "is_next": is_next, "labels": labels, "is_truncated": is_truncated}
+
+    everything = answers()
+    with heads_off(encoder, heads):
+        without = answers()
+    return {
+        **_tokens(tokenizer, encoding, window, pair),
+        "token_type_ids": encoding.token_type_ids,
+        "layers": encoder.config.num_hidden_layers,
+        "heads": encoder.config.num_attention_heads,
+        "masked": masked,
+        "all": everything,
+        "without": without,
     }
 
 

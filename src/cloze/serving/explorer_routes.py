@@ -4,7 +4,7 @@ Routes under `/explore` serve only the page and may change with it.
 """
 
 import asyncio
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -40,6 +40,13 @@ class TokenRequest(TextRequest):
     """A token of a text, counted from 0; None takes the first [MASK], or else the token in the middle."""
 
     token: int | None = Field(default=None, ge=0)
+
+
+class AblationRequest(TokenRequest):
+    """Attention heads to switch off, and the token to mask in a text without [MASK]."""
+
+    heads: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]]
+    """Layer and head of each, counted from 0."""
 
 
 class SpanRequest(ModelRequest):
@@ -125,6 +132,23 @@ def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
     )
 
 
+def ablation(served: ServedModel, request: AblationRequest) -> dict[str, Any]:
+    """Return the model's answers with all attention heads and without some."""
+    from cloze.explorer.views import view_ablation
+
+    return view_ablation(
+        served.encoder,
+        served.tokenizer,
+        window(served, request),
+        request.pair,
+        heads=[(layer, head) for layer, head in request.heads],
+        token=request.token,
+        fill_mask=served.fill_mask,
+        next_sentence=served.next_sentence,
+        classifier=served.predictor if "predict" in served.abilities else None,
+    )
+
+
 def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
     """Return the vectors of a word in each layer."""
     from cloze.explorer.views import view_word
@@ -145,6 +169,7 @@ ROUTES = (
     Route("/explore/inside", "encode", in_one_turn(attention), TextRequest),
     Route("/explore/row", "encode", in_one_turn(head), HeadRequest),
     Route("/explore/layers", "encode", in_one_turn(layers), TokenRequest),
+    Route("/explore/ablation", "encode", in_one_turn(ablation), AblationRequest),
     Route("/explore/word", "encode", in_one_turn(word), WordRequest),
     Route("/explore/read", "predict", in_one_turn(read), TextRequest),
     Route("/explore/span", "answer", span, SpanRequest),
