@@ -16,7 +16,7 @@ from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
 TOKENS = (*SPECIAL, *"abcdefgh")
 TASKS: Mapping[str, AnyTask] = {
     "TextClassifier": Classification(labels=("bad", "good", "so-so")),
-    "MultiLabelClassifier": MultiLabel(labels=("x", "y", "z"), threshold=0.01),
+    "MultiLabelClassifier": MultiLabel(labels=("x", "y", "z"), thresholds=0.01),
     "TextRegressor": Regression(minimum=0.0, maximum=5.0, pair_column="pair"),
     "TextRanker": Ranking(),
     "EntityTagger": CustomTagging(labels=("O", "B-X", "I-X")),

@@ -81,7 +81,7 @@ PAGES = {
     ),
     "docs/reference/table-files.md": Page(inputs="MODEL=run films.csv"),
     "docs/guides/messy-csv.md": Page(inputs="tickets.csv=text:0"),
-    "docs/guides/imbalanced-classes.md": Page(inputs="examples", is_exhaustive=True),
+    "docs/guides/imbalanced-classes.md": Page(inputs="examples films.csv", is_exhaustive=True),
     "docs/guides/learning-rate.md": Page(inputs="examples", is_exhaustive=True),
     "docs/guides/overfitting.md": Page(
         inputs="examples",

@@ -13,6 +13,7 @@ from cloze.errors import InputError
 from cloze.inference.ensemble import load_ensemble
 from cloze.inference.glue_submission import GLUE_FILES, GlueFile, write_submission
 from cloze.inference.predictor import Predictor
+from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.registry import find_task
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
@@ -172,6 +173,11 @@ def test_models_that_cannot_be_averaged_are_refused(tmp_path: Path) -> None:
 def test_thresholds_are_averaged() -> None:
     tasks = [SquadV2(null_threshold=value) for value in (-1.0, -2.0, -6.0)]
     assert tasks[0].for_ensemble(tasks[1:]) == SquadV2(null_threshold=-3.0)
+    sets = [
+        MultiLabel(labels=("a", "b"), thresholds=value) for value in ({"a": 0.1}, {"a": 0.9, "b": 0.3}, 0.5)
+    ]
+    thresholds = sets[0].for_ensemble(sets[1:]).thresholds  # the sigmoid of the mean logit
+    assert thresholds == {"a": pytest.approx(0.5), "b": pytest.approx(0.4298, abs=1e-4)}
     with pytest.raises(InputError, match="doc_stride is 64"):
         tasks[0].for_ensemble([SquadV2(doc_stride=64)])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from cloze.metrics.classification import METRICS
+from cloze.metrics.classification import METRICS, best_f1_threshold
 
 pytestmark = pytest.mark.protected
 
@@ -62,3 +62,29 @@ def test_sets_without_labels():
 def test_numbers_of_gold_and_predicted_answers_must_match(name, answers):
     with pytest.raises(ValueError, match=r"\d labels and \d predictions"):
         METRICS[name](["a"] * len(answers[1:]), answers)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_best_threshold_has_the_best_f1(seed):
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 20))
+    probabilities = rng.integers(1, 11, count) / 10  # with ties and 1
+    is_gold = rng.random(count) < 0.3
+
+    def f1(threshold):
+        return f1_score(is_gold, probabilities > threshold, zero_division=0.0)
+
+    threshold = best_f1_threshold(probabilities.tolist(), is_gold.tolist())
+    assert 0 < threshold < 1
+    candidates = [0.5, *(probabilities + 0.05), *(probabilities - 0.05)]
+    assert f1(threshold) == pytest.approx(max(map(f1, candidates)))
+    if f1(0.5) == f1(threshold):
+        assert threshold == 0.5
+
+
+def test_threshold_of_neighboring_numbers_divides_them():
+    low = 0.7
+    high = float(np.nextafter(low, 1))
+    threshold = best_f1_threshold([low, high], [False, True])
+    assert low <= threshold < high
+    assert best_f1_threshold([0.2, 0.9], [False, False]) == 0.5

@@ -14,6 +14,7 @@ from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.serving.served_model import ServedModel, load_models
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking
+from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
 from tiny_models import tiny_config, write_checkpoint
@@ -31,6 +32,7 @@ TASKS: dict[str, AnyTask] = {
     "squad": SquadV2(null_threshold=-0.25, doc_stride=8),
     "chooser": CustomMultipleChoice(),
     "ranker": Ranking(),
+    "topics": MultiLabel(labels=("x", "y"), thresholds={"x": 0.25}),
     "matcher": Classification(labels=("other", "same"), pair_column="pair"),
 }
 

@@ -1,6 +1,7 @@
 """Routes that other servers have: their answers are those of the predictors."""
 
 import base64
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -73,6 +74,17 @@ def test_predict(post: Post, models: Mapping[str, ServedModel]) -> None:
     found = post("/predict", inputs=["a b", "c"], model="matcher")
     assert found[0]["score"] == pytest.approx(pair.probability, abs=1e-6)
     assert post("/predict", inputs=[["a b", "c"]], model="matcher") == [found]
+
+
+def test_labels_come_with_their_thresholds(post: Post, models: Mapping[str, ServedModel]) -> None:
+    answers = post("/predict", inputs="a b", model="topics")
+    assert {each["label"]: each["threshold"] for each in answers} == {"x": 0.25, "y": 0.5}
+    ([answer], _) = models["topics"].finetuned.predict([LabeledText("a b")])
+    above = {each["label"] for each in answers if each["score"] > each["threshold"]}
+    assert above == set(answer.labels)
+    for plain in ({"raw_scores": True}, {"parameters": {}}):
+        assert "threshold" not in json.dumps(post("/predict", inputs="a b", model="topics", **plain))
+    assert "threshold" not in post("/predict", inputs="a b")[0]
 
 
 def test_at_most_top_k_classes_are_returned(post: Post, models: Mapping[str, ServedModel]) -> None:

@@ -202,6 +202,7 @@ def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
     assert abilities == {
         "bert": {"fill", "next-sentence"},
         "classifier": {"predict", "explain"},
+        "topics": {"predict", "explain"},
         "tagger": {"tag"},
         "squad": {"answer"},
         "chooser": {"choose"},

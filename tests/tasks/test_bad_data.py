@@ -174,7 +174,9 @@ INVALID_SETTINGS = [
     ("mrpc", {"class_weights": (0.0, 0.0)}, "class_weights are all 0"),
     ("multi-label", {"labels": ("x", "y", "x")}, "labels holds 'x' twice"),
     ("regression", {"minimum": 5.0, "maximum": 1.0}, "minimum 5.0 is not less than maximum"),
-    ("multi-label", {"threshold": 1.0}, "threshold 1.0 is not between 0 and 1"),
+    ("multi-label", {"thresholds": 1.0}, "threshold 1.0 is not between 0 and 1"),
+    ("multi-label", {"labels": ("x", "y"), "thresholds": {"z": 0.3}}, "threshold of 'z', not one of x, y"),
+    ("multi-label", {"labels": ("x", "y"), "positive_weights": (2.0,)}, "1 positive_weights for 2 labels"),
     ("multi-label", {"separator": ""}, "separator is empty"),
 ]
 

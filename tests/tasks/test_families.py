@@ -14,6 +14,7 @@ from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
+from cloze.tasks.config import with_settings
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Regression, ScoredPairs
 from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
 from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion
@@ -164,10 +165,65 @@ def test_class_weights_weight_the_loss(tokenizer):
 
 
 def test_label_set_has_the_labels_above_the_threshold():
-    task = MultiLabel(labels=("a", "b", "c"), threshold=0.3)
+    task = MultiLabel(labels=("a", "b", "c"), thresholds=0.3)
     prediction = task.decode(LabeledText("x"), [], [np.array([0.0, -2.0, -0.5], np.float32)])
     assert prediction.labels == ("a", "c")
     assert list(prediction.probabilities.values()) == pytest.approx([0.5, 0.1192, 0.3775], abs=1e-4)
+
+
+def _label_sets(*probabilities: tuple[float, float]) -> list[LabelSetPrediction]:
+    return [LabelSetPrediction((), dict(zip("ab", values, strict=True))) for values in probabilities]
+
+
+def test_thresholds_are_tuned_for_the_f1_of_each_label():
+    examples, predictions = (
+        _texts("a", "a", "", ""),
+        _label_sets((0.4, 0.9), (0.2, 0.8), (0.1, 0.1), (0.3, 0.1)),
+    )
+    task = MultiLabel(labels=("a", "b"))
+    assert task.dev_notes(examples) == ["no dev example has b: its threshold stays 0.5"]
+    tuned = task.with_tuned_threshold(examples, predictions)
+    assert tuned.thresholds == {"a": pytest.approx(0.15), "b": 0.5}
+    assert tuned.decode(examples[0], [], [np.array([-1.6, 0.1], np.float32)]).labels == ("a", "b")
+    retuned = tuned.with_tuned_threshold(_texts("", "a", "a", ""), predictions)
+    assert retuned.thresholds["a"] == pytest.approx(0.05)
+
+
+def test_thresholds_given_before_training_are_kept():
+    examples, predictions = _texts("a", "b"), _label_sets((0.4, 0.9), (0.2, 0.8))
+    for given in (0.3, {"a": 0.3}):
+        task = MultiLabel(thresholds=given).fit_labels(examples)
+        assert task.with_tuned_threshold(examples, predictions) == task
+        assert task.dev_notes(_texts("")) == []
+    assert MultiLabel().fit_labels(examples).tune_thresholds
+    with pytest.raises(InputError, match=r"multi-label.thresholds: unknown label 'c'. The labels are a, b"):
+        MultiLabel(thresholds={"c": 0.3}).fit_labels(examples)
+
+
+def test_a_threshold_changes_beside_those_of_other_labels():
+    task = MultiLabel(labels=("a", "b"), thresholds={"a": 0.1, "b": 0.2})
+    changed = with_settings(task, {"multi-label.thresholds.b": 0.9}, is_trained=True)
+    assert changed.thresholds == {"a": 0.1, "b": 0.9}
+    assert task.thresholds == {"a": 0.1, "b": 0.2}
+    assert with_settings(task, {"multi-label.thresholds": 0.3}, is_trained=True).thresholds == 0.3
+    with pytest.raises(InputError, match="positive_weights cannot change after training"):
+        with_settings(task, {"multi-label.positive_weights": "balanced"}, is_trained=True)
+
+
+def test_positive_weights_weight_the_examples_with_a_label(tokenizer):
+    texts = _texts("a", "a,b", "", "a,b")
+    balanced = MultiLabel(positive_weights="balanced")
+    assert balanced.fit_labels(texts).positive_weights == (1 / 3, 1.0)
+    assert balanced.fit_labels(_texts("a")).positive_weights == (1.0,)
+    task = MultiLabel(positive_weights={"b": 4.0}).fit_labels(texts)
+    assert task.positive_weights == (1.0, 4.0)
+    features = [f for text in texts for f in task.features(text, tokenizer, max_seq_length=8)]
+    logits = torch.tensor([[0.2, 0.1], [0.4, -1.0], [0.0, 2.0], [1.0, 1.0]])
+    loss, _ = task.loss(logits, to_device(task.batch(features)))
+    targets = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
+    losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+    weights = torch.where(targets == 1, torch.tensor([1.0, 4.0]), torch.ones(1))
+    assert loss.item() == pytest.approx((losses * weights).mean(-1).sum().item())
 
 
 def test_label_set_may_be_a_list(tmp_path):

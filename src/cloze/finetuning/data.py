@@ -148,7 +148,7 @@ def load_data(
             interval = 1.96 * math.sqrt(0.25 / len(dev))
             what = f"{format_count(len(dev), 'example')} to score on: scores are uncertain by up to ±{interval:.2f}"
             progress.note(f"warning: {what} (95%). Label more, or give a larger file to score on")
-    for note in task.notes(train, tokenizer):
+    for note in (*task.notes(train, tokenizer), *task.dev_notes(dev)):
         progress.note(note)
     unlabeled = _read_unlabeled(task, config.distillation.unlabeled)
     features: list[Features] = []

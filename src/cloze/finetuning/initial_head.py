@@ -25,7 +25,7 @@ _WITHOUT_HEAD = (
     *(BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction),  # of pre-training
 )
 _SHOWN_CLASSES = 10
-_CONVERTIBLE = {"labels", "class_weights"}
+_CONVERTIBLE = {"labels", "class_weights", "positive_weights"}
 """Settings that a head does not depend on: labels may have another order, weights are in the loss."""
 _SCALE = {"minimum", "maximum"}
 """Settings that a linear head is converted to."""

@@ -103,6 +103,37 @@ def matthews(gold: Sequence[Any], answers: Sequence[Any]) -> float:
     )
 
 
+def best_f1_threshold(
+    probabilities: Sequence[float], is_gold: Sequence[bool], *, default: float = 0.5
+) -> float:
+    """Return the threshold above which to predict a label for the best F1, halfway between two probabilities.
+
+    Args:
+        probabilities: of the label, for each example, from 0 to 1.
+        is_gold: whether the example has the label.
+        default: returned if no threshold is better, or no example has the label; of equal ones the closest is taken.
+    """
+    _check(probabilities, is_gold)
+    num_gold = sum(is_gold)
+
+    def f1(predicted: int, correct: int) -> float:
+        return Counts(num_gold, predicted, correct).f1
+
+    above = [has_label for value, has_label in zip(probabilities, is_gold, strict=True) if value > default]
+    best = f1(len(above), sum(above)), 0.0, default
+    ranked = sorted(zip(probabilities, is_gold, strict=True), reverse=True)
+    correct = 0
+    for predicted, (probability, has_label) in enumerate(ranked, 1):
+        correct += has_label
+        following = ranked[predicted][0] if predicted < len(ranked) else 0.0
+        if following < probability:
+            middle = (following + probability) / 2
+            threshold = middle if following < middle < probability else following  # next to each other
+            candidate = f1(predicted, correct), -abs(threshold - default), threshold
+            best = max(best, candidate) if threshold else best
+    return best[2]
+
+
 METRICS: Mapping[str, Callable[[Sequence[Any], Sequence[Any]], float]] = MappingProxyType(
     {
         "accuracy": accuracy,

@@ -26,6 +26,7 @@ from cloze.serving.schema import (
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedLogits
 from cloze.tasks.arrays import sigmoid, softmax
+from cloze.tasks.families.multi_label import MultiLabel
 
 
 class PredictRequest(TextsOrPairsRequest, TruncationOptions):
@@ -46,6 +47,8 @@ class LabelScore(ResponseModel):
     """The name of the class."""
     score: float
     """Its probability, or its logit."""
+    threshold: float | None = None
+    """A model of any number of labels predicts those of higher probability than theirs."""
 
 
 async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher) -> list[Any]:
@@ -58,6 +61,9 @@ async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher
     scores = await _scores(served, request.input_list, batcher, request, function=function)
     limits = [n for n in (request.top_k, parameters.top_k, batcher.limits.classes) if n is not None]
     labels = [_label_scores(served, row)[: min(limits, default=None)] for row in scores]
+    if isinstance(served.task, MultiLabel) and not (request.raw_scores or request.parameters):
+        for row in labels:
+            row[:] = [{**entry, "threshold": served.task.threshold(entry["label"])} for entry in row]
     return labels[0] if request.is_one and request.parameters is None else labels
 
 

@@ -73,6 +73,9 @@ def with_settings(
     explicit = {name: value for name, value in by_name.items() if value not in (None, False)}
     check_has_settings(type(task), explicit)
     changes = {**changes, **explicit}
+    for name, value in changes.items():  # values by label, beside those of other labels
+        if isinstance(value, Mapping) and isinstance(current := getattr(task, name, None), dict):
+            changes[name] = {**current, **value}
     if is_trained and (fixed := [name for name in changes if name in task.model_settings]):
         what = f"{task.name}.{fixed[0]} cannot change after training"
         raise InputError(what, where="settings", remedy="Leave it out, or fine-tune another model")

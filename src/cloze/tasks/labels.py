@@ -1,5 +1,6 @@
 """Labels of tables: placeholders for missing ones, and different spellings of one class."""
 
+import math
 import re
 import unicodedata
 import warnings
@@ -7,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
+from typing import Literal
 
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.errors import DataWarning, InputError
@@ -181,10 +183,51 @@ def check_unique(labels: Sequence[str]) -> None:
         raise ValueError(f"labels holds {repeated[0]!r} twice")
 
 
+def check_weights(
+    name: str, weights: Sequence[float] | Mapping[str, float] | Literal["balanced"], labels: Sequence[str]
+) -> None:
+    """Raise `ValueError` if the setting `name`, weights of labels in a loss, has other numbers than it may."""
+    if weights == "balanced":
+        return
+    by_label = isinstance(weights, Mapping)
+    if weights and not by_label and len(weights) != len(labels):
+        raise ValueError(f"{len(weights)} {name} for {len(labels)} labels: give both, in one order")
+    numbers = [*(weights.values() if isinstance(weights, Mapping) else map(float, weights))]
+    if not all(0 <= weight < math.inf for weight in numbers):
+        raise ValueError(f"{name} must be numbers of 0 or more")
+    if numbers and not by_label and not any(numbers):
+        raise ValueError(f"{name} are all 0: nothing would be learned")
+
+
+def order_weights(
+    weights: tuple[float, ...] | Mapping[str, float], labels: Sequence[str], where: str
+) -> tuple[float, ...]:
+    """Return weights by label in the order of the labels, where others have 1; other weights are in this order.
+
+    Raises:
+        InputError: a label is unknown.
+    """
+    if not isinstance(weights, Mapping):
+        return weights
+    if unknown := [label for label in weights if label not in labels]:
+        raise unknown_label(unknown[0], labels, where)
+    return tuple(weights.get(label, 1.0) for label in labels)
+
+
+def show_labels(labels: Sequence[str]) -> str:
+    """Return up to ten labels with commas between them.
+
+    >>> show_labels(list("abcdefghijklm"))
+    'a, b, c, d, e, f, g, h, i, j, …'
+    """
+    return ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
+
+
 def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind: str = "label") -> InputError:
     """Return the error for a label that the task does not have, which may stand for none."""
     if kind == "label" and stands_for_none(label or ""):
         what = f"unknown label {label!r}, which stands for none"
         return MissingLabelError(what, where=where, remedy="`missing_labels=drop` leaves out such rows")
-    some = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
-    return InputError(f"unknown {kind} {label!r}", where=where, remedy=f"The {kind}s are {some}")
+    return InputError(
+        f"unknown {kind} {label!r}", where=where, remedy=f"The {kind}s are {show_labels(labels)}"
+    )

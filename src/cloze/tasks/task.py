@@ -118,6 +118,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return remarks on the training examples and the tokenizer that are printed before training."""
         return []
 
+    def dev_notes(self, examples: Sequence[ExampleT]) -> list[str]:
+        """Return remarks on the dev examples that are printed before training."""
+        return []
+
     def describe_truncation(self, examples: str, max_seq_length: int) -> str:
         """Return what was truncated.
 

@@ -3,11 +3,13 @@
 Shapes: B sequences, C classes.
 """
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +20,19 @@ from cloze.data.reading.columns import Column
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
-from cloze.metrics.classification import is_constant
+from cloze.metrics.classification import best_f1_threshold, is_constant
 from cloze.results import Result
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import Target, TextFeature
-from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, unknown_label, warn_of_similar_classes
+from cloze.tasks.labels import (
+    PLACEHOLDERS,
+    check_weights,
+    order_weights,
+    show_labels,
+    stands_for_none,
+    unknown_label,
+    warn_of_similar_classes,
+)
 from cloze.tasks.registry import register_task
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
 from cloze.tasks.text_labels import TextLabels
@@ -34,13 +44,14 @@ if TYPE_CHECKING:  # a graph answers without torch
 
     from cloze.training.metric_sums import MetricSums
 
+_THRESHOLD = 0.5
 _SEPARATORS = frozenset(";|,")
 _FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LabelSetPrediction(Result):
-    """The labels above the threshold, and the probabilities of all."""
+    """The labels above their thresholds, and the probabilities of all."""
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]
@@ -54,6 +65,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
     source = "your own data"
     metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match")
     answer_keys = ("labels", "probabilities")
+    model_settings: ClassVar[tuple[str, ...]] = ("labels", "positive_weights")
     problem_type = "multi_label_classification"
 
     label_column: str = "labels"
@@ -61,12 +73,23 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
     """A column for each label, with 1 in the rows that have it, instead of `label_column`."""
     separator: str = ","
     """Separates the labels of a cell; white space around them is removed."""
-    threshold: float = 0.5
-    """Predict the labels with a higher probability."""
+    positive_weights: tuple[float, ...] | dict[str, float] | Literal["balanced"] = ()
+    """Weight in the loss of the examples that have a label: in the order of `labels`, or by label, where others have 1,
+    or "balanced": the number of examples without the label for each one with it. By default all are 1."""
+    thresholds: dict[str, float] | float = field(default_factory=dict)
+    """Predict a label with a higher probability than its threshold: by label, where others have 0.5, or one for all.
+    By default each is tuned on the dev data for the best F1 of its label."""
+    tune_thresholds: bool = True
+    """Tune the thresholds after each evaluation, unless training was given some."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.threshold < 1:
-            raise ValueError(f"threshold {self.threshold} is not between 0 and 1")
+        check_weights("positive_weights", self.positive_weights, self.labels)
+        by_label = self.thresholds if isinstance(self.thresholds, dict) else {"": self.thresholds}
+        for threshold in by_label.values():
+            if not 0 < threshold < 1:
+                raise ValueError(f"threshold {threshold} is not between 0 and 1")
+        if self.labels and (unknown := sorted({*by_label} - {"", *self.labels})):
+            raise ValueError(f"threshold of {unknown[0]!r}, not one of {show_labels(self.labels)}")
         if not self.separator:
             raise ValueError("separator is empty")
         super().__post_init__()
@@ -148,7 +171,25 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         rows = ((label, example.where) for example in examples for label in self.classes_of(example))
         warn_of_similar_classes(labels, rows, where)
         self._warn_of_another_separator(labels, where)
-        return replace(self, labels=labels)
+        task = replace(self, labels=labels, positive_weights=(), thresholds={})
+        weights = self.positive_weights
+        if weights == "balanced":
+            counts = Counter(label for example in examples for label in self.classes_of(example))
+            weights = {
+                label: (len(examples) - counts[label]) / counts[label]
+                if 0 < counts[label] < len(examples)
+                else 1.0
+                for label in labels
+            }
+        if isinstance(self.thresholds, dict):
+            order_weights(self.thresholds, labels, f"{self.name}.thresholds")
+        ordered = order_weights(weights, labels, f"{self.name}.positive_weights")
+        return replace(
+            task,
+            positive_weights=ordered,
+            thresholds=self.thresholds,
+            tune_thresholds=self.tune_thresholds and self.thresholds == {},
+        )
 
     def _warn_of_another_separator(self, labels: Sequence[str], where: str) -> None:
         for mark in _SEPARATORS.difference(self.separator):
@@ -189,9 +230,15 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
 
     def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
         """Return the binary cross entropy of logits [B, C], averaged over labels, summed over sequences."""
+        import torch
         from torch import nn
 
-        loss_BC = nn.functional.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none")
+        weight_C = None
+        if self.positive_weights:
+            weight_C = torch.tensor(self.positive_weights).to(logits, non_blocking=True)
+        loss_BC = nn.functional.binary_cross_entropy_with_logits(
+            logits, batch.targets, reduction="none", pos_weight=weight_C
+        )
         loss = loss_BC.mean(-1).sum()
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
@@ -204,11 +251,51 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
     def decode(
         self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
     ) -> LabelSetPrediction:
-        """Return the labels above the threshold from the mean logits of the windows."""
+        """Return the labels above their thresholds from the mean logits of the windows."""
         probabilities_C = sigmoid(self.raw_scores(outputs)).tolist()
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
-        labels = (label for label, probability in probabilities.items() if probability > self.threshold)
+        labels = (label for label, value in probabilities.items() if value > self.threshold(label))
         return LabelSetPrediction(tuple(labels), probabilities)
+
+    def threshold(self, label: str) -> float:
+        """Return the probability above which a label is predicted."""
+        thresholds = self.thresholds
+        return thresholds.get(label, _THRESHOLD) if isinstance(thresholds, dict) else thresholds
+
+    def dev_notes(self, examples: Sequence[LabeledText]) -> list[str]:
+        """Return which thresholds cannot be tuned."""
+        known = frozenset().union(*map(self.classes_of, examples))
+        absent = [label for label in self.labels if label not in known] if self.tune_thresholds else []
+        threshold = "its threshold stays" if len(absent) == 1 else "their thresholds stay"
+        return [f"no dev example has {show_labels(absent)}: {threshold} {_THRESHOLD}"] if absent else []
+
+    def with_tuned_threshold(
+        self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]
+    ) -> Self:
+        """Return the task with the threshold of each label that has the best F1; without a gold one it is 0.5."""
+        if not self.tune_thresholds:
+            return self
+        gold = list(map(self.gold, examples))
+        tuned = {
+            label: best_f1_threshold(
+                [prediction.probabilities[label] for prediction in predictions],
+                [label in labels for labels in gold],
+                default=_THRESHOLD,
+            )
+            for label in self.labels
+        }
+        return replace(self, thresholds=tuned)
+
+    def for_ensemble(self, others: Sequence[Self]) -> Self:
+        """Return the task with the probability of the mean logit of each threshold, as the logits are means, too."""
+        alike = [
+            replace(other, thresholds=self.thresholds, tune_thresholds=self.tune_thresholds)
+            for other in others
+        ]
+        task = super().for_ensemble(alike)
+        tasks = (self, *others)
+        means = {label: fmean(_logit(task.threshold(label)) for task in tasks) for label in self.labels}
+        return replace(task, thresholds={label: float(sigmoid(mean)) for label, mean in means.items()})
 
     def pairs(self, example: LabeledText, prediction: LabelSetPrediction) -> Iterator[GoldAnswer]:
         """Yield both sets of labels; the confidence is that of the surest wrong decision."""
@@ -247,3 +334,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         if not isinstance(labels, list):
             raise TypeError(f"labels is {labels!r}, not a list")
         return LabelSetPrediction(tuple(map(str, labels)), values.get("probabilities", {}))
+
+
+def _logit(probability: float) -> float:
+    return math.log(probability) - math.log1p(-probability)

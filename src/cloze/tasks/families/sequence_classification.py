@@ -21,8 +21,10 @@ from cloze.results import Result
 from cloze.tasks.arrays import softmax
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import (
+    check_weights,
     find_class,
     merge_labels,
+    order_weights,
     plain_label,
     unknown_label,
     warn_of_similar_classes,
@@ -68,18 +70,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        class_weights = self.class_weights
-        if class_weights == "balanced":
-            return
-        by_label = isinstance(class_weights, dict)
-        if class_weights and not by_label and len(class_weights) != len(self.labels):
-            what = f"{len(class_weights)} class_weights for {len(self.labels)} labels"
-            raise ValueError(f"{what}: give both, in one order")
-        weights = list(class_weights.values() if isinstance(class_weights, dict) else class_weights)
-        if not all(0 <= weight < math.inf for weight in weights):
-            raise ValueError("class_weights must be numbers of 0 or more")
-        if weights and not by_label and not any(weights):
-            raise ValueError("class_weights are all 0: nothing would be learned")
+        check_weights("class_weights", self.class_weights, self.labels)
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Return the task with the labels of the examples, at least two, and their weights if these are balanced."""
@@ -99,11 +90,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         if weights == "balanced":
             counts = Counter(map(task.gold, examples))
             weights = {label: len(examples) / (len(labels) * max(counts[label], 1)) for label in labels}
-        if isinstance(weights, dict):
-            if unknown := [label for label in weights if label not in labels]:
-                raise unknown_label(unknown[0], labels, f"{self.name}.class_weights")
-            weights = tuple(weights.get(label, 1.0) for label in labels)
-        return replace(task, class_weights=weights)
+        return replace(task, class_weights=order_weights(weights, labels, f"{self.name}.class_weights"))
 
     def gold(self, example: LabeledText) -> str:
         """Return the class of an example, which must be known if the task has labels."""
