@@ -64,6 +64,18 @@ def serious_violations(page: Any, *, without: str | None = None) -> list[tuple[s
     return [(each["id"], [node["html"][:120] for node in each["nodes"][:5]]) for each in serious]
 
 
+def percent(share: float) -> str:
+    """Return a probability as the scripts of the pages write it."""
+    if 0 < share < 0.001 or 0.999 < share < 1:
+        return "<0.1%" if share < 0.5 else ">99.9%"
+    return f"{100 * share:.1f}%"
+
+
+def share_of(text: str) -> float:
+    """Return the number that `percent` wrote, to 0.0005."""
+    return {"<0.1%": 0.0005, ">99.9%": 0.9995}.get(text) or float(text.removesuffix("%")) / 100
+
+
 def page_data(html: str) -> Any:
     """Return the data that the script of a page reads."""
     (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)

@@ -1,10 +1,10 @@
 /** The script of the file that `cloze corpus audit` writes: histograms of lengths, and counts of tokens by rank. */
 
-import { extent, max } from "d3-array";
 import { scaleBand, scaleLinear, scaleLog } from "d3-scale";
-import { line as linePath } from "d3-shape";
 import { type ComponentChildren, render } from "preact";
 import { short } from "./format";
+import { Chart } from "./parts/chart";
+import { extent, linePath, range } from "./parts/drawing";
 import { Picture } from "./parts/save";
 
 interface Lengths {
@@ -25,12 +25,11 @@ interface Data {
   ranks: [number, number][];
 }
 
-const WIDTH = 400;
 const HEIGHT = 230;
 const EDGE = { left: 62, right: 22, top: 10, bottom: 38 };
 const MAX_LABELS = 7;
 const MAX_POWERS = 6;
-const X_RANGE: [number, number] = [EDGE.left, WIDTH - EDGE.right];
+const xRange = (width: number): [number, number] => [EDGE.left, width - EDGE.right];
 const Y_RANGE: [number, number] = [HEIGHT - EDGE.bottom, EDGE.top];
 
 /** Every number of `values`, or every second, or third, …, so that at most `most` are left. */
@@ -40,6 +39,7 @@ function thin<T>(values: T[], most: number): T[] {
 }
 
 interface AxesOptions {
+  width: number;
   xLabel: string;
   yLabel: string;
   /** Labels below, with their places. */
@@ -48,18 +48,18 @@ interface AxesOptions {
   yTicks: [number, number][];
 }
 
-function Axes({ xLabel, yLabel, xTicks, yTicks }: AxesOptions) {
+function Axes({ width, xLabel, yLabel, xTicks, yTicks }: AxesOptions) {
   const middle = (EDGE.top + HEIGHT - EDGE.bottom) / 2;
   return (
     <>
       {yTicks.map(([value, y]) => (
         <>
-          <line class="grid" x1={EDGE.left} x2={WIDTH - EDGE.right} y1={y} y2={y} />
+          <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y} y2={y} />
           <text class="tick" x={EDGE.left - 6} y={y + 4} text-anchor="end">{short(value)}</text>
         </>
       ))}
       {xTicks.map(([value, x]) => <text class="tick" x={x} y={HEIGHT - EDGE.bottom + 15} text-anchor="middle">{short(value)}</text>)}
-      <text class="tick" x={(EDGE.left + WIDTH - EDGE.right) / 2} y={HEIGHT - 5} text-anchor="middle">{xLabel}</text>
+      <text class="tick" x={(EDGE.left + width - EDGE.right) / 2} y={HEIGHT - 5} text-anchor="middle">{xLabel}</text>
       <text class="tick" transform={`translate(12 ${middle}) rotate(-90)`} text-anchor="middle">{yLabel}</text>
     </>
   );
@@ -67,59 +67,67 @@ function Axes({ xLabel, yLabel, xTicks, yTicks }: AxesOptions) {
 
 /** Bars of equal width; each is labeled with its smallest length. */
 function Histogram({ of: { title, unit, counted, starts, counts, largest } }: { of: Lengths }) {
-  const x = scaleBand(starts, X_RANGE).paddingInner(0.14);
-  const y = scaleLinear([0, max(counts) || 1], Y_RANGE).nice(5);
+  const [, largestCount] = extent(counts);
+  const y = scaleLinear([0, largestCount || 1], Y_RANGE).nice(5);
   const lengths = (i: number) => {
     const last = i + 1 < starts.length ? starts[i + 1] - 1 : largest;
     return last > starts[i] ? `${short(starts[i])} to ${short(last)}` : short(starts[i]);
   };
-  const most = counts.indexOf(max(counts)!);
+  const most = counts.indexOf(largestCount);
+  const draw = (width: number) => {
+    const x = scaleBand(starts, xRange(width)).paddingInner(0.14);
+    return (
+      <>
+        <Axes
+          width={width}
+          xLabel={unit}
+          yLabel={counted}
+          xTicks={thin(starts, MAX_LABELS).map((start) => [start, x(start)! + x.bandwidth() / 2])}
+          yTicks={y.ticks(5).filter(Number.isInteger).map((tick) => [tick, y(tick)])}
+        />
+        {counts.map((count, i) => (
+          <rect class="fill" x={x(starts[i])} width={x.bandwidth()} y={y(count)} height={y(0) - y(count)}>
+            <title>{`${lengths(i)} ${unit}: ${count.toLocaleString("en")} ${counted}`}</title>
+          </rect>
+        ))}
+      </>
+    );
+  };
   const label = `${title}: from ${short(starts[0])} to ${short(largest)}; most ${counted}, ${short(counts[most])}, have ${lengths(most)} ${unit}`;
-  return (
-    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
-      <Axes
-        xLabel={unit}
-        yLabel={counted}
-        xTicks={thin(starts, MAX_LABELS).map((start) => [start, x(start)! + x.bandwidth() / 2])}
-        yTicks={y.ticks(5).filter(Number.isInteger).map((tick) => [tick, y(tick)])}
-      />
-      {counts.map((count, i) => (
-        <rect class="fill" x={x(starts[i])} width={x.bandwidth()} y={y(count)} height={y(0) - y(count)}>
-          <title>{`${lengths(i)} ${unit}: ${count.toLocaleString("en")} ${counted}`}</title>
-        </rect>
-      ))}
-    </svg>
-  );
+  return <Chart height={HEIGHT} label={label}>{draw}</Chart>;
 }
 
 /** A scale of powers of ten around some numbers, with at most `MAX_POWERS` labels. */
-function powers(values: number[], range: [number, number]) {
-  const [low = 1, high = 1] = extent(values);
-  const scale = scaleLog([low, Math.max(high, 1.1 * low)], range).nice();
+function powers(values: number[], room: [number, number]) {
+  const [low, high] = extent(values);
+  const scale = scaleLog([low, Math.max(high, 1.1 * low)], room).nice();
   const [first, last] = scale.domain().map((value) => Math.round(Math.log10(value)));
-  const exponents = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  const exponents = range(last - first + 1).map((i) => first + i);
   const ticks = thin(exponents, MAX_POWERS).map((exponent): [number, number] => [10 ** exponent, scale(10 ** exponent)]);
   return { scale, ticks };
 }
 
 /** Counts of tokens over their ranks, both on logarithmic scales. */
 function CountsByRank({ of: ranks, title }: { of: Data["ranks"]; title: string }) {
-  const x = powers(ranks.map(([rank]) => rank), X_RANGE);
   const y = powers(ranks.map(([, count]) => count), Y_RANGE);
-  const points = ranks.map(([rank, count]): [number, number] => [x.scale(rank), y.scale(count)]);
   const [first, last] = [ranks[0], ranks[ranks.length - 1]];
+  const draw = (width: number) => {
+    const x = powers(ranks.map(([rank]) => rank), xRange(width));
+    const points = ranks.map(([rank, count]): [number, number] => [x.scale(rank), y.scale(count)]);
+    return (
+      <>
+        <Axes width={width} xLabel="rank" yLabel="count" xTicks={x.ticks} yTicks={y.ticks} />
+        <path class="curve ranks" d={linePath(points)} />
+        {points.map(([x, y], i) => (
+          <circle class="fill" cx={x} cy={y} r={2.6}>
+            <title>{`rank ${ranks[i][0].toLocaleString("en")}: ${ranks[i][1].toLocaleString("en")}`}</title>
+          </circle>
+        ))}
+      </>
+    );
+  };
   const label = `${title}: ${short(first[1])} at rank ${short(first[0])}, ${short(last[1])} at rank ${short(last[0])}`;
-  return (
-    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
-      <Axes xLabel="rank" yLabel="count" xTicks={x.ticks} yTicks={y.ticks} />
-      <path class="curve ranks" d={linePath()(points) ?? ""} />
-      {points.map(([x, y], i) => (
-        <circle class="fill" cx={x} cy={y} r={2.6}>
-          <title>{`rank ${ranks[i][0].toLocaleString("en")}: ${ranks[i][1].toLocaleString("en")}`}</title>
-        </circle>
-      ))}
-    </svg>
-  );
+  return <Chart height={HEIGHT} label={label}>{draw}</Chart>;
 }
 
 function Figure({ title, children }: { title: string; children: ComponentChildren }) {

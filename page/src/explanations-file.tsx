@@ -1,8 +1,8 @@
 /** The script of the file that `cloze predict --explain` writes. */
 
 import { render } from "preact";
-import { fixed } from "./format";
-import { AttributionKey, type AttributedWord, Contributions, ShadedTexts } from "./parts/attribution";
+import { fixed, positive } from "./format";
+import { type AttributedWord, Contributions, ShadedTexts } from "./parts/attribution";
 
 interface Explained {
   texts: string[];
@@ -25,7 +25,7 @@ function Card({ number, of: text }: { number: number; of: Explained }) {
       <Contributions words={text.words} />
       <p class="note">
         Logit {fixed(text.output)}, {fixed(text.baseline_output)} for {text.baseline}s; {text.steps} steps, off by{" "}
-        {text.convergence_gap.toExponential(1)}.
+        {positive(Math.abs(text.convergence_gap), 4)}.
       </p>
     </section>
   );
@@ -33,9 +33,6 @@ function Card({ number, of: text }: { number: number; of: Explained }) {
 
 const data: Explained[] = JSON.parse(document.getElementById("data")!.textContent!);
 render(
-  <>
-    <AttributionKey />
-    <div class="explanations">{data.map((text, i) => <Card number={i + 1} of={text} />)}</div>
-  </>,
+  <div class="explanations">{data.map((text, i) => <Card number={i + 1} of={text} />)}</div>,
   document.getElementById("app")!,
 );

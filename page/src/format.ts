@@ -1,8 +1,16 @@
 /** Numbers and parts of texts as they are shown. */
 
+/** A probability, a weight or another share; only 0 and 1 are shown as 0.0% and 100.0%. */
 export function percent(share: number): string {
-  if (share > 0 && share < 0.001) return "< 0.1 %";
-  return `${(100 * share).toFixed(1)} %`;
+  if (share > 0 && share < 0.001) return "<0.1%";
+  if (share > 0.999 && share < 1) return ">99.9%";
+  return `${(100 * share).toFixed(1)}%`;
+}
+
+/** A number from 0 on; one that is too small for its digits is less than the smallest of them. */
+export function positive(value: number, digits = 3): string {
+  const least = 10 ** -digits;
+  return value > 0 && value < least ? `<${least.toFixed(digits)}` : fixed(value, digits);
 }
 
 /** A number with a true minus sign. */

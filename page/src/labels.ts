@@ -1,6 +1,6 @@
 /** Examples for classifiers: those that fit the labels of a model. */
 
-import type { Model } from "./parts/section";
+import type { Model } from "./parts/models";
 
 /** A name, a text, and the second text of a pair. */
 export type LabeledExample = readonly [string, string, string?];

@@ -1,4 +1,15 @@
-/** The texts in a JSON value. */
+/** The texts in a JSON value, and the masks in a text. */
+
+const MASKS = /\[mask\]|<mask>/gi; // of BERT and of RoBERTa, in any case
+
+/** Write every mask as the tokenizer of a model does. */
+export function withMaskToken(text: string, maskToken: string): string {
+  return text.replace(MASKS, () => maskToken);
+}
+
+export function isMask(word: string): boolean {
+  return /^(\[mask\]|<mask>)$/i.test(word);
+}
 
 /** Apply a function to every text in a value. */
 export function mapTexts(value: unknown, change: (text: string) => string): any {

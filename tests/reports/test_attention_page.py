@@ -11,7 +11,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import AttentionMap, LayerAttention
-from pages import page_data
+from pages import page_data, percent, share_of
 
 TOKENS = ("[CLS]", "</script><b>", "bank", "[SEP]", "&amp;", "[SEP]")
 
@@ -82,10 +82,10 @@ def test_the_page_shows_these_numbers_in_a_browser(browser_page: Any, tmp_path: 
         browser_page.locator(".piece").nth(token).click()
         weights = attention_map.layers[1].weights[2, token].tolist()
         best = max(range(6), key=lambda to: weights[to])
-        sentence = f"{TOKENS[token]} attends to {TOKENS[best]} with weight {weights[best]:.3f}."
+        sentence = f"{TOKENS[token]} attends to {TOKENS[best]} with weight {percent(weights[best])}."
         expect(browser_page.locator(".remark")).to_contain_text(sentence)
-        shown = [float(text) for text in browser_page.locator(".piece small").all_text_contents()]
-        np.testing.assert_allclose(shown, weights, atol=0.0051)
+        shown = list(map(share_of, browser_page.locator(".piece small").all_text_contents()))
+        np.testing.assert_allclose(shown, weights, atol=0.00051)
     assert browser_page.locator(".axis-number").all_text_contents() == ["1", "2", "3", "1", "2"]
     width = browser_page.locator("#app").evaluate("app => app.getBoundingClientRect().width")
     assert width > 1200

@@ -32,7 +32,7 @@ from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.run_report import write_report
 from cloze.tasks.texts import LabeledText
-from pages import serious_violations
+from pages import percent, serious_violations, share_of
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = sync_api.expect
@@ -216,8 +216,9 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
         f"{opened.address}/explore/row", data=asked | {"layer": 1, "head": 2, "token": 3}
     ).json()
     best = max(range(9), key=lambda piece: answer["weights"][piece])
-    shown = f"born attends to {page.locator('.piece').nth(best).text_content()[:-4]} with weight "
-    expect(page.locator(".remark")).to_contain_text(f"{shown}{answer['weights'][best]:.3f}.")
+    token = page.locator(".piece").nth(best).evaluate("one => one.firstChild.data")
+    shown = f"born attends to {token} with weight {percent(answer['weights'][best])}."
+    expect(page.locator(".remark")).to_contain_text(shown)
     page.locator(".matrix").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowLeft")
@@ -248,8 +249,7 @@ def test_heads_are_averaged_and_special_tokens_hidden(opened: Visit) -> None:
     chosen = set(page.locator(".head[aria-pressed=true]").evaluate_all("all => all.map(one => one.title)"))
     numbers = [tuple(int(digit) - 1 for digit in re.findall(r"\d", name)) for name in chosen]
     mean = np.mean([weights[layer, head, 3] for layer, head in numbers], axis=0)
-    shown = [float(text) for text in page.locator(".piece small").all_text_contents()]
-    np.testing.assert_allclose(shown, mean, atol=0.0051)
+    assert page.locator(".piece small").all_text_contents() == list(map(percent, mean))
     page.get_by_role("button", name="Mean of head 2 of all layers").click()
     expect(page.get_by_role("heading", name="Attention: mean of 2 heads")).to_be_visible()
     page.get_by_label("Hide [CLS] and [SEP]").check()
@@ -378,16 +378,16 @@ def test_a_token_is_followed_from_the_tables_to_the_prediction(opened: Visit) ->
     boxes.nth(33).click()
     best = answer["masked_lm"]["candidates"][2][0]
     expect(numbers.locator("tr.strong")).to_contain_text(best["token"])
-    expect(page.locator(".lens tr").last).to_contain_text(f"{100 * best['probability']:.1f} %")
+    expect(page.locator(".lens tr").last).to_contain_text(percent(best["probability"]))
 
 
 def test_the_walk_plays_scrolls_and_is_kept_in_the_address(opened: Visit) -> None:
     page = opened.open("layers")
     here = page.locator(".step[aria-pressed=true]")
     expect(here).to_contain_text("Token")
-    page.get_by_role("button", name="Play").click()
+    page.get_by_role("button", name="Play", exact=True).click()
     expect(here).to_contain_text("Segment embedding")
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Pause", exact=True).click()
     page.get_by_role("button", name="Layer 2").first.click()
     expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Query")
     expect(page).to_have_url(re.compile("at=19"))
@@ -479,7 +479,8 @@ def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) 
         expect(page.locator("[aria-busy]")).to_have_count(0)
         copied = {}
         for name in ("curl", "Python", "JSON"):
-            page.get_by_role("button", name=name, exact=True).click()
+            page.get_by_role("button", name="Copy as").click()
+            page.get_by_role("menuitem", name=name, exact=True).click()
             expect(page.get_by_role("status")).to_have_text(f"Copied as {name}.")
             copied[name] = page.evaluate("navigator.clipboard.readText()")
     answer = json.loads(copied["JSON"])
@@ -487,6 +488,38 @@ def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) 
     assert ast.literal_eval(python.stdout.decode()) == answer
     curl = subprocess.run(["bash", "-c", copied["curl"] + " -s"], capture_output=True, check=True)
     assert json.loads(curl.stdout) == answer
+
+
+def test_the_copy_menu_works_by_keyboard(browser: Any, address: str) -> None:
+    with visit(browser, address, permissions=["clipboard-read", "clipboard-write"]) as visited:
+        page = visited.open("predict")
+        button, items = page.get_by_role("button", name="Copy as"), page.get_by_role("menuitem")
+        expect(items).to_have_count(0)
+        button.press("Enter")
+        expect(items).to_have_text(["curl", "Python", "JSON"])
+        expect(items.first).to_be_focused()
+        page.keyboard.press("ArrowUp")
+        expect(items.last).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(items).to_have_count(0)
+        expect(button).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        expect(items.first).to_be_focused()
+        page.keyboard.press("Tab")
+        expect(items).to_have_count(0)
+        button.press("ArrowUp")
+        expect(items.last).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status")).to_have_text("Copied as JSON.")
+        expect(button).to_be_focused()
+        [answer] = json.loads(page.evaluate("navigator.clipboard.readText()"))
+        assert {each["label"] for each in answer} == {"blame", "praise"}
+
+
+def test_every_answer_has_a_copy_menu(opened: Visit) -> None:
+    # no request gave the table of errors; Pairs has three parts, Inside the answers without some heads
+    for view, count in {**dict.fromkeys(SHOWS, 1), "errors": 0, "pairs": 3, "inside": 2}.items():
+        expect(opened.open(view).get_by_role("button", name="Copy as")).to_have_count(count)
 
 
 def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
@@ -515,8 +548,10 @@ def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
         attention = attention_map(fill_mask.encoder, fill_mask.tokenizer, *pair)
         page.get_by_role("button", name="layer 4, head 2").click()
         page.locator(".piece").nth(5).click()
-        shown = [float(weight) for weight in page.locator(".piece small").all_text_contents()]
-        np.testing.assert_allclose(shown, attention.layers[3].weights[1, 5], atol=0.0051)
+        shown = page.locator(".piece small").all_text_contents()
+        np.testing.assert_allclose(
+            list(map(share_of, shown)), attention.layers[3].weights[1, 5], atol=0.00051
+        )  # float32 in two orders
 
 
 def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
@@ -744,7 +779,7 @@ def test_probabilities_are_those_of_python(opened: Visit, paths: dict[str, Path]
         text = page.get_by_label("Text", exact=True).input_value()
         answer = model(text)
         ranked = sorted(answer.probabilities.items(), key=lambda entry: -entry[1])
-        shown = [f"{label}{100 * probability:.1f} %" for label, probability in ranked]
+        shown = [f"{label}{percent(probability)}" for label, probability in ranked]
         expect(page.locator("table.bars tr")).to_have_text(shown)
         expect(page.locator(".answer")).to_have_text(answer.label)
 
@@ -773,7 +808,9 @@ def test_views_without_a_model_show_recorded_examples(browser: Any, address: str
             expect(told).to_contain_text("Recorded example, with cloze-mini")
             expect(told).to_contain_text("cloze serve -m")
             expect(page.locator("textarea:not([readonly])")).to_have_count(0)
-            expect(page.get_by_role("button", name="curl")).to_have_count(0)  # nothing here would answer it
+            expect(page.get_by_role("button", name="Copy as")).to_have_count(
+                0
+            )  # nothing here would answer it
             examples = page.get_by_role("group", name="Examples").locator("button")
             for number in range(examples.count()):
                 examples.nth(number).click()
@@ -791,7 +828,7 @@ def test_a_recorded_example_stays_whatever_the_sentence(browser: Any, paths: dic
         page.get_by_label("Text", exact=True).fill("A sentence of my own.")
         page.get_by_role("tab", name="Entities").click()
         expect(page.get_by_label("Text", exact=True)).to_have_value(text)
-        shown = [f"{e['text']}{e['type']} {100 * e['probability']:.0f} %" for e in entities]
+        shown = [f"{e['text']}{e['type']} {percent(e['probability'])}" for e in entities]
         expect(page.locator(".entities mark")).to_have_text(shown)
         page.get_by_role("tab", name="Fill").click()
         page.get_by_role("button", name="Olympic").click()
@@ -872,7 +909,7 @@ def test_what_a_prediction_did_not_read_is_gray(opened: Visit, paths: dict[str, 
     assert page.locator(".running").text_content() == text
     model = cloze.TextClassifier.load(paths["classifier"])
     answer = model(text[: len(text) - len(unread)])  # the same without the gray part
-    shown = [f"{name}{100 * share:.1f} %" for name, share in answer.probabilities.items()]
+    shown = [f"{name}{percent(share)}" for name, share in answer.probabilities.items()]
     expect(page.locator("table.bars tr")).to_have_count(2)
     assert sorted(page.locator("table.bars tr").all_text_contents()) == sorted(shown)
     assert len(model.tokenizer.encode(text[: len(text) - len(unread)])) == 128
@@ -942,10 +979,6 @@ def test_another_model_does_not_show_the_answer_of_the_one_before(
         expect(page.locator(".running")).to_have_count(1)
 
 
-def percent(share: float) -> str:
-    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
-
-
 def shown_rows(page: Any) -> list[list[str]]:
     """Return the cells of the table of answers without the explanation of a row."""
     rows = page.locator(".answers > tbody > tr:not(.reason)")
@@ -991,7 +1024,7 @@ def test_answers_are_sorted_by_every_column(opened: Visit) -> None:
             page.locator(".answers").get_by_role("columnheader", name=name).get_by_role("button").click()
             order = page.locator(".answers").get_by_role("columnheader", name=name).get_attribute("aria-sort")
             cells = [row[column] for row in shown_rows(page)]
-            values = [float(cell.split()[0]) for cell in cells] if column in (0, 4) else cells
+            values = [float(cell.removesuffix("%")) for cell in cells] if column in (0, 4) else cells
             assert len(values) == 20
             assert values == sorted(values, reverse=order == "descending"), (name, order)
 
@@ -1140,16 +1173,21 @@ CONTRASTS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("screen", ["light", "dark"])
-def test_all_text_has_a_contrast_of_4_5(browser: Any, address: str, tmp_path: Path, screen: str) -> None:
+def report_of_a_run(directory: Path) -> Path:
+    """Return the report of a run with curves and the scores of classes."""
     gold, predicted = ["a", "b", "c"] * 30, ["a", "b", "c"] * 20 + ["b", "b", "c"] * 10
     scores = class_breakdown(gold, predicted, ["a", "b", "c"]).to_dict()
     rows = [{"kind": "train", "step": step, "masked_lm_loss": 9 - step / 10} for step in range(1, 41)]
     rows.append({"kind": "validation", "step": 40, "masked_lm_loss": 5.7, "masked_lm_unigram_loss": 7.0})
-    (tmp_path / "run.toml").write_text("steps = 50\n")
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "scores.json").write_text(json.dumps({"accuracy": 0.9, **scores}))
-    report = write_report(tmp_path)
+    (directory / "run.toml").write_text("steps = 50\n")
+    (directory / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (directory / "scores.json").write_text(json.dumps({"accuracy": 0.9, **scores}))
+    return write_report(directory)
+
+
+@pytest.mark.parametrize("screen", ["light", "dark"])
+def test_all_text_has_a_contrast_of_4_5(browser: Any, address: str, tmp_path: Path, screen: str) -> None:
+    report = report_of_a_run(tmp_path)
     with visit(browser, address, **SCREENS[screen]) as visited:
         for view in SHOWS:
             low = [each for each in visited.open(view).evaluate(CONTRASTS) if each[0] < 4.5]
@@ -1160,3 +1198,172 @@ def test_all_text_has_a_contrast_of_4_5(browser: Any, address: str, tmp_path: Pa
     page.close()
     assert {"20", "10", "30"} <= {text for _, text in contrasts}
     assert [each for each in contrasts if each[0] < 4.5] == []
+
+
+TEXT_SIZES = """() => [...document.querySelectorAll("svg text")]
+  .filter((text) => text.textContent && text.getBoundingClientRect().x > -500)
+  .map((text) => {
+    const { a, b } = text.getScreenCTM();
+    return Math.round(10 * parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b)) / 10;
+  })"""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_text_in_charts_has_one_size(browser: Any, address: str, tmp_path: Path, width: int) -> None:
+    screen = {"viewport": {"width": width, "height": 900}}
+    with visit(browser, address, **screen) as visited:
+        for view in ("layers", "inside", "pairs", "answers"):
+            sizes = visited.open(view).evaluate(TEXT_SIZES)
+            assert len(sizes) > 5
+            assert set(sizes) == {12}, view
+    page = browser.new_page(**screen)
+    page.goto(report_of_a_run(tmp_path).as_uri())
+    sizes = page.evaluate(TEXT_SIZES)
+    page.close()
+    assert len(sizes) >= 20
+    assert set(sizes) == {12}
+
+
+def test_the_numbers_of_a_vector_stand_in_columns(opened: Visit) -> None:
+    page = opened.open("layers")
+    page.locator(".flow .step").filter(has_text="Token embedding").click()
+    numbers = page.locator(".vector-numbers")
+    assert all(re.fullmatch(r"−?\d+\.\d{3}", number) for number in numbers.inner_text().split())
+    places = numbers.evaluate(
+        """(element) => {
+          const text = element.firstChild;
+          return [...text.data.matchAll(/[^\\s\\u00a0]+/g)].map(({ 0: word, index }) => {
+            const range = document.createRange();
+            range.setStart(text, index);
+            range.setEnd(text, index + word.length);
+            const { right, top } = range.getBoundingClientRect();
+            return [right, top];
+          });
+        }"""
+    )
+    columns = len([top for _, top in places if top == places[0][1]])
+    assert 3 < columns < len(places)
+    for i, (right, top) in enumerate(places):
+        assert right == pytest.approx(places[i % columns][0], abs=0.5)
+        assert top == places[i - i % columns][1]
+
+
+def test_shares_are_shown_with_digits_that_can_be_read(opened: Visit) -> None:
+    page = opened.open("predict")
+    shares = {"a": 0.99996, "b": 4e-7, "c": 0.0}
+    answer = [[{"label": label, "score": share} for label, share in shares.items()]]
+    page.route("**/predict", lambda route: route.fulfill(json=answer))
+    page.get_by_role("button", name="Blame").click()
+    expect(page.locator("table.bars tr")).to_have_text(["a>99.9%", "b<0.1%", "c0.0%"])
+
+
+def test_the_numbers_of_a_softmax_are_small(opened: Visit) -> None:
+    page = opened.open("inside")
+    page.route("**/explore/row", lambda route: route.fulfill(json=large_scores(route.fetch().json())))
+    page.get_by_label("Text", exact=True).fill("the man")
+    page.get_by_label("Second text").fill("")
+    expect(page.locator(".pieces .piece")).to_have_count(4)
+    page.locator(".scores button").nth(1).click()
+    formula = page.locator(".steps .formula").filter(has_text="e^")
+    total = 1 + np.exp(-2.0) + 2 * np.exp(-30.0)
+    expect(formula).to_have_text(
+        f"e^(38.00 − 40.00) ÷ Σ = 0.135 ÷ {total:.3f} = {percent(np.exp(-2.0) / total)}"
+    )
+    page.locator(".scores button").nth(2).click()
+    expect(formula).to_have_text(f"e^(10.00 − 40.00) ÷ Σ = <0.001 ÷ {total:.3f} = <0.1%")
+
+
+def large_scores(row: dict[str, Any]) -> dict[str, Any]:
+    scores = np.array([10.0, 40.0, 38.0, 10.0])
+    weights = np.exp(scores - 40) / np.exp(scores - 40).sum()
+    return row | {"scores": scores.tolist(), "weights": weights.tolist()}
+
+
+def legends(page: Any) -> list[str]:
+    """Return the numbers of the legends of shaded cells."""
+    return [" ".join(text.split()) for text in page.locator(".shades .nobreak").all_text_contents()]
+
+
+def both_signs(value: float, plus: str = "") -> str:
+    return f"−{value:.3f} {plus}{value:.3f}"
+
+
+def test_legends_give_the_numbers_of_the_darkest_and_the_palest_cell(opened: Visit) -> None:
+    def ask(path: str, **body: Any) -> Any:
+        return opened.page.request.post(f"{opened.address}/{path}", data=body).json()
+
+    page = opened.open("pairs")
+    sentences = page.get_by_label("Sentences, one a line").nth(1).input_value().splitlines()
+    vectors = np.array(ask("embed", model="pretrained", inputs=sentences))
+    assert legends(page)[-1] == f"{(vectors @ vectors.T).min():.2f} 1.00"
+
+    page = opened.open("layers")
+    text = page.get_by_label("Text; [MASK] hides a word").input_value()
+    trace = ask("explore/layers", model="pretrained", text=text)["layers"][1]
+    boxes = page.locator('.stage[aria-label="Layer 2"] .step')
+    boxes.filter(has=page.get_by_text("Softmax", exact=True)).click()
+    expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Softmax")
+    assert legends(page) == [f"0.00 {max(trace['movements']):.2f}", f"0% {percent(np.max(trace['weights']))}"]
+    boxes.filter(has=page.get_by_text("Query", exact=True)).click()
+    expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Query")
+    query = np.frombuffer(base64.b64decode(trace["steps"]["query"]["values"]), "<f4")
+    assert legends(page)[1] == both_signs(abs(query).max())
+
+    page = opened.open("why")
+    text = page.get_by_label("Text", exact=True).input_value()
+    [found] = ask("explain", model="classifier", inputs=[[text]])
+    assert legends(page) == [both_signs(max(abs(word["attribution"]) for word in found["words"]), "+")]
+
+    page = opened.open("inside")
+    pair = {"text": page.get_by_label("Text", exact=True), "pair": page.get_by_label("Second text")}
+    asked = {"model": "pretrained"} | {name: box.input_value() for name, box in pair.items()}
+    tables = ask("explore/inside", **asked)["embeddings"]
+    row = ask("explore/row", **asked, layer=1, head=0, token=2)
+    after = np.abs(tables.pop("normalized")["first"]).max()
+    before = max(np.abs(rows["first"]).max() for rows in tables.values())
+    shown = legends(page)
+    assert shown[:3] == [both_signs(before), both_signs(after), "0% 100%"]
+    to = int(np.argmax(row["weights"]))
+    assert shown[3] == both_signs(np.abs([row["query"], row["key"][to]]).max())
+    assert shown[4] == both_signs(np.abs([row["value"][i] for i in np.argsort(row["weights"])[-6:]]).max())
+
+    page = opened.open("errors")
+    assert legends(page) == ["0% 100%"]
+
+    page = opened.open("answers")
+    question, context = (page.get_by_label(label, exact=True).input_value() for label in ("Question", "Text"))
+    scores = ask("explore/span", model="answers", question=question, context=context)
+    for end in ("start", "end"):
+        logits = [
+            f"{logit:.2f}".replace("-", "−")
+            for logit in (min(scores[f"{end}_logits"]), max(scores[f"{end}_logits"]))
+        ]
+        expect(page.locator(".note").filter(has_text="Start score")).to_contain_text(" to ".join(logits))
+
+
+SMALL_TARGETS = """() => {
+  const kinds = "a, button, input, select, textarea, summary, label.chip, [role=button], .target";
+  return [...document.querySelectorAll(kinds)]
+    .map((target) => [target, target.getBoundingClientRect()])
+    .filter(([target, { width, height }]) => width && height && getComputedStyle(target).opacity !== "0")
+    // a word in a sentence may be short: an exception of the criterion
+    .filter(([target, { width, height }]) => height < 23.9 || (width < 23.9 && !target.matches(".word")))
+    .map(([target, { width, height }]) => [target.outerHTML.slice(0, 100), width, height]);
+}"""
+
+
+def test_targets_have_24_pixels_on_a_phone(browser: Any, address: str) -> None:
+    screen = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+    with visit(browser, address, **screen) as visited:
+        for view in SHOWS:
+            page = visited.open(view)
+            if view == "errors":
+                page.locator(".answers .text").first.click()
+                page.locator(".reason .answer").wait_for()
+            if view != "errors":
+                page.get_by_role("button", name="Copy as").first.click()
+            if view == "layers":
+                page.get_by_role("button", name="Layer 2").first.click()
+                page.locator('.stage[aria-label="Layer 2"] .step').filter(has_text="Softmax").click()
+                expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Softmax")
+            assert page.evaluate(SMALL_TARGETS) == [], view

@@ -1,6 +1,7 @@
 /** Words shaded by their contribution to a score. */
 
 import { fixed, part } from "../format";
+import { Shades } from "./charts";
 
 export interface AttributedWord {
   word: string;
@@ -42,15 +43,11 @@ export function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; wo
           </p>
         );
       })}
+      <Shades kind="signed-cell" from={fixed(-largest)} to={`+${fixed(largest)}`}>
+        A word <span class="key fill-key">for</span> the class raises its score, a word <span class="key below-key">against</span> it lowers
+        it: the full color is the largest contribution here.
+      </Shades>
     </>
-  );
-}
-
-export function AttributionKey() {
-  return (
-    <p class="note">
-      A word <span class="key fill-key">for</span> the class raises its score, a word <span class="key below-key">against</span> it lowers it.
-    </p>
   );
 }
 

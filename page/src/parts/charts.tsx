@@ -1,11 +1,11 @@
 /** Bars, strips, maps and curves. Colors come from the style sheet, so that light and dark need no redrawing. */
 
-import { extent } from "d3-array";
 import { scaleLinear } from "d3-scale";
-import { line as linePath } from "d3-shape";
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { fixed, percent, short } from "../format";
+import { Chart } from "./chart";
+import { extent, linePath } from "./drawing";
 import { Pixels } from "./pixels";
 import { SaveDrawing } from "./save";
 
@@ -84,10 +84,41 @@ export function Squares({ rows }: { rows: ArrayLike<number>[] }) {
   return <>{paths.map((d, level) => (level && d ? <path class="fill" d={d} opacity={level / LEVELS} /> : null))}</>;
 }
 
+interface ShadesOptions {
+  /** Of cells behind numbers, of pixels, or of both signs of each. */
+  kind: "cell" | "signed-cell" | "pixel" | "signed-pixel";
+  from: string;
+  to: string;
+  children: ComponentChildren;
+}
+
+/** The legend of shaded cells: the palest and the strongest color with their numbers. */
+export function Shades({ kind, from, to, children }: ShadesOptions) {
+  return (
+    <p class="shades">
+      <span class="nobreak">{from} <i class={kind} aria-hidden="true" /> {to}</span> <span>{children}</span>
+    </p>
+  );
+}
+
+/** The legend of strips whose full color is a number, or its negative; of shares without a sign. */
+export function StripShades({ largest, isShare = false, children }: { largest: number; isShare?: boolean; children: ComponentChildren }) {
+  return isShare ? (
+    <Shades kind="pixel" from="0%" to={percent(largest)}>{children}</Shades>
+  ) : (
+    <Shades kind="signed-pixel" from={fixed(-largest)} to={fixed(largest)}>{children}</Shades>
+  );
+}
+
+/** The size of the largest number of a vector, for its colors. */
+export function largestOf(values: ArrayLike<number>): number {
+  return Math.max(1e-9, ...extent(values).map(Math.abs));
+}
+
 /** A vector as a strip: one color above zero, the other below. */
 export function Strip({ values, largest }: { values: ArrayLike<number>; largest?: number }) {
   const rows = useMemo(() => [values], [values]);
-  const full = useMemo(() => largest ?? Math.max(1e-9, ...Array.from(values, Math.abs)), [values, largest]);
+  const full = useMemo(() => largest ?? largestOf(values), [values, largest]);
   return <Pixels class="strip" rows={rows} largest={full} />;
 }
 
@@ -96,23 +127,26 @@ export function HeatMap({ names, rows, caption, marks }: { names: string[]; rows
   const lowest = Math.min(...rows.flatMap((row) => Array.from(row)));
   const strength = (value: number) => Math.round(lowest > 0.9999 ? 100 : (100 * (value - lowest)) / (1 - lowest));
   return (
-    <Scroll label={caption}>
-      <table class="heat" aria-label={caption}>
-        <thead>
-          <tr><td />{names.map((_, i) => <th scope="col">{i + 1}</th>)}</tr>
-        </thead>
-        <tbody>
-          {rows.map((row, y) => (
-            <tr>
-              <th scope="row">{marks?.[y]}<b>{y + 1}</b> {names[y]}</th>
-              {Array.from(row).map((value) => (
-                <td style={{ "--strength": `${strength(value)}%` }}><span>{fixed(value, 2)}</span></td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <div>
+      <Scroll label={caption}>
+        <table class="heat" aria-label={caption}>
+          <thead>
+            <tr><td />{names.map((_, i) => <th scope="col">{i + 1}</th>)}</tr>
+          </thead>
+          <tbody>
+            {rows.map((row, y) => (
+              <tr>
+                <th scope="row">{marks?.[y]}<b>{y + 1}</b> {names[y]}</th>
+                {Array.from(row).map((value) => (
+                  <td style={{ "--strength": `${strength(value)}%` }}><span>{fixed(value, 2)}</span></td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+      <Shades kind="cell" from={fixed(lowest, 2)} to="1.00">cosine, from the lowest in this table</Shades>
+    </div>
   );
 }
 
@@ -131,9 +165,8 @@ export interface Mark {
   label: string;
 }
 
-const WIDTH = 400;
 const HEIGHT = 190;
-const EDGE = { left: 46, right: 8, top: 8, bottom: 22 };
+const EDGE = { left: 46, right: 10, top: 9, bottom: 22 };
 const TIMES_HEIGHT = 16;
 const MAX_DOTS = 30;
 
@@ -152,39 +185,39 @@ interface CurvesOptions {
 /** Curves over steps from 0 to `end`. */
 export function Curves({ lines, end, label, dotted = "held-out", phases = [], times = [] }: CurvesOptions) {
   const top = times.length ? EDGE.top + TIMES_HEIGHT : EDGE.top;
-  const [low = 0, high = 1] = extent(lines.flatMap((line) => line.curve.values));
+  const [low, high] = extent(lines.flatMap((line) => line.curve.values));
   const room = high > low ? [low, high] : high ? [Math.min(0, 2 * high), Math.max(0, 2 * high)] : [-1, 1];
-  const x = scaleLinear([0, end || 1], [EDGE.left, WIDTH - EDGE.right]);
   const y = scaleLinear(room, [HEIGHT - EDGE.bottom, top]).nice(4);
-  const path = linePath<number>();
-  return (
-    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
-      {y.ticks(4).map((tick) => (
-        <>
-          <line class="grid" x1={EDGE.left} x2={WIDTH - EDGE.right} y1={y(tick)} y2={y(tick)} />
-          <text class="tick" x={EDGE.left - 6} y={y(tick) + 4} text-anchor="end">{short(tick)}</text>
-        </>
-      ))}
-      {x.ticks(4).filter((tick) => Number.isInteger(tick)).map((tick) => (
-        <text class="tick" x={x(tick)} y={HEIGHT - 5} text-anchor={tick ? (tick === end ? "end" : "middle") : "start"}>{short(tick)}</text>
-      ))}
-      {times.map((time) => (
-        <>
-          <line class="grid" x1={x(time.step)} x2={x(time.step)} y1={top - 4} y2={top} />
-          <text class="tick" x={x(time.step)} y={12} text-anchor={x(time.step) > WIDTH - 40 ? "end" : "middle"}>{time.label}</text>
-        </>
-      ))}
-      {phases.map((step) => <line class="phase" x1={x(step)} x2={x(step)} y1={top} y2={HEIGHT - EDGE.bottom} />)}
-      {lines.map(({ kind, name, curve }) => {
-        path.x((i) => x(curve.steps[i])).y((i) => y(curve.values[i]));
-        const d = path(curve.steps.map((_, i) => i)) ?? "";
-        return <path class={`curve ${kind}`} d={curve.steps.length === 1 ? `${d.replace("Z", "")}h.1` : d}><title>{name}</title></path>;
-      })}
-      {lines
-        .filter(({ kind, curve }) => kind === dotted && curve.steps.length <= MAX_DOTS)
-        .flatMap(({ kind, curve }) =>
-          curve.steps.map((step, i) => <circle class={`dot ${kind}`} cx={x(step)} cy={y(curve.values[i])} r={2.6} />),
-        )}
-    </svg>
-  );
+  const draw = (width: number) => {
+    const x = scaleLinear([0, end || 1], [EDGE.left, width - EDGE.right]);
+    return (
+      <>
+        {y.ticks(4).map((tick) => (
+          <>
+            <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />
+            <text class="tick" x={EDGE.left - 6} y={y(tick) + 4} text-anchor="end">{short(tick)}</text>
+          </>
+        ))}
+        {x.ticks(4).filter((tick) => Number.isInteger(tick)).map((tick) => (
+          <text class="tick" x={x(tick)} y={HEIGHT - 5} text-anchor={tick ? (tick === end ? "end" : "middle") : "start"}>{short(tick)}</text>
+        ))}
+        {times.map((time) => (
+          <>
+            <line class="grid" x1={x(time.step)} x2={x(time.step)} y1={top - 4} y2={top} />
+            <text class="tick" x={x(time.step)} y={12} text-anchor={x(time.step) > width - 40 ? "end" : "middle"}>{time.label}</text>
+          </>
+        ))}
+        {phases.map((step) => <line class="phase" x1={x(step)} x2={x(step)} y1={top} y2={HEIGHT - EDGE.bottom} />)}
+        {lines.map(({ kind, name, curve }) => (
+          <path class={`curve ${kind}`} d={linePath(curve.steps.map((step, i) => [x(step), y(curve.values[i])]))}><title>{name}</title></path>
+        ))}
+        {lines
+          .filter(({ kind, curve }) => kind === dotted && curve.steps.length <= MAX_DOTS)
+          .flatMap(({ kind, curve }) =>
+            curve.steps.map((step, i) => <circle class={`dot ${kind}`} cx={x(step)} cy={y(curve.values[i])} r={2.6} />),
+          )}
+      </>
+    );
+  };
+  return <Chart height={HEIGHT} label={label}>{draw}</Chart>;
 }

@@ -4,7 +4,7 @@ import { useContext } from "preact/hooks";
 import { setValues, useSecondSentence, useSentence } from "../address";
 import { examplesFor } from "../labels";
 import { Examples, TextField } from "./forms";
-import { Models } from "./section";
+import { Models } from "./models";
 
 /** The input for a request, null while a text is missing, and its fields with examples that fit the labels of the model. */
 export function useClassified(name: string) {

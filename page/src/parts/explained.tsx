@@ -3,12 +3,12 @@
 import type { ComponentChildren } from "preact";
 import { useContext, useId } from "preact/hooks";
 import { useKept } from "../address";
-import { fixed, percent } from "../format";
+import { fixed, percent, positive } from "../format";
 import { Answer, useAnswer } from "./answer";
-import { AttributionKey, type AttributedWord, Contributions, ShadedTexts } from "./attribution";
+import { type AttributedWord, Contributions, ShadedTexts } from "./attribution";
 import { Bars } from "./charts";
+import { type Model, Models } from "./models";
 import { RecordedAnswers } from "./recorded";
-import { type Model, Models } from "./section";
 
 const MAX_BARS = 8;
 
@@ -92,13 +92,12 @@ function Explained({ model, texts, label, before, isNamed }: { model: string; te
             <>
               <h3>Words for and against “{found.explained}”</h3>
               <ShadedTexts texts={inputs[0]} words={found.words} isTruncated={found.truncated} />
-              <AttributionKey />
               {found.truncated && <p class="note">The text is longer than the model reads: the gray part does not count.</p>}
               <h3 class="later">Largest contributions</h3>
               <Contributions words={found.words} />
               <p class="remark">
                 A text of masks scores {fixed(found.baseline_output)}, the words add {fixed(found.output - found.baseline_output)}: {fixed(found.output)}.{" "}
-                {found.steps} steps, off by {fixed(Math.abs(found.convergence_gap), 4)}.
+                {found.steps} steps, off by {positive(Math.abs(found.convergence_gap), 4)}.
               </p>
             </>
           )}

@@ -1,25 +1,12 @@
 /** A part of a view: its title, what it shows, and which model answers. */
 
 import type { ComponentChildren, FunctionComponent } from "preact";
-import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 import { useKept, usePlace } from "../address";
 import { Skeleton } from "./answer";
+import { type Ability, Models, toModel } from "./models";
 import { readRecorded, type Recorded, RecordedAnswers } from "./recorded";
 import { Command } from "./share";
-
-export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "answer" | "explain" | "encode";
-export interface Model {
-  name: string;
-  abilities: Set<Ability>;
-  /** Whether it was fine-tuned on pairs of texts, or on single ones; null if nothing says which. */
-  readsPairs: boolean | null;
-  /** Its classes or tags. */
-  labels: string[];
-}
-
-/** The models that are served. */
-export const Models = createContext<Model[]>([]);
 
 export interface View {
   id: string;
@@ -37,11 +24,6 @@ export function Head({ title, children }: { title: string; children?: ComponentC
       {children}
     </div>
   );
-}
-
-/** A model as /info describes it. */
-export function toModel({ name, abilities, reads_pairs, labels }: any): Model {
-  return { name, abilities: new Set(abilities), readsPairs: reads_pairs, labels };
 }
 
 /** A titled part that a model answers, or recorded answers beside the command that serves one. */

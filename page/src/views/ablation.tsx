@@ -5,7 +5,8 @@ import { useKept } from "../address";
 import { fixed, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { type BarRow, Bars } from "../parts/charts";
-import { Models } from "../parts/section";
+import { Models } from "../parts/models";
+import { isMask } from "../texts";
 import { type Attention, formatHeads, HeadGrid, parseHeads, SPECIAL } from "./attention";
 import type { Text } from "./inside";
 
@@ -43,7 +44,7 @@ export function Ablation({ attention, text }: { attention: Attention; text: Text
   };
 
   const fills = model.abilities.has("fill");
-  const hides = fills && !tokens.includes("[MASK]");
+  const hides = fills && !tokens.some(isMask);
   const words = tokens.flatMap((token, i) => (SPECIAL.has(token) ? [] : [i]));
   const hidden = words.find((i) => i === Number(masked) - 1) ?? words[words.length >> 1];
   const refusal = !model.abilities.has("predict")
@@ -114,7 +115,7 @@ function Comparison({ found, off }: { found: Found; off: [number, number][] }) {
   return (
     <>
       {all.masks?.map((_, i) =>
-        both(tokens[masked[i]] === "[MASK]" ? `[MASK]${masked.length > 1 ? ` ${i + 1}` : ""}` : `“${tokens[masked[i]]}”, masked`, ({ masks }) =>
+        both(isMask(tokens[masked[i]]) ? `${tokens[masked[i]]}${masked.length > 1 ? ` ${i + 1}` : ""}` : `“${tokens[masked[i]]}”, masked`, ({ masks }) =>
           masks![i].map(({ token, probability }) => ({ label: token, share: probability, strong: token === tokens[masked[i]] })),
         ),
       )}

@@ -1,12 +1,13 @@
 /** Answers: a question on a text, the answer marked in it, and the scores it was chosen by. */
 
 import { scaleLinear } from "d3-scale";
-import { extent } from "d3-array";
 import { useEffect, useRef } from "preact/hooks";
 import { setValues, useKept, useSentence } from "../address";
 import { fixed, part } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
+import { Chart } from "../parts/chart";
 import { Bars } from "../parts/charts";
+import { extent } from "../parts/drawing";
 import { Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 import { Section, type View } from "../parts/section";
@@ -124,8 +125,9 @@ function SpanChart({ scores: { tokens, offsets, start_logits, end_logits }, foun
     if (region.current) region.current.scrollLeft = here * STEP - region.current.clientWidth / 2;
   }, [here]);
   if (!tokens.length) return null;
-  const height = (logits: number[]) => scaleLinear(extent(logits) as [number, number], [0, TALL]);
+  const height = (logits: number[]) => scaleLinear(extent(logits), [0, TALL]);
   const [up, down] = [height(start_logits), height(end_logits)];
+  const range = (logits: number[]) => extent(logits).map((logit) => fixed(logit, 2)).join(" to ");
   const middle = TALL + 8;
   const names = 9 + 7 * Math.max(...tokens.map((token) => token.length));
   const [width, tall] = [tokens.length * STEP, middle + names + TALL + 16];
@@ -133,7 +135,8 @@ function SpanChart({ scores: { tokens, offsets, start_logits, end_logits }, foun
     <>
       <h3>Start and end scores</h3>
       <p class="note">
-        Start score of each token <span class="key fill-key">upwards</span>, end score <span class="key below-key">downwards</span>.
+        Start score of each token <span class="key fill-key">upwards</span>, from {range(start_logits)}; end score{" "}
+        <span class="key below-key">downwards</span>, from {range(end_logits)}. The lowest has no bar.
       </p>
       <Picture name="scores">
         <div class="scroll" tabIndex={0} role="region" aria-label="Start and end scores of each token" ref={region}>
@@ -160,19 +163,22 @@ function NullScale({ found: { null_odds, null_threshold } }: { found: Answered }
   }
   const threshold = null_threshold ?? 0;
   const reach = 1.25 * Math.max(1, Math.abs(null_odds - threshold));
-  const x = scaleLinear([-reach, reach], [10, 290]).clamp(true);
   const isNone = null_odds > threshold;
   return (
     <div>
       <h3>Or no answer?</h3>
-      <svg class="null" viewBox="0 0 300 64" role="img" aria-label={`Odds ${fixed(null_odds, 2)}, threshold ${fixed(threshold, 2)}`}>
-        <line class="grid" x1={8} x2={292} y1={32} y2={32} />
-        <line class="threshold" x1={150} x2={150} y1={18} y2={46} />
-        <circle class="dot" cx={x(null_odds - threshold)} cy={32} r={6} />
-        <text class="tick" x={8} y={60}>an answer</text>
-        <text class="tick" x={150} y={12} text-anchor="middle">threshold {fixed(threshold, 2)}</text>
-        <text class="tick" x={292} y={60} text-anchor="end">no answer</text>
-      </svg>
+      <Chart class="null" height={64} label={`Odds ${fixed(null_odds, 2)}, threshold ${fixed(threshold, 2)}`}>
+        {(width) => (
+          <>
+            <line class="grid" x1={8} x2={width - 8} y1={32} y2={32} />
+            <line class="threshold" x1={width / 2} x2={width / 2} y1={18} y2={46} />
+            <circle class="dot" cx={scaleLinear([-reach, reach], [10, width - 10]).clamp(true)(null_odds - threshold)} cy={32} r={6} />
+            <text class="tick" x={8} y={60}>an answer</text>
+            <text class="tick" x={width / 2} y={12} text-anchor="middle">threshold {fixed(threshold, 2)}</text>
+            <text class="tick" x={width - 8} y={60} text-anchor="end">no answer</text>
+          </>
+        )}
+      </Chart>
       <p class="note">
         No answer scores {fixed(Math.abs(null_odds), 2)} {null_odds < 0 ? "less" : "more"} than the best one,{" "}
         {isNone

@@ -1,12 +1,12 @@
 /** Attention within a text: all heads as small maps, one head or the mean of several as a map and as lines. */
 
-import { range } from "d3-array";
-import { linkHorizontal } from "d3-shape";
 import type { ComponentChildren } from "preact";
 import { useMemo, useRef } from "preact/hooks";
 import { setValues, useKept } from "../address";
-import { arrow, within } from "../format";
-import { Scroll, Squares } from "../parts/charts";
+import { arrow, percent, within } from "../format";
+import { useWidth } from "../parts/chart";
+import { Scroll, Shades, Squares } from "../parts/charts";
+import { linkPath, range } from "../parts/drawing";
 import { Slider, Switch } from "../parts/forms";
 import { Pixels } from "../parts/pixels";
 import { Picture } from "../parts/save";
@@ -125,17 +125,18 @@ export function AttentionExplorer({
               class={pieceClass(segments[i], attention.unknown?.includes(i))}
               title={attention.unknown?.includes(i) ? UNKNOWN : undefined}
               aria-pressed={i === from}
-              aria-label={`${token}, attention weight ${(weights[from]?.[i] ?? 0).toFixed(2)}`}
+              aria-label={`${token}, attention weight ${percent(weights[from]?.[i] ?? 0)}`}
               style={{ "--strength": `${Math.round(100 * Math.sqrt(weights[from]?.[i] ?? 0))}%` }}
               onPointerEnter={(event) => event.pointerType === "mouse" && choose({ from: i })}
               onFocus={() => choose({ from: i })}
               onClick={() => choose({ from: i })}
             >
               {token}
-              <small>{(weights[from]?.[i] ?? 0).toFixed(2)}</small>
+              <small>{percent(weights[from]?.[i] ?? 0)}</small>
             </button>
           ))}
         </div>
+        <Shades kind="cell" from="0%" to="100%">weight, in the maps too; the color grows with its square root</Shades>
         <div class="controls">
           <span class="switch">
             <input
@@ -200,7 +201,7 @@ export function AttentionExplorer({
           <>
             <h3 class="later">As lines</h3>
             <p class="note">
-              From each token on the left to the tokens it attends to, where the weight is at least {MIN_WEIGHT}. Point at a token
+              From each token on the left to the tokens it attends to, where the weight is at least {percent(MIN_WEIGHT)}. Point at a token
               to see its lines in full color.
             </p>
             <Picture name={`${file}-lines`}>
@@ -369,8 +370,9 @@ function Thumbnail({ attention, layer, head }: { attention: Attention; layer: nu
   return <Pixels rows={useMemo(() => attention.rows(layer, head), [attention, layer, head])} largest={1} />;
 }
 
-const UNIT = 20;
+const MAX_UNIT = 27; // pixels of a square
 const LETTER = 7.2;
+const LABEL_HEIGHT = 13;
 const MAX_LETTERS = 14;
 
 function clipped(token: string): string {
@@ -379,6 +381,14 @@ function clipped(token: string): string {
 
 function marginOf(tokens: string[]): number {
   return 9 + LETTER * Math.min(MAX_LETTERS, Math.max(...tokens.map((token) => token.length)));
+}
+
+/** The tokens whose names have room beside each other, with their places: the chosen one, and every second, or third, … */
+function labeled(tokens: number[], chosen: number, unit: number): [number, number][] {
+  const [step, at] = [Math.ceil(LABEL_HEIGHT / unit), tokens.indexOf(chosen)];
+  return tokens
+    .map((token, place): [number, number] => [token, place])
+    .filter(([, place]) => place === at || (place % step === 0 && Math.abs(place - at) >= step));
 }
 
 /** The map of weights, with the names of its rows and columns. */
@@ -396,12 +406,13 @@ function Matrix(props: {
   const { tokens, weights, rows, columns, from, to, allRows, allColumns, choose } = props;
   const [left, top] = [marginOf(rows.map((i) => tokens[i])), marginOf(columns.map((i) => tokens[i]))];
   const cells = useMemo(() => rows.map((i) => columns.map((j) => weights[i][j])), [weights, rows.join(), columns.join()]);
-  const [width, height] = [left + columns.length * UNIT + 2, top + rows.length * UNIT + 2];
+  const [place, room] = useWidth();
+  const unit = Math.min(MAX_UNIT, (room - left - 2) / columns.length);
+  const [width, height] = [left + columns.length * unit + 2, top + rows.length * unit + 2];
   const click = (event: MouseEvent & { currentTarget: Element }) => {
-    const place = event.currentTarget.getBoundingClientRect();
-    const unit = width / place.width;
-    const row = rows[Math.floor(((event.clientY - place.top) * unit - top) / UNIT)];
-    const column = columns[Math.floor(((event.clientX - place.left) * unit - left) / UNIT)];
+    const { left: x, top: y } = event.currentTarget.getBoundingClientRect();
+    const row = rows[Math.floor((event.clientY - y - top) / unit)];
+    const column = columns[Math.floor((event.clientX - x - left) / unit)];
     if (row !== undefined && column !== undefined) choose(row, column);
   };
   const press = (event: KeyboardEvent) => {
@@ -413,30 +424,32 @@ function Matrix(props: {
     );
   };
   return (
-    <svg
-      class="matrix"
-      viewBox={`0 0 ${width} ${height}`}
-      style={{ maxWidth: `${1.35 * width}px` }}
-      tabindex={0}
-      role="application"
-      aria-label="Map of the head: the arrow keys move from square to square"
-      onClick={click}
-      onKeyDown={press}
-    >
-      <rect class="ground" x={left} y={top} width={columns.length * UNIT} height={rows.length * UNIT} />
-      <g transform={`translate(${left} ${top}) scale(${UNIT})`}><Squares rows={cells} /></g>
-      {rows.map((i, y) => (
-        <text class={i === from ? "here" : undefined} x={left - 6} y={top + (y + 0.5) * UNIT + 4} text-anchor="end">{clipped(tokens[i])}</text>
-      ))}
-      {columns.map((i, x) => (
-        <text class={i === to ? "here" : undefined} transform={`translate(${left + (x + 0.5) * UNIT + 4} ${top - 6}) rotate(-90)`}>{clipped(tokens[i])}</text>
-      ))}
-      <rect class="chosen" width={UNIT} height={UNIT} rx={3} x={left + columns.indexOf(to) * UNIT} y={top + rows.indexOf(from) * UNIT} />
-    </svg>
+    <div ref={place}>
+      <svg
+        class="matrix"
+        viewBox={`0 0 ${width} ${height}`}
+        width={width}
+        tabindex={0}
+        role="application"
+        aria-label="Map of the head: the arrow keys move from square to square"
+        onClick={click}
+        onKeyDown={press}
+      >
+        <rect class="ground" x={left} y={top} width={columns.length * unit} height={rows.length * unit} />
+        <g transform={`translate(${left} ${top}) scale(${unit})`}><Squares rows={cells} /></g>
+        {labeled(rows, from, unit).map(([i, y]) => (
+          <text class={i === from ? "here" : undefined} x={left - 6} y={top + (y + 0.5) * unit + 4} text-anchor="end">{clipped(tokens[i])}</text>
+        ))}
+        {labeled(columns, to, unit).map(([i, x]) => (
+          <text class={i === to ? "here" : undefined} transform={`translate(${left + (x + 0.5) * unit + 4} ${top - 6}) rotate(-90)`}>{clipped(tokens[i])}</text>
+        ))}
+        <rect class="chosen" width={unit} height={unit} rx={Math.min(3, unit / 4)} x={left + columns.indexOf(to) * unit} y={top + rows.indexOf(from) * unit} />
+      </svg>
+    </div>
   );
 }
 
-const LINE_HEIGHT = 22;
+const LINE_HEIGHT = 24;
 const LINES_WIDTH = { wide: 420, narrow: 130 };
 const NARROW = 700; // pixels of the window
 const MIN_WEIGHT = 0.02;
@@ -448,11 +461,10 @@ function Lines(props: { tokens: string[]; weights: ArrayLike<number>[]; rows: nu
   const right = left + (window.innerWidth < NARROW ? LINES_WIDTH.narrow : LINES_WIDTH.wide);
   const y = (i: number) => (i + 0.5) * LINE_HEIGHT;
   const [width, height] = [right + 4 + marginOf(columns.map((i) => tokens[i])), Math.max(rows.length, columns.length) * LINE_HEIGHT];
-  const link = linkHorizontal();
   const lines = useMemo(
     () =>
       rows.flatMap((i, row) =>
-        columns.flatMap((j, column) => (weights[i][j] < MIN_WEIGHT ? [] : [{ i, j, weight: weights[i][j], d: link({ source: [left, y(row)], target: [right, y(column)] }) ?? "" }])),
+        columns.flatMap((j, column) => (weights[i][j] < MIN_WEIGHT ? [] : [{ i, j, weight: weights[i][j], d: linkPath([left, y(row)], [right, y(column)]) }])),
       ),
     [weights, rows.join(), columns.join()],
   );
@@ -467,7 +479,10 @@ function Lines(props: { tokens: string[]; weights: ArrayLike<number>[]; rows: nu
         />
       ))}
       {rows.map((i, row) => (
-        <text class={i === from ? "here" : undefined} x={left - 8} y={y(row) + 4} text-anchor="end" onPointerEnter={() => choose(i)} onClick={() => choose(i)}>{clipped(tokens[i])}</text>
+        <>
+          <rect class="target" width={left} y={row * LINE_HEIGHT} height={LINE_HEIGHT} onPointerEnter={() => choose(i)} onClick={() => choose(i)} />
+          <text class={i === from ? "here" : undefined} x={left - 8} y={y(row) + 4} text-anchor="end">{clipped(tokens[i])}</text>
+        </>
       ))}
       {columns.map((i, column) => (
         <text class={weights[from][i] >= 0.1 ? "here" : undefined} x={right + 8} y={y(column) + 4}>{clipped(tokens[i])}</text>

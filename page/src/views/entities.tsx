@@ -2,10 +2,11 @@
 
 import { useContext } from "preact/hooks";
 import { setValues, useSentence } from "../address";
-import { part } from "../format";
+import { part, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Examples, TextField } from "../parts/forms";
-import { Models, Section, type View } from "../parts/section";
+import { Models } from "../parts/models";
+import { Section, type View } from "../parts/section";
 
 const EXAMPLES = [
   ["A biography", "Marie Curie was born in Warsaw and moved to Paris, where she taught at the Sorbonne with Pierre Curie."],
@@ -74,9 +75,9 @@ function Found({ text, entities, all }: { text: string; entities: Entity[]; all:
           return (
             <>
               {before}
-              <mark class={kind(entity.type)} title={`${entity.type}, ${Math.round(100 * entity.probability)} %`}>
+              <mark class={kind(entity.type)} title={`${entity.type}, ${percent(entity.probability)}`}>
                 {part(text, entity.start, end)}
-                <i>{entity.type} {Math.round(100 * entity.probability)} %</i>
+                <i>{entity.type} {percent(entity.probability)}</i>
               </mark>
             </>
           );

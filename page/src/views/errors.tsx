@@ -5,10 +5,11 @@ import { useContext, useEffect, useMemo, useState } from "preact/hooks";
 import { setValues, useKept, usePlace } from "../address";
 import { type GradedAnswer, readAnswers } from "../answers-file";
 import { percent } from "../format";
-import { Scroll } from "../parts/charts";
+import { Scroll, Shades } from "../parts/charts";
 import { Choice, Explanations, type LabelScore, useSecond } from "../parts/explained";
 import { TextField } from "../parts/forms";
-import { Head, Models } from "../parts/section";
+import { Models } from "../parts/models";
+import { Head } from "../parts/section";
 import { Command } from "../parts/share";
 import { ask, Refusal } from "../server";
 
@@ -294,44 +295,47 @@ function Matrix({ classes, counts }: ConfusionMatrix) {
     setValues(isChosen ? { gold: undefined, answer: undefined } : { gold, answer, show: "all", row: undefined, edit: undefined, "edit-pair": undefined }, true);
   };
   return (
-    <Scroll label="Confusion matrix">
-      <table class="heat confusion" aria-label="Confusion matrix">
-        <thead>
-          <tr>
-            <th scope="col">gold ↓ answer →</th>
-            {classes.map((name) => <th scope="col">{name}</th>)}
-          </tr>
-        </thead>
-        <tbody>
-          {classes.map((gold, y) => {
-            const sum = counts[y].reduce((total, count) => total + count, 0);
-            return (
-              <tr>
-                <th scope="row">{gold}</th>
-                {classes.map((answer, x) => {
-                  const count = counts[y][x];
-                  return (
-                    <td style={{ "--strength": `${sum ? Math.round((100 * count) / sum) : 0}%` }}>
-                      {count > 0 && (
-                        <button
-                          type="button"
-                          class="link"
-                          aria-pressed={values.gold === gold && values.answer === answer}
-                          aria-label={`gold ${gold}, answer ${answer}: ${count}`}
-                          onClick={() => choose(gold, answer)}
-                        >
-                          {many(count)}
-                        </button>
-                      )}
-                    </td>
-                  );
-                })}
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </Scroll>
+    <div>
+      <Scroll label="Confusion matrix">
+        <table class="heat confusion" aria-label="Confusion matrix">
+          <thead>
+            <tr>
+              <th scope="col">gold ↓ answer →</th>
+              {classes.map((name) => <th scope="col">{name}</th>)}
+            </tr>
+          </thead>
+          <tbody>
+            {classes.map((gold, y) => {
+              const sum = counts[y].reduce((total, count) => total + count, 0);
+              return (
+                <tr>
+                  <th scope="row">{gold}</th>
+                  {classes.map((answer, x) => {
+                    const count = counts[y][x];
+                    return (
+                      <td style={{ "--strength": `${sum ? Math.round((100 * count) / sum) : 0}%` }}>
+                        {count > 0 && (
+                          <button
+                            type="button"
+                            class="link"
+                            aria-pressed={values.gold === gold && values.answer === answer}
+                            aria-label={`gold ${gold}, answer ${answer}: ${count}`}
+                            onClick={() => choose(gold, answer)}
+                          >
+                            {many(count)}
+                          </button>
+                        )}
+                      </td>
+                    );
+                  })}
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </Scroll>
+      <Shades kind="cell" from="0%" to="100%">of the texts of a gold class</Shades>
+    </div>
   );
 }
 

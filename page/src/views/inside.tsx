@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { setValues, useKept, useSecondSentence, useSentence } from "../address";
 import { fixed, floats } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { Scroll, Strip } from "../parts/charts";
+import { Scroll, Strip, StripShades } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
 import { Section } from "../parts/section";
 import { type TextWindow, WindowBar } from "../parts/window";
@@ -130,6 +130,8 @@ function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { f
           </tbody>
         </table>
       </Scroll>
+      <StripShades largest={largest}>in the rows of the tables</StripShades>
+      <StripShades largest={after}>after LayerNorm</StripShades>
     </div>
   );
 }
@@ -157,7 +159,7 @@ function Steps({ text, tokens, cell, choose }: { text: Text; tokens: string[]; c
   const { layer, head, from } = cell;
   const asked = useAnswer<Row>("explore/row", { ...text, layer, head, token: from });
   return (
-    <Answer asked={asked}>
+    <Answer asked={asked} isShared={false}>
       {(row, body) =>
         body.text === text.text && body.pair === text.pair && body.start === text.start && (
           <RowSteps row={row} tokens={tokens} cell={{ layer: body.layer, head: body.head, from: body.token, to: cell.to }} choose={choose} />

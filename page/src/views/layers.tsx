@@ -1,13 +1,13 @@
 /** Layers: the whole way of one token, from the tables of embeddings through every layer to the heads of pre-training. */
 
-import { range } from "d3-array";
 import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { addressOf, setValues, useKept, useSentence } from "../address";
 import chosen from "../examples.json";
 import { fixed, floats, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { Bar, Bars, Curves, Scroll, Strip } from "../parts/charts";
+import { Bar, Bars, Curves, largestOf, Scroll, Shades, Strip, StripShades } from "../parts/charts";
+import { range } from "../parts/drawing";
 import { Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 import { Section } from "../parts/section";
@@ -142,6 +142,7 @@ function Tokens({ trace, layer, choose }: { trace: Trace; layer: number | null; 
           </button>
         ))}
       </div>
+      {movements && <Shades kind="cell" from="0.00" to={fixed(largest, 2)}>1 − cosine, up to the largest in layer {layer! + 1}</Shades>}
     </>
   );
 }
@@ -259,8 +260,20 @@ function Details(props: { trace: Trace; body: Body; station: Station; head: numb
       {station.perHead && <PerHead trace={trace} body={body} station={station} head={head} setHead={setHead} />}
       {station.candidates && <Bars rows={station.candidates} name={station.title} file="prediction" />}
       {station.vector && <Numbers {...station.vector} />}
+      {station.shown.length > 1 && (
+        <StripShades largest={largestOf(station.shown)} isShare={station.isShare}>
+          Color in the box. Each box has its own scale, up to the largest of its numbers.
+        </StripShades>
+      )}
     </div>
   );
+}
+
+/** Numbers as words of the same width, so that the lines of a monospaced text are columns. */
+function columns(values: ArrayLike<number>): string {
+  const words = Array.from(values, (value) => fixed(value));
+  const width = Math.max(...words.map((word) => word.length));
+  return words.map((word) => word.padStart(width + 1, "\u00a0")).join(" ");
 }
 
 function Numbers({ values, norm }: { values: string; norm: number }) {
@@ -268,7 +281,7 @@ function Numbers({ values, norm }: { values: string; norm: number }) {
   return (
     <>
       <p class="note">{all.length} numbers, length {fixed(norm, 2)}:</p>
-      <Scroll label="All numbers of the vector" class="vector-numbers">{Array.from(all, (value) => fixed(value)).join("\t")}</Scroll>
+      <Scroll label="All numbers of the vector" class="vector-numbers">{columns(all)}</Scroll>
     </>
   );
 }
@@ -296,7 +309,7 @@ function PerHead({ trace, body, station, head, setHead }: { trace: Trace; body: 
                 <th scope="row">{trace.tokens[i]}</th>
                 <td>{fixed(scores[head][i], 2)}</td>
                 <td class="bar"><Bar share={weights[head][i]} /></td>
-                <td>{fixed(weights[head][i])}</td>
+                <td>{percent(weights[head][i])}</td>
               </tr>
             ))}
           </tbody>
@@ -328,7 +341,7 @@ function Lens({ trace, layer, go }: { trace: Trace; layer: number | null; go: (l
               <td class={best.token === final ? "guess final" : "guess"}>{best.token}</td>
               <td class="bar"><Bar share={best.probability} /></td>
               <td>{percent(best.probability)}</td>
-              <td class="others">{others.map(({ token, probability }) => `${token} ${percent(probability)}`).join(", ")}</td>
+              <td class="others"><span>{others.map(({ token, probability }) => <span>{token} <i>{percent(probability)}</i></span>)}</span></td>
             </tr>
           ))}
         </tbody>

@@ -1,7 +1,7 @@
 /** One head’s output for one token: query · key, ÷ √head size, softmax, the weighted values. */
 
-import { fixed } from "../format";
-import { Bar, Scroll, Strip } from "../parts/charts";
+import { fixed, percent, positive } from "../format";
+import { Bar, Scroll, Strip, StripShades } from "../parts/charts";
 
 const SHOWN = 6;
 
@@ -29,7 +29,7 @@ export function RowSteps({ row, tokens, cell, choose }: { row: Row; tokens: stri
   return (
     <>
       <p class="remark" aria-live="polite">
-        In layer {layer + 1}, head {head + 1}, <b>{tokens[from]}</b> attends to <b>{tokens[to]}</b> with weight {fixed(row.weights[to])}.
+        In layer {layer + 1}, head {head + 1}, <b>{tokens[from]}</b> attends to <b>{tokens[to]}</b> with weight {percent(row.weights[to])}.
       </p>
       <ol class="steps">
         <li><Product row={row} tokens={tokens} from={from} to={to} /></li>
@@ -55,6 +55,7 @@ function Product({ row: { query, key, products }, tokens, from, to }: { row: Row
         <span>query</span><Strip values={q} largest={largest} />
         <span>key</span><Strip values={k} largest={largest} />
       </p>
+      <StripShades largest={largest}>up to the largest of both vectors</StripShades>
       <table class="numbers" aria-label="The largest products">
         <thead><tr>{["number", "query", "key", "product"].map((name) => <th scope="col">{name}</th>)}</tr></thead>
         <tbody>
@@ -82,13 +83,18 @@ function Division({ row: { query, products, scores }, to }: { row: Row; to: numb
 }
 
 function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; tokens: string[]; to: number; choose: (to: number) => void }) {
-  const total = scores.reduce((sum, score) => sum + Math.exp(score), 0);
+  const largest = Math.max(...scores);
+  const total = scores.reduce((sum, score) => sum + Math.exp(score - largest), 0);
   const order = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
   return (
     <>
       <h4>softmax</h4>
+      <p class="note">
+        e to the power of each score, divided by the sum of all. The largest score, {fixed(largest, 2)}, is subtracted before: the
+        weights are the same, and no number is large.
+      </p>
       <p class="formula">
-        e^{fixed(scores[to], 2)} ÷ Σ e^score = {fixed(Math.exp(scores[to]))} ÷ {fixed(total)} = <b>{fixed(weights[to])}</b>
+        e^({fixed(scores[to], 2)} − {parenthesized(largest)}) ÷ Σ = {positive(Math.exp(scores[to] - largest))} ÷ {fixed(total)} = <b>{percent(weights[to])}</b>
       </p>
       <Scroll label="Attention weight of each token" class="tall">
         <table class="bars scores" aria-label="Score and attention weight of each token">
@@ -98,7 +104,7 @@ function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; t
                 <th scope="row"><button type="button" class="link" aria-label={`${tokens[i]}, token ${i + 1}`} onClick={() => choose(i)}>{tokens[i]}</button></th>
                 <td>{fixed(scores[i], 2)}</td>
                 <td class="bar"><Bar share={weights[i]} /></td>
-                <td>{fixed(weights[i])}</td>
+                <td>{percent(weights[i])}</td>
               </tr>
             ))}
           </tbody>
@@ -108,12 +114,17 @@ function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; t
   );
 }
 
+/** A number to subtract, in parentheses below zero. */
+function parenthesized(value: number): string {
+  return value < 0 ? `(${fixed(value, 2)})` : fixed(value, 2);
+}
+
 function Values({ row, tokens, to }: { row: Row; tokens: string[]; to: number }) {
   const [weights, value, weighted, context] = [row.weights, row.value!, row.weighted!, row.context!];
   const order = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
   const shown = [...new Set([to, ...order.slice(0, SHOWN - 1)])].sort((a, b) => weights[b] - weights[a]);
   const largest = Math.max(...shown.flatMap((i) => value[i].map(Math.abs)));
-  const few = (vector: number[]) => `${vector.slice(0, 3).map((number) => fixed(number, 2)).join("  ")} …`;
+  const few = (vector: number[]) => `${vector.slice(0, 3).map((number) => fixed(number, 2).padStart(6)).join(" ")} …`;
   return (
     <>
       <h4>weighted values</h4>
@@ -124,16 +135,17 @@ function Values({ row, tokens, to }: { row: Row; tokens: string[]; to: number })
           {shown.map((i) => (
             <tr class={i === to ? "strong" : undefined}>
               <th scope="row">{tokens[i]}</th>
-              <td>{fixed(weights[i])}</td>
+              <td>{percent(weights[i])}</td>
               <td class="bar"><Strip values={weighted[i]} largest={largest} /></td>
               <td>{few(weighted[i])}</td>
             </tr>
           ))}
         </tbody>
         <tfoot>
-          <tr><th scope="row">sum of all</th><td>1</td><td class="bar"><Strip values={context} largest={largest} /></td><td>{few(context)}</td></tr>
+          <tr><th scope="row">sum of all</th><td>100%</td><td class="bar"><Strip values={context} largest={largest} /></td><td>{few(context)}</td></tr>
         </tfoot>
       </table>
+      <StripShades largest={largest}>up to the largest number of these values, before the weights</StripShades>
     </>
   );
 }

@@ -1,12 +1,13 @@
 /** One word in several sentences: from one row of a table to as many vectors as there are meanings. */
 
 import { scaleLinear } from "d3-scale";
-import { symbol, symbolCircle, symbolDiamond, symbolSquare, symbolStar, symbolTriangle } from "d3-shape";
 import { useState } from "preact/hooks";
 import { useKept } from "../address";
 import { percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { HeatMap } from "../parts/charts";
+import { useWidth } from "../parts/chart";
+import { HeatMap, largestOf } from "../parts/charts";
+import { SYMBOL_COUNT, symbolPath } from "../parts/drawing";
 import { Slider, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 
@@ -19,7 +20,6 @@ const SENTENCES = [
   "The bank lent him money to buy a house.",
   "He opened an account at the bank.",
 ];
-const SHAPES = [symbolCircle, symbolSquare, symbolTriangle, symbolDiamond, symbolStar];
 
 interface Found {
   occurrences: { sentence: number; start: number; end: number }[];
@@ -92,28 +92,31 @@ function Explorer({ found, sentences, senses }: { found: Found; sentences: strin
 function Shape({ sense, size }: { sense: number; size: number }) {
   return (
     <svg class="sense-mark" viewBox="-7 -7 14 14" aria-hidden="true">
-      <path class={`sense sense-${sense % SHAPES.length}`} d={symbol(SHAPES[sense % SHAPES.length], size)() ?? ""} />
+      <path class={`sense sense-${sense % SYMBOL_COUNT}`} d={symbolPath(sense % SYMBOL_COUNT, size)} />
     </svg>
   );
 }
 
-const SIZE = 340;
-const ROOM = 26; // for the numbers at the edge
+const MAX_SIZE = 336;
+const EDGE = 26; // for the numbers there
 
 /** The points, which glide to where another layer has them; color and shape are those of the sense. */
 function Plane({ points, names, senses }: { points: [number, number][]; names: string[]; senses: number[] }) {
-  const reach = Math.max(1e-9, ...points.flat().map(Math.abs)); // a layer's own scale: they grow upwards
-  const place = scaleLinear([-reach, reach], [ROOM, SIZE - ROOM]);
+  const [room, width] = useWidth();
+  const size = Math.min(MAX_SIZE, width);
+  const place = scaleLinear([-1, 1].map((sign) => sign * largestOf(points.flat())), [EDGE, size - EDGE]); // each layer has its own scale
   return (
-    <svg class="plane" viewBox={`0 0 ${SIZE} ${SIZE}`} role="img" aria-label="The vectors of the word, in two dimensions">
-      <path class="grid" d={`M${SIZE / 2} 8V${SIZE - 8}M8 ${SIZE / 2}H${SIZE - 8}`} />
-      {points.map(([x, y], i) => (
-        <g class="point" style={{ transform: `translate(${place(x).toFixed(1)}px, ${place(y).toFixed(1)}px)` }}>
-          <title>{names[i]}</title>
-          <path class={`sense sense-${senses[i] % SHAPES.length}`} d={symbol(SHAPES[senses[i] % SHAPES.length], 420)() ?? ""} />
-          <text text-anchor="middle" y={4}>{i + 1}</text>
-        </g>
-      ))}
-    </svg>
+    <div ref={room}>
+      <svg class="plane" viewBox={`0 0 ${size} ${size}`} width={size} role="img" aria-label="The vectors of the word, in two dimensions">
+        <path class="grid" d={`M${size / 2} 8V${size - 8}M8 ${size / 2}H${size - 8}`} />
+        {points.map(([x, y], i) => (
+          <g class="point" style={{ transform: `translate(${place(x).toFixed(1)}px, ${place(y).toFixed(1)}px)` }}>
+            <title>{names[i]}</title>
+            <path class={`sense sense-${senses[i] % SYMBOL_COUNT}`} d={symbolPath(senses[i] % SYMBOL_COUNT, 420)} />
+            <text text-anchor="middle" y={4}>{i + 1}</text>
+          </g>
+        ))}
+      </svg>
+    </div>
   );
 }

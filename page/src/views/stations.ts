@@ -2,6 +2,7 @@
 
 import { fixed, floats, percent } from "../format";
 import type { TextWindow } from "../parts/window";
+import { isMask } from "../texts";
 
 export interface Vector {
   norm: number;
@@ -46,6 +47,8 @@ export interface Station {
   shown: ArrayLike<number>;
   vector?: Vector;
   perHead?: boolean;
+  /** Whether the numbers are shares of a whole. */
+  isShare?: boolean;
   candidates?: { label: string; share: number; strong?: boolean }[];
   /** The computation of the first number, or of another sum. */
   check?: string;
@@ -57,7 +60,7 @@ const STEPS = [
   ["key", "Key", "dense(x)", "What the token offers to those that look: compared with the queries of all tokens."],
   ["value", "Value", "dense(x)", "What the token gives to those that attend to it."],
   ["scores", "Scores", "query · key / √head size", "How well the query of this token fits the key of every token, in each head."],
-  ["weights", "Softmax", "e^score / Σ e^score", "The scores of a head become weights: positive, and 1 in sum."],
+  ["weights", "Softmax", "e^score / Σ e^score", "The scores of a head become weights: positive, and 100% in sum."],
   ["context", "Heads", "Σ weight · value", "Each head takes the mean of the values of all tokens with its weights. The outputs of the heads are put side by side."],
   ["attended", "Attention output", "dense(heads)", "A dense layer mixes the outputs of the heads."],
   ["attention_sum", "Residual", "x + attention output", "The input of the layer is added: the layer changes the vector, it does not replace it."],
@@ -113,7 +116,7 @@ function layerStations(trace: Trace, layer: number): Station[] {
   const own = { scores, weights };
   return STEPS.map(([key, title, formula, purpose]) => {
     const place = { id: `${layer}.${key}`, group: `Layer ${layer + 1}`, layer, title, formula, purpose };
-    if (key === "scores" || key === "weights") return { ...place, perHead: true, shown: own[key].flat() };
+    if (key === "scores" || key === "weights") return { ...place, perHead: true, isShare: key === "weights", shown: own[key].flat() };
     return { ...place, vector: steps[key], shown: floats(steps[key].values), check: checks[key] };
   });
 }
@@ -145,9 +148,9 @@ function outputStations({ masked_lm, pooler, tokens, token }: Trace): Station[] 
       },
       {
         ...place, id: "output.probabilities", title: "Probabilities", formula: "softmax(logits)",
-        purpose: tokens[token] === "[MASK]" ? "What the model fills in." : `What the model would fill in here; it sees “${tokens[token]}” itself.`,
+        purpose: isMask(tokens[token]) ? "What the model fills in." : `What the model would fill in here; it sees “${tokens[token]}” itself.`,
         candidates: best.map(({ token: label, probability }, i) => ({ label, share: probability, strong: i === 0 })),
-        shown: best.map(({ probability }) => probability),
+        isShare: true, shown: best.map(({ probability }) => probability),
       },
     );
   }

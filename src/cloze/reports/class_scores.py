@@ -9,7 +9,7 @@ from cloze.reports.page import Table, format_value, render
 _MAX_CLASSES = 25
 _MAX_ROWS = 100
 _MAX_NAME = 24
-_CELL, _CHARACTER = 34, 6.6  # in units of the picture
+_CELL, _CHARACTER = 34, 7.2  # in pixels
 _MIN_OPACITY = 0.06
 _MAX_OPACITY = 0.5  # numbers in the color of text have a contrast of 4.5 on it, in light and dark
 
@@ -43,7 +43,7 @@ def confusion_matrix(breakdown: Breakdown) -> ConfusionMatrix | None:
     shown = breakdown.worst(breakdown.classes, _MAX_CLASSES)
     left_out = len(breakdown.classes) - len(shown)
     names = [*shown, *(["(others)"] if left_out else [])]
-    key = "rows: gold; columns: predicted; color: share of the row"
+    key = "rows: gold; columns: predicted; color: share of the row, the palest 0%, the strongest 100%"
     if left_out:
         key += f"; {left_out:,} classes with fewer errors are summed in (others)"
     svg = confusion_matrix_svg(breakdown.matrix(shown), names)

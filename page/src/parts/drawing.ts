@@ -1,0 +1,51 @@
+/** Ranges of numbers, and paths of lines, links and symbols. */
+
+type Point = readonly [number, number];
+
+/** The whole numbers from 0 to below `count`. */
+export function range(count: number): number[] {
+  return Array.from({ length: count }, (_, i) => i);
+}
+
+/** The smallest and the largest number; of none 0 and 1. */
+export function extent(values: ArrayLike<number>): [number, number] {
+  if (!values.length) return [0, 1];
+  return Array.from(values).reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [values[0], values[0]]);
+}
+
+function formatted(points: Point[]): string {
+  return points.map(([x, y]) => `${x.toFixed(2)},${y.toFixed(2)}`).join("L");
+}
+
+/** A line through points; a point alone is a dot of a round line. */
+export function linePath(points: Point[]): string {
+  return points.length === 1 ? `M${formatted(points)}h.1` : `M${formatted(points)}`;
+}
+
+/** A curve that leaves one point and reaches another horizontally. */
+export function linkPath([x, y]: Point, [toX, toY]: Point): string {
+  const middle = (x + toX) / 2;
+  return `M${x},${y}C${middle},${y} ${middle},${toY} ${toX},${toY}`;
+}
+
+/** Corners, the first at the top: their number, the radii that they have in turn, and a turn in degrees. */
+const SYMBOLS = [
+  [60, [1], 0],
+  [4, [1], 45],
+  [3, [1], 0],
+  [4, [1, 0.58], 0],
+  [10, [1, 0.38], 0],
+] as const;
+export const SYMBOL_COUNT = SYMBOLS.length;
+
+/** A circle, square, triangle, diamond or star around the origin, of this many units of area. */
+export function symbolPath(number: number, area: number): string {
+  const [corners, radii, turn] = SYMBOLS[number];
+  const angle = (2 * Math.PI) / corners;
+  const size = Math.sqrt(area / ((corners / 2) * radii[0] * radii[radii.length - 1] * Math.sin(angle)));
+  const points = range(corners).map((i): Point => {
+    const [radius, at] = [size * radii[i % radii.length], i * angle - Math.PI / 2 + (turn * Math.PI) / 180];
+    return [radius * Math.cos(at), radius * Math.sin(at)];
+  });
+  return `M${formatted(points)}Z`;
+}
