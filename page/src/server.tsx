@@ -33,6 +33,11 @@ export function useDown(): boolean {
 
 /** Ask a route for JSON: with a body it is a POST. While the server does not answer, it is asked again. */
 export async function ask(path: string, body?: unknown, signal?: AbortSignal): Promise<any> {
+  return (await exchange(path, body, signal)).answer;
+}
+
+/** The same, with the number of texts that the model did not read to their end. */
+export async function exchange(path: string, body?: unknown, signal?: AbortSignal): Promise<{ answer: any; truncated: number }> {
   const key = storedKey();
   const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -52,15 +57,15 @@ export async function ask(path: string, body?: unknown, signal?: AbortSignal): P
     setDown(true);
     await new Promise((done) => setTimeout(done, 1000 * RETRY_SECONDS));
     signal?.throwIfAborted();
-    return ask(path, body, signal);
+    return exchange(path, body, signal);
   }
   setDown(false);
   if (response.status === 401) {
     await askForKey();
-    return ask(path, body, signal);
+    return exchange(path, body, signal);
   }
   const answer = parse(text);
-  if (response.ok && answer !== null) return answer;
+  if (response.ok && answer !== null) return { answer, truncated: Number(response.headers.get("X-Truncated-Texts") ?? 0) };
   if (response.status === 429) {
     const seconds = response.headers.get("Retry-After");
     throw new Refusal(`The server is busy. Try again${seconds ? ` in ${seconds} s` : " in a moment"}.`);

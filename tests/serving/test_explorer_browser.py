@@ -1367,3 +1367,58 @@ def test_targets_have_24_pixels_on_a_phone(browser: Any, address: str) -> None:
                 page.locator('.stage[aria-label="Layer 2"] .step').filter(has_text="Softmax").click()
                 expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Softmax")
             assert page.evaluate(SMALL_TARGETS) == [], view
+
+
+def make_roberta(directory: Path) -> Path:
+    """Write a model of transformers whose mask is <mask>."""
+    transformers = pytest.importorskip("transformers")
+    from encoder_families import bytes_of_roberta, published_config
+
+    directory.mkdir()
+    tokenizer = bytes_of_roberta(directory)
+    config = published_config(
+        "roberta", tokenizer, hidden_size=24, num_hidden_layers=2, num_attention_heads=3
+    )
+    transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+def test_a_model_with_another_mask_token_fills_blanks(browser: Any, tmp_path: Path) -> None:
+    roberta = make_roberta(tmp_path / "roberta")
+    fill_mask = cloze.FillMask.load(roberta)
+    with listening(client_of({"roberta": roberta}).app) as at, visit(browser, at) as visited:
+        page = visited.open("fill")
+        for mask in ("[MASK]", "[mask]", "<mask>", "<Mask>"):
+            page.get_by_label("Your own sentence").fill(f"The man went to {mask} today.")
+            [candidates] = fill_mask("The man went to <mask> today.", top_k=8)
+            shown = [f"{each.token}{percent(each.probability)}" for each in candidates]
+            expect(page.get_by_role("button", name="a blank")).to_have_count(1)
+            expect(page.locator(".masks table.bars tr")).to_have_text(shown)
+
+
+def test_similarity_says_what_was_not_read(opened: Visit) -> None:
+    page = opened.open("pairs")
+    box, note = (
+        page.get_by_label("Sentences, one a line").nth(1),
+        page.locator(".part").nth(2).locator(".card .note"),
+    )
+    expect(note).to_have_count(0)
+    long = "the man went to the bank " * 50
+    box.fill(f"{long}\nthe man\nwarm milk")
+    expect(note).to_have_text("1 of the 3 sentences is longer than the model reads: the end does not count.")
+    box.fill(f"{long}\n{long}")
+    expect(note).to_have_text("All sentences are longer than the model reads: the end does not count.")
+    box.fill("the man\nwarm milk")
+    expect(page.locator(".part").nth(2).locator(".heat td[style]")).to_have_count(4)
+    expect(note).to_have_count(0)
+
+
+def test_next_sentence_refuses_long_pairs(opened: Visit) -> None:
+    page = opened.open("pairs")
+    page.get_by_label("Sentence B", exact=True).fill("it was warm")
+    page.get_by_label("Sentence A", exact=True).fill("the man went to the bank " * 50)
+    expect(page.get_by_role("alert")).to_have_text(
+        re.compile(r"^pair: 3\d\d tokens, the model takes 256\. Give shorter sentences\.$")
+    )
+    assert "422 (Unprocessable Entity)" in opened.complaints.pop()  # the browser's own

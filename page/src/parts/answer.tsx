@@ -2,9 +2,10 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useContext, useLayoutEffect, useState } from "preact/hooks";
-import { ask, Refusal } from "../server";
-import { mapTexts, textsOf } from "../texts";
+import { exchange, Refusal } from "../server";
+import { mapTexts, textsOf, withMaskToken } from "../texts";
 import { isTyping } from "../typing";
+import { Models } from "./models";
 import { questionKey, RecordedAnswers } from "./recorded";
 import { Share } from "./share";
 
@@ -12,9 +13,8 @@ const ASK_AFTER_TYPING_MS = 350;
 /** Characters of a text, in every view. */
 export const MAX_CHARACTERS = 10_000;
 const NOT_RECORDED = "Only the examples are recorded. With the command above, the page answers to your own text.";
-const MASK = /\[mask\]/gi;
 const MAX_CACHED = 60;
-const cache = new Map<string, unknown>(); // of answers, the oldest first
+const cache = new Map<string, { answer: unknown; truncated: number }>(); // the oldest first
 
 /** Forget the answers: another server, or another model of the same name, may answer now. */
 export function forgetAnswers(): void {
@@ -32,6 +32,8 @@ export interface Question {
 export interface Asked<T> {
   question: Question;
   answer?: T;
+  /** How many of its texts the model did not read to their end. */
+  truncated?: number;
   error?: string;
   isBusy: boolean;
   /** Whether there is nothing to ask about. */
@@ -39,11 +41,12 @@ export interface Asked<T> {
 }
 
 /** Ask whenever the question changes; null asks nothing. An older answer is kept until the next one is there, with its question. */
-export function useAnswer<T>(path: string, typed: unknown | null, about?: unknown): Asked<T> {
-  const body = mapTexts(typed, (text) => text.replace(MASK, "[MASK]"));
+export function useAnswer<T>(path: string, typed: { model: string; [name: string]: unknown } | null, about?: unknown): Asked<T> {
+  const model = useContext(Models).find(({ name }) => name === typed?.model);
+  const body = mapTexts(typed, (text) => withMaskToken(text, model?.maskToken ?? "[MASK]"));
   const recorded = useContext(RecordedAnswers);
   const wanted = body === null ? null : JSON.stringify([path, body]);
-  const [state, setState] = useState<{ key: string | null; question: Question; answer?: T; error?: string }>({
+  const [state, setState] = useState<{ key: string | null; question: Question; answer?: T; truncated?: number; error?: string }>({
     key: null,
     question: { path, body },
   });
@@ -62,17 +65,19 @@ export function useAnswer<T>(path: string, typed: unknown | null, about?: unknow
       setState({ key: wanted, question, error: `The text has ${count(longest)} characters, at most ${count(MAX_CHARACTERS)} are read. Give a shorter one.` });
       return;
     }
-    if (cache.has(wanted)) {
-      setState({ key: wanted, question, answer: cache.get(wanted) as T });
+    const show = ({ answer, truncated }: { answer: unknown; truncated: number }) => setState({ key: wanted, question, answer: answer as T, truncated });
+    const cached = cache.get(wanted);
+    if (cached) {
+      show(cached);
       return;
     }
     const abort = new AbortController();
     const work = async () => {
       try {
-        const answer = await ask(path, body, abort.signal);
-        cache.set(wanted, answer);
+        const found = await exchange(path, body, abort.signal);
+        cache.set(wanted, found);
         if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value!);
-        if (!abort.signal.aborted) setState({ key: wanted, question, answer });
+        if (!abort.signal.aborted) show(found);
       } catch (error) {
         if (abort.signal.aborted) return;
         if (!(error instanceof Refusal)) throw error;

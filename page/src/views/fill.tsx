@@ -7,9 +7,10 @@ import { Answer, MAX_CHARACTERS, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
 import { Examples, Switch, TextField } from "../parts/forms";
 import { Section, type View } from "../parts/section";
+import { isMask } from "../texts";
 
 const MASK = "[MASK]";
-const WORD = /\[mask\]|[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\s]/giu;
+const WORD = /\[mask\]|<mask>|[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\s]/giu;
 const TOP = 8;
 const LONG = 220; // characters from which the type shrinks
 
@@ -75,10 +76,6 @@ function Fill({ model }: { model: string }) {
       )}
     </>
   );
-}
-
-function isMask(word: string): boolean {
-  return word.toUpperCase() === MASK;
 }
 
 function wordsOf(text: string, hidden: Set<number>): Word[] {

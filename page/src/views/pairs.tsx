@@ -102,6 +102,7 @@ function Similarity({ model }: { model: string }) {
               <>
                 <HeatMap names={body.inputs} rows={cosines} caption="Cosines of sentences" />
                 <p class="remark" aria-live="polite">{closest(cosines)}</p>
+                {asked.truncated! > 0 && <p class="note">{cut(asked.truncated!, vectors.length)}</p>}
               </>
             );
           }}
@@ -109,6 +110,12 @@ function Similarity({ model }: { model: string }) {
       )}
     </>
   );
+}
+
+/** Which texts were cut, in words. */
+function cut(truncated: number, count: number): string {
+  const which = truncated === count ? "All sentences are" : `${truncated} of the ${count} sentences ${truncated === 1 ? "is" : "are"}`;
+  return `${which} longer than the model reads: the end does not count.`;
 }
 
 function closest(cosines: number[][]): string {

@@ -71,7 +71,9 @@ class NextSentence(PretrainedModel):
         """Return the probability of each pair of texts, computed in batches of similar length."""
         encodings = [self.tokenizer.encode(*pair) for pair in pairs]
         for encoding in encodings:
-            check_length(encoding.input_ids, self.max_positions)
+            check_length(
+                encoding.input_ids, self.max_positions, where="pair", remedy="Give shorter sentences"
+            )
 
         def make_batch(indices: Indices) -> PackedBatch:
             chosen = [encodings[i] for i in indices]
