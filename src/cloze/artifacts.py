@@ -21,8 +21,10 @@ from typing import Any
 
 from cloze.errors import ClozeError, InputError
 from cloze.file_io import (
+    MAX_JSON_BYTES,
     TEMPORARY_PREFIX,
     disk_errors,
+    read_file,
     read_json,
     resolve_links,
     safe_join,
@@ -31,6 +33,7 @@ from cloze.file_io import (
     sync_file,
     temporary_path,
 )
+from cloze.text_encoding import LONE_SURROGATE
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -100,6 +103,9 @@ def check_output_path(
     if _URL.match(str(path)):
         url = str(path).replace(":/", "://", 1)
         raise InputError("only a local path can be written", where=url, remedy="Copy the output afterwards")
+    if directory and LONE_SURROGATE.search(str(path)):
+        what = "its name is not UTF-8, and libraries open no file in it"
+        raise InputError(what, where=path, remedy=choose)
     for parent in path.parents:
         if parent.is_file():
             raise InputError(f"is a file: {path} cannot be created in it", where=parent, remedy=choose)
@@ -317,6 +323,16 @@ def parse_record(table: Mapping[str, Any]) -> FileRecord:
     if type(record.bytes) is not int or not isinstance(record.sha256, str):
         raise TypeError("bytes must be numbers, sha256 strings")
     return record
+
+
+def read_card(directory: Path) -> str:
+    """Return the card of a model, of which bytes that are not UTF-8 are replaced; empty without one.
+
+    Raises:
+        InputError: it is larger than `MAX_JSON_BYTES`, or cannot be read.
+    """
+    card = directory / CARD_FILE
+    return read_file(card, max_bytes=MAX_JSON_BYTES).decode("utf-8", "replace") if card.is_file() else ""
 
 
 def verify(directory: Path, *, kind: str | None = None, names: Collection[str] | None = None) -> Manifest:

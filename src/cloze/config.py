@@ -21,16 +21,17 @@ from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from cloze.errors import InputError
 from cloze.file_io import read_file
-from cloze.text_encoding import how_to_convert
+from cloze.text_encoding import LONE_SURROGATE, how_to_convert
 
 Config = TypeVar("Config")
 
 _MAX_TOML_BYTES = 1 << 24
-_MAX_SECTIONS = 1000
+_MAX_KEY_PARTS = 32
+"""No setting has more than four."""
 _MAX_INTEGER = 1 << 64  # thresholds of 64-bit hashes are the largest
 _TOO_LARGE = "has more digits than any setting needs"
+_TOO_MANY_PARTS = f"a key has more than {_MAX_KEY_PARTS} parts"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Settings:
@@ -84,8 +85,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         content = read_file(Path(path), max_bytes=_MAX_TOML_BYTES)
         text = content.decode("utf-8-sig")
-        if any(line.partition("=")[0].count(".") > _MAX_SECTIONS for line in text.splitlines()):
-            raise ValueError(f"a key has more than {_MAX_SECTIONS:,} parts")  # tomllib takes minutes for many
+        if any(line.partition("=")[0].count(".") >= _MAX_KEY_PARTS for line in text.splitlines()):
+            raise ValueError(_TOO_MANY_PARTS)  # tomllib takes minutes for many
         return tomllib.loads(text)
     except FileNotFoundError:
         raise InputError("no such file", where=path) from None
@@ -308,6 +309,8 @@ def _parse_override(text: str) -> dict[str, Any]:
     table: dict[str, Any] = {}
     inner = table
     *sections, last = key.strip().split(".")
+    if len(sections) >= _MAX_KEY_PARTS:
+        raise InputError(_TOO_MANY_PARTS, where="--set", remedy="Write section.key=value")
     for section in sections:
         inner = inner.setdefault(section, {})
     inner[last] = parsed
@@ -379,7 +382,7 @@ def _toml_value(value: Any, key: str) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_toml_value(item, key) for item in value)}]"
     if isinstance(value, str):
-        if _SURROGATE.search(value):
+        if LONE_SURROGATE.search(value):
             what = f"{value!a} is not Unicode: it has a lone surrogate"
             raise InputError(what, where=key, remedy="Give it another name")
         text = json.dumps(value, ensure_ascii=False)

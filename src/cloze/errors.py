@@ -1,5 +1,6 @@
 """Errors with one-line messages for users: where, what is wrong, and the remedy."""
 
+import errno
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,28 @@ MISSING = "is missing"
 """Problem of an argument that one use of a function needs; the shell reports it like a required flag."""
 _MAX_CHARACTERS = 2000
 """Maximum length of an error's line."""
+
+
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "could not create a primitive",  # of oneDNN
+    "failed to map segment",  # of the loader of libraries
+    "bad_alloc",
+    "can't start new thread",
+    "failed to launch worker thread",  # of Arrow
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an allocation failed; torch, Arrow and the loader of libraries have no exception class for it."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    is_candidate = isinstance(error, RuntimeError | OSError | ImportError) or type(error).__name__.startswith(
+        "Arrow"
+    )
+    return is_candidate and any(text in str(error).lower() for text in _OUT_OF_MEMORY)
 
 
 class ClozeError(Exception):

@@ -147,9 +147,19 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise RunError(f"cannot write: {error.strerror or error}", where=path, remedy=remedy) from error
 
 
+@contextmanager
+def name_file(path: Path | str) -> Iterator[None]:
+    """Name a file in the OSErrors of reading it; Python names it only in those of opening it."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def sha256_of_file(path: Path) -> str:
     """Return the SHA-256 of a file as hexadecimal digits."""
-    with path.open("rb") as stream:
+    with name_file(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -1,9 +1,12 @@
 """Recognize files that are not text in UTF-8, with the command that converts them."""
 
+import re
 from types import MappingProxyType
 
 from cloze.errors import InputError
 
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair of code units, which UTF-8 does not have; Python has it for a byte of a name that is not UTF-8."""
 _UTF_16_SHARE = 0.3
 
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from cloze.models.torch_internals import cpu_instructions, is_lost_rank, is_out_of_memory, scale_
+from cloze.errors import is_out_of_memory
+from cloze.models.torch_internals import cpu_instructions, is_lost_rank, scale_
 
 
 def test_a_failed_allocation_on_the_cpu_is_recognized():

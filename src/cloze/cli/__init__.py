@@ -4,7 +4,6 @@ It is imported only when the verb is called.
 """
 
 import atexit
-import errno
 import gc
 import io
 import logging
@@ -16,14 +15,13 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cloze.cli.parser import Verb
-    from cloze.errors import ClozeError
 
 _FIRST_LINE = re.compile(r'"""`cloze ([a-z-]+(?: [a-z-]+)*)[^`]*`: (.+)\."""')
 _ORDER = (
@@ -178,21 +176,6 @@ def _interrupt_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _report(error: Exception) -> int:
-    """Print an error and return the exit code."""
-    from cloze.errors import ClozeError
-    from cloze.tables import fit_terminal
-
-    is_left = isinstance(error, BrokenPipeError) and _is_closed_pipe(sys.stdout)  # as after `| head`
-    _flush_or_discard_stdout()
-    if is_left:
-        return 0
-    reported = error if isinstance(error, ClozeError) else _to_cloze_error(error)
-    with suppress(OSError):  # stderr may be closed, too
-        print(fit_terminal(f"error: {reported}", sys.stderr), file=sys.stderr)
-    return reported.exit_code
-
-
 @contextmanager
 def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
     """Show on stderr which checkpoint of a run is read, once for each run, unless `--quiet` is given."""
@@ -229,56 +212,11 @@ def _print_data_warnings(in_flags: Callable[[str], str]) -> Iterator[None]:
         yield
 
 
-def _to_cloze_error(error: Exception) -> "ClozeError":
-    """Return a one-line error for an exception of the system or for a bug."""
-    from cloze.errors import InputError, RunError
+def _report(error: Exception) -> int:
+    """Print an error and return the exit code."""
+    from cloze.cli.error_report import report
 
-    if _is_out_of_memory(error):
-        return RunError("out of memory", remedy="Use a smaller model, shorter texts or fewer --workers")
-    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-        remedy = "Install it: pip install torch (exported graphs answer without it)"
-        return InputError("this needs PyTorch, which is not installed", remedy=remedy)
-    if isinstance(error, OSError):
-        if error.errno == errno.EBADF and error.filename is None:
-            return RunError("cannot be written: it is closed", where="stdout", remedy="Redirect it to a file")
-        kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
-        return kind(error.strerror or str(error), where=error.filename)
-    remedy = "This is a bug in cloze: --debug shows where"
-    return RunError(f"{type(error).__name__}: {error}", remedy=remedy)
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
-        return True
-    if isinstance(error, ImportError):  # of a library that the loader cannot map
-        return "failed to map segment" in str(error) or "cannot allocate memory" in str(error).lower()
-    if "torch" not in sys.modules:  # loading it takes hundreds of megabytes, which may be what is missing
-        return False
-    from cloze.models.torch_internals import is_out_of_memory
-
-    return is_out_of_memory(error)
-
-
-def _is_closed_pipe(stream: TextIO) -> bool:
-    """Return whether a stream is a pipe without a reader."""
-    import select
-
-    try:
-        poll = select.poll()
-        poll.register(stream.fileno(), 0)
-        return any(event & select.POLLERR for _, event in poll.poll(0))
-    except io.UnsupportedOperation:  # not a file
-        return False
-    except AttributeError:  # no poll on this system; a closed pipe is by far the likeliest reason
-        return True
-
-
-def _flush_or_discard_stdout() -> None:
-    """Flush stdout, or redirect it to the null device so that Python does not fail on it at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return report(error)
 
 
 def _unknown_verb(word: str) -> int:

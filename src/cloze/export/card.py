@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cloze.artifacts import CARD_FILE, LEARNED_FROM, SCORED_ON
+from cloze.artifacts import CARD_FILE, LEARNED_FROM, SCORED_ON, read_card
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
 from cloze.markdown import code_block, code_span, front_matter
@@ -94,8 +94,7 @@ def export_card(
 
 def _data_of(checkpoint: Path) -> list[str]:
     """Return the lines about data in the card of a run, so that scores on these data are told as such."""
-    card = checkpoint / CARD_FILE
-    lines = card.read_text("utf-8", "replace").splitlines() if card.is_file() else []
+    lines = read_card(checkpoint).splitlines()
     rows = [
         line for line in lines if line.startswith(tuple(f"| {role} |" for role in (LEARNED_FROM, SCORED_ON)))
     ]

@@ -9,19 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, distributed
 
-_OUT_OF_MEMORY = (
-    "can't allocate memory",
-    "out of memory",
-    "could not create a primitive",
-)  # the last: of oneDNN
 _LOST_CONNECTION = ("gloo", "connection closed", "connection reset", "broken pipe")
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an allocation failed; on the CPU torch has no exception class for it."""
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
-    )
 
 
 def is_lost_rank(error: BaseException) -> bool:

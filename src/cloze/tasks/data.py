@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from cloze.artifacts import CARD_FILE, LEARNED_FROM, SCORED_ON
+from cloze.artifacts import LEARNED_FROM, SCORED_ON, read_card
 from cloze.data.reading.files import file_sha256
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import DataWarning, InputError
@@ -72,10 +72,9 @@ def warn_of_training_data(checkpoint: Path, data: Source) -> None:
 
     A URL is not read for this.
     """
-    card = checkpoint / CARD_FILE
-    if not card.is_file() or not (isinstance(data, MemoryRows) or Path(data).is_file()):
+    if not (isinstance(data, MemoryRows) or Path(data).is_file()):
         return
-    lines = card.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = read_card(checkpoint).splitlines()
     learned = [line for line in lines if line.startswith(f"| {LEARNED_FROM} |")]
     if not learned:
         return

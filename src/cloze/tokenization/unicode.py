@@ -4,7 +4,8 @@ import re
 import string
 import unicodedata
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+from cloze.text_encoding import LONE_SURROGATE
+
 _CHINESE_BLOCKS = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -31,7 +32,7 @@ def replace_lone_surrogates(text: str) -> str:
     >>> replace_lone_surrogates("half \ud83d of a pair")
     'half \ufffd of a pair'
     """
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else LONE_SURROGATE.sub("\ufffd", text)
 
 
 def is_white_space(character: str) -> bool:

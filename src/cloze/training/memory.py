@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from cloze.errors import RunError
-from cloze.models.torch_internals import is_out_of_memory
+from cloze.errors import RunError, is_out_of_memory
 
 _STATUS = Path("/proc/self/status")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from cloze.artifacts import CARD_FILE
+from cloze.artifacts import read_card
 from cloze.file_io import read_json
 from cloze.hub import hub_repo
 from cloze.markdown import code_block, code_span, front_matter, markdown_table
@@ -50,8 +50,7 @@ def card_license(checkpoint: Path) -> str:
 
 def _read_fields(checkpoint: Path) -> dict[str, str]:
     """Return the license and the base model in the header of a checkpoint's card, where it has them."""
-    file = checkpoint / CARD_FILE
-    text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+    text = read_card(checkpoint)
     header = text.removeprefix("---\n").partition("\n---")[0] if text.startswith("---\n") else ""
     fields = {key: value.strip(" \t\"'") for key, value in _FIELD.findall(header)}
     license = fields.pop("license", "").lower()

@@ -16,8 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cloze.callbacks import Callback
 from cloze.data.hashing import mix
-from cloze.errors import RunError
-from cloze.models.torch_internals import is_out_of_memory
+from cloze.errors import RunError, is_out_of_memory
 from cloze.progress import Progress
 from cloze.training.checkpoints import TrainingState, load_optimizer
 from cloze.training.config import RunSettings

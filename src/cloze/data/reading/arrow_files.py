@@ -22,7 +22,7 @@ from cloze.data.reading.documents import (
     missing_field,
 )
 from cloze.data.reading.files import HUB_PREFIX
-from cloze.errors import InputError
+from cloze.errors import InputError, is_out_of_memory
 from cloze.hub import import_hub
 from cloze.optional_dependencies import import_package, require
 from cloze.progress import Bar
@@ -48,6 +48,8 @@ def map_record_batch(path: Path, names: Sequence[str], *, remedy: str) -> Any:
         batch.validate(full=True)
         return batch.select(list(names))
     except (pa.ArrowException, OSError, KeyError) as error:
+        if is_out_of_memory(error):
+            raise
         raise InputError(f"not a file of {', '.join(names)} ({error})", where=path, remedy=remedy) from error
 
 
@@ -62,6 +64,8 @@ def open_arrow_source(file: str) -> Iterator[pa.NativeFile]:
             with pa.OSFile(os.fsencode(file)) as source:
                 yield source
     except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError) as error:
+        if is_out_of_memory(error):
+            raise
         what = f"cannot be read: {str(error).partition(chr(10))[0].rstrip('. ')}"
         remedy = "The file is damaged, cut short or of another format: copy it again"
         raise InputError(what, where=file, remedy=remedy) from error

@@ -18,6 +18,7 @@ from cloze.arguments import iterate_texts
 from cloze.data.reading.compression import COMPRESSED, MAGIC_BYTES, decompress, detect_compression
 from cloze.data.reading.text_layout import HEAD_BYTES
 from cloze.errors import InputError
+from cloze.file_io import name_file
 from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
 from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
@@ -65,7 +66,7 @@ def open_file(file: str) -> Iterator["io.BufferedReader[Any]"]:
         with open_url(file) as stream:
             yield stream
     else:
-        with io.BufferedReader(io.FileIO(file), _BUFFER_BYTES) as stream:
+        with name_file(file), io.BufferedReader(io.FileIO(file), _BUFFER_BYTES) as stream:
             yield stream
 
 

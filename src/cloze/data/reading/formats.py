@@ -36,6 +36,7 @@ from cloze.data.reading.tables import TableConfig, parse_rows
 from cloze.data.reading.text_layout import HEAD_BYTES, guess_text_layout, split_paragraphs
 from cloze.errors import InputError
 from cloze.progress import Bar
+from cloze.text_encoding import LONE_SURROGATE
 
 FileReader = Callable[[FileRange, str, Bar], Iterator[Document]]
 """Yields the documents of a file, given the range to read, the name of the text field, and a progress bar."""
@@ -99,9 +100,6 @@ def _lines(lines: LineReader, file_range: FileRange, text_field: str) -> Iterato
             yield Document((line,), lines.where, "paragraphs")
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
 def _json_lines(lines: LineReader, file_range: FileRange, text_field: str) -> Iterator[Document]:
     for line in _lines_of_range(lines, file_range):
         if not line:
@@ -115,7 +113,7 @@ def _json_lines(lines: LineReader, file_range: FileRange, text_field: str) -> It
             text = get_text_field(row, text_field)
         except InputError as error:
             raise lines.error(error.what, remedy=error.remedy) from None
-        if "\\u" in line and (half := _SURROGATE.search(text)):
+        if "\\u" in line and (half := LONE_SURROGATE.search(text)):
             what = f"half a character (\\u{ord(half[0]):x}) in {text_field!r}"
             raise lines.error(what, remedy="Write \\ufffd in its place")
         document = document_from_text(text, lines.where)

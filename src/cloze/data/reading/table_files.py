@@ -17,7 +17,15 @@ from cloze.data.reading.delimited import (
     split_cells,
     split_rows,
 )
-from cloze.data.reading.files import MAX_LINE_BYTES, Line, check_file, extension_of, read_lines
+from cloze.data.reading.files import (
+    MAX_LINE_BYTES,
+    Line,
+    check_file,
+    extension_of,
+    file_size,
+    open_file,
+    read_lines,
+)
 from cloze.data.reading.json_rows import RawRow, read_json
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import InputError
@@ -30,6 +38,8 @@ _EXTENSIONS = (".tsv", ".csv", *_JSON, _PARQUET, _ARROW)
 _ARROW_ROWS = 1024  # in memory at once, as Arrow has them
 _PYTHON_ROWS = 16  # in memory at once as Python objects, each of at most MAX_LINE_BYTES
 _BATCH_BYTES = 1 << 26
+_COUNTED_BLOCKS = 256
+"""Mebibytes in which lines are counted; longer files have as many in each."""
 
 
 class CellCountError(InputError):
@@ -76,8 +86,10 @@ def count_rows(path: Source) -> int | None:
             return None
     if is_url(path) or is_json(path) or is_arrow(path):
         return None
-    with Path(path).open("rb") as stream:
-        return sum(block.count(b"\n") for block in iter(partial(stream.read, 1 << 20), b""))
+    with open_file(str(path)) as stream:
+        blocks = islice(iter(partial(stream.read, 1 << 20), b""), _COUNTED_BLOCKS)
+        lines = sum(block.count(b"\n") for block in blocks)
+        return round(lines * file_size(str(path)) / stream.tell()) if lines else 0
 
 
 def open_table(
