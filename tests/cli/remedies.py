@@ -369,7 +369,7 @@ REMEDIES = {
     "an empty text": instead(r"Write (\[MASK\]) in place of a word", "''", "'It was {0}.'"),
     "no text to fill": more("Give a (text) in quotes", " 'It was [MASK].'"),
     "a text too long to fill": instead("Give a (shorter) text", "night " * 40, "night"),
-    "a pair too long": instead("Give a (shorter) text", "night " * 40, "night"),
+    "a pair too long": instead("Give (shorter) sentences", "night " * 40, "night"),
     "no such device to fill on": instead(DEVICE, "abacus", "{0}"),
     "info on a text": instead(WROTE, "{text}", "{data}"),
     "info on a missing directory": instead(WROTE, "{tmp}/none", "{vocab}"),

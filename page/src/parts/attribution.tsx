@@ -1,7 +1,7 @@
 /** Words shaded by their contribution to a score. */
 
 import { fixed, part } from "../format";
-import { Shades } from "./charts";
+import { Shades } from "./shades";
 
 export interface AttributedWord {
   word: string;

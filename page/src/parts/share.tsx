@@ -1,6 +1,6 @@
 /** The request behind an answer, to copy as a curl command or as Python, and the answer as JSON. */
 
-import { useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { hasKey } from "../server";
 
 interface Exchange {
@@ -14,19 +14,19 @@ const FORMATS = { curl: asCurl, Python: asPython, JSON: asJson };
 /** A menu that copies a request or its answer. Source: the pattern of a menu button in ARIA's authoring practices. */
 export function Share(exchange: Exchange) {
   const [copied, setCopied] = useState("");
-  const [isOpen, setIsOpen] = useState(false);
+  const [opened, setOpened] = useState<number | null>(null); // the item that opening focuses
+  const isOpen = opened !== null;
   const place = useRef<HTMLSpanElement>(null);
   const id = useId();
   const focus = (number: number) => {
     const items = place.current!.querySelectorAll<HTMLElement>('[role="menuitem"]');
     items[(number + items.length) % items.length]?.focus();
   };
-  const open = (number: number) => {
-    setIsOpen(true);
-    requestAnimationFrame(() => focus(number));
-  };
+  useLayoutEffect(() => {
+    if (opened !== null) focus(opened);
+  }, [opened]);
   const close = () => {
-    setIsOpen(false);
+    setOpened(null);
     place.current!.querySelector("button")!.focus();
   };
   const write = async (name: keyof typeof FORMATS) => {
@@ -38,18 +38,18 @@ export function Share(exchange: Exchange) {
     const here = items.indexOf(document.activeElement!);
     const moves: Record<string, () => void> = isOpen
       ? { ArrowDown: () => focus(here + 1), ArrowUp: () => focus(here - 1), Home: () => focus(0), End: () => focus(-1), Escape: close }
-      : { ArrowDown: () => open(0), ArrowUp: () => open(-1) };
+      : { ArrowDown: () => setOpened(0), ArrowUp: () => setOpened(-1) };
     if (!(event.key in moves)) return;
     event.preventDefault();
     moves[event.key]();
   };
   const leave = (event: FocusEvent) => {
-    if (!place.current?.contains(event.relatedTarget as Node | null)) setIsOpen(false);
+    if (!place.current?.contains(event.relatedTarget as Node | null)) setOpened(null);
   };
   return (
     <p class="sharing examples">
       <span class="menu" ref={place} onKeyDown={press} onFocusOut={leave}>
-        <button type="button" class="chip" aria-haspopup="menu" aria-expanded={isOpen} aria-controls={isOpen ? id : undefined} onClick={() => (isOpen ? close() : open(0))}>
+        <button type="button" class="chip" aria-haspopup="menu" aria-expanded={isOpen} aria-controls={isOpen ? id : undefined} onClick={() => (isOpen ? close() : setOpened(0))}>
           Copy as
         </button>
         {isOpen && (

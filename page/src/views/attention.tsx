@@ -5,11 +5,12 @@ import { useMemo, useRef } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { arrow, percent, within } from "../format";
 import { useWidth } from "../parts/chart";
-import { Scroll, Shades, Squares } from "../parts/charts";
+import { Scroll, Squares } from "../parts/charts";
 import { linkPath, range } from "../parts/drawing";
 import { Slider, Switch } from "../parts/forms";
 import { Pixels } from "../parts/pixels";
 import { Picture } from "../parts/save";
+import { Shades } from "../parts/shades";
 import { noteTyping } from "../typing";
 import type { Cell } from "./row";
 

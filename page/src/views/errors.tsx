@@ -5,11 +5,12 @@ import { useContext, useEffect, useMemo, useState } from "preact/hooks";
 import { setValues, useKept, usePlace } from "../address";
 import { type GradedAnswer, readAnswers } from "../answers-file";
 import { percent } from "../format";
-import { Scroll, Shades } from "../parts/charts";
+import { Scroll } from "../parts/charts";
 import { Choice, Explanations, type LabelScore, useSecond } from "../parts/explained";
 import { TextField } from "../parts/forms";
 import { Models } from "../parts/models";
 import { Head } from "../parts/section";
+import { Shades } from "../parts/shades";
 import { Command } from "../parts/share";
 import { ask, Refusal } from "../server";
 
