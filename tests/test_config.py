@@ -62,12 +62,12 @@ def test_lone_surrogates_are_refused(value):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("inner.rat=1", r"unknown key inner.rat. Did you mean inner.rate\."),
+        ("inner.rat=1", r"unknown key inner.rat. Did you mean inner.rate\?"),
         ("zzz=1", r"unknown key zzz. Known keys are"),
         ("count=many", "count must be of type int, not 'many'"),
         ("count=true", "count must be of type int"),
         ("flag=1", "flag must be of type bool"),
-        ("inner.kind=lineer", r"inner.kind = 'lineer' is not a choice. Did you mean linear\."),
+        ("inner.kind=lineer", r"inner.kind = 'lineer' is not a choice. Did you mean linear\?"),
         ("inner.rate=-1", "inner: rate must be positive"),
         ("inner=3", "inner must be a table"),
         ("words=3", "words must be a list"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze.errors import InputError
+from cloze.suggestions import did_you_mean
 
 _MAX_SHOWN = 40
 _MAX_LAYER = 1000
@@ -224,7 +225,7 @@ def check_choice(value: object, choices: Sequence[object], name: str) -> None:
         InputError: it is another.
     """
     if not any(type(value) is type(choice) and value == choice for choice in choices):
-        remedy = f"Choose from {', '.join(str(choice) for choice in choices if choice is not None)}"
+        remedy = did_you_mean(value, [str(choice) for choice in choices if choice is not None])
         raise InputError(f"no {name} {value!r}", where=name, remedy=remedy)
 
 

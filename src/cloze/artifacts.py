@@ -33,6 +33,7 @@ from cloze.file_io import (
     sync_file,
     temporary_path,
 )
+from cloze.suggestions import no_such_path
 from cloze.text_encoding import LONE_SURROGATE
 
 FORMAT_VERSION = 1
@@ -286,8 +287,9 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
         remedy = (
             f"A killed process was replacing {replaced}: move it back" if replaced else _REMEDIES.get(kind)
         )
-        what = "is a file, not a directory" if directory.exists() else "no such directory"
-        raise InputError(what, where=directory, remedy=remedy)
+        if not directory.exists():
+            raise no_such_path(directory, "no such directory", remedy=remedy)
+        raise InputError("is a file, not a directory", where=directory, remedy=remedy)
     file = directory / MANIFEST
     if not file.exists():
         what = f"not a {kind or 'directory'} written by cloze: it has no {MANIFEST}"

@@ -6,7 +6,6 @@ An unknown key or a wrong type is an error with the dotted key and the nearest e
 
 import contextlib
 import dataclasses
-import difflib
 import json
 import math
 import operator
@@ -15,16 +14,19 @@ import sys
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from cloze.errors import InputError
 from cloze.file_io import read_file
+from cloze.suggestions import MAX_LISTED, check_keywords, did_you_mean, list_names, nearest, no_such_path
 from cloze.text_encoding import LONE_SURROGATE, how_to_convert
 
 Config = TypeVar("Config")
 
+SETTINGS = "settings"
+"""The source of settings that are not from a file, for messages."""
 _MAX_TOML_BYTES = 1 << 24
 _MAX_KEY_PARTS = 32
 """No setting has more than four."""
@@ -42,6 +44,8 @@ class Settings:
 
     def __new__(cls, *_: object, **values: object) -> Self:
         """Record the names of the settings."""
+        known = [field.name for field in dataclasses.fields(typing.cast(Any, cls))]
+        check_keywords(cls.__name__, values, known, lambda: setting_names(cls))
         settings = super().__new__(cls)
         object.__setattr__(settings, "_explicit", frozenset(values))
         return settings
@@ -89,7 +93,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             raise ValueError(_TOO_MANY_PARTS)  # tomllib takes minutes for many
         return tomllib.loads(text)
     except FileNotFoundError:
-        raise InputError("no such file", where=path) from None
+        raise no_such_path(path) from None
     except UnicodeDecodeError as error:
         raise InputError("not UTF-8", where=path, remedy=how_to_convert(content)) from error
     except (ValueError, RecursionError) as error:  # also of a number of thousands of digits
@@ -113,8 +117,8 @@ def find_recipe(name: str | None, folder: str | Path = "", *, where: str = "conf
     for recipe in recipes:
         if recipe.stem == name:
             return recipe
-    known = ", ".join(recipe.stem for recipe in recipes)
-    raise InputError(f"no recipe {name!r}", where=where, remedy=f"Give a TOML file, or one of {known}")
+    remedy = did_you_mean(name, [recipe.stem for recipe in recipes], choose="Give a TOML file, or one of")
+    raise InputError(f"no recipe {name!r}", where=where, remedy=remedy)
 
 
 def from_dict(
@@ -124,6 +128,7 @@ def from_dict(
     where: str,
     prefix: str = "",
     default: Config | None = None,
+    others: Iterable[str] = (),
 ) -> Config:
     """Build a dataclass from nested mappings.
 
@@ -133,6 +138,7 @@ def from_dict(
         where: the source of the values, for error messages.
         prefix: dotted key of the table with a final dot, for error messages.
         default: values of missing keys; None takes the defaults of the class.
+        others: further keys that the error about an unknown one may suggest.
 
     Raises:
         InputError: an unknown or missing key, a wrong type, or a value out of range.
@@ -142,9 +148,11 @@ def from_dict(
     known = {field.name: field for field in dataclasses.fields(config)}
     for key in table:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-            others = f"Known keys are {', '.join(sorted(known))}"
-            remedy = f"Did you mean {prefix}{near[0]}" if near else others
+            keys = [prefix + name for name in known]
+            nested = (prefix + name for name in setting_names(config))
+            near = nearest(key, [*keys, *nested, *others])
+            full_list = "; --print-config lists all" if len(keys) > MAX_LISTED else ""
+            remedy = f"Did you mean {near}?" if near else f"Known keys are {list_names(keys)}{full_list}"
             raise InputError(f"unknown key {prefix}{key}", where=where, remedy=remedy)
     values = {}
     for key, value in table.items():
@@ -158,8 +166,34 @@ def from_dict(
             return config(**values)
         replaced: Config = dataclasses.replace(typing.cast(Any, default), **values)
         return replaced
+    except SettingError as error:
+        key = f"{prefix}{error.name}"
+        if where == SETTINGS:
+            raise InputError(error.what, where=key) from error
+        raise InputError(f"{key} {error.what}", where=where) from error
     except ValueError as error:
         raise InputError(f"{prefix.rstrip('.') + ': ' if prefix else ''}{error}", where=where) from error
+
+
+def setting_names(config: type) -> Iterator[str]:
+    """Yield the dotted keys of a settings class, those without a section first."""
+    sections: list[tuple[str, type]] = []
+    for field in dataclasses.fields(config):
+        section = _default_of(field)
+        if dataclasses.is_dataclass(section):
+            sections.append((field.name, type(section)))
+        else:
+            yield field.name
+    for name, inner in sections:
+        yield from (f"{name}.{key}" for key in setting_names(inner))
+
+
+class SettingError(ValueError):
+    """A value of a setting that is out of range."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{name} {what}")
+        self.name, self.what = name, what
 
 
 def check_positive(settings: object, *names: str, **maxima: int) -> None:
@@ -177,9 +211,9 @@ def check_positive(settings: object, *names: str, **maxima: int) -> None:
         value = getattr(settings, name)
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and not number > 0:
-                raise ValueError(f"{name} {number} is not positive")
+                raise SettingError(name, f"{number} is not positive")
             if number is not None and number > maxima.get(name, math.inf):
-                raise ValueError(f"{name} {number} is more than {maxima[name]:,}")
+                raise SettingError(name, f"{number} is more than {maxima[name]:,}")
 
 
 def check_interval(settings: object, interval: str, *names: str) -> None:
@@ -199,7 +233,7 @@ def check_interval(settings: object, interval: str, *names: str) -> None:
     for name in names:
         value = getattr(settings, name)
         if value is not None and not (is_above(value, float(low)) and is_below(value, float(high))):
-            raise ValueError(f"{name} {value} is not {expected}")
+            raise SettingError(name, f"{value} is not {expected}")
 
 
 def _is_required(field: "dataclasses.Field[Any]") -> bool:
@@ -234,8 +268,7 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
     if origin is Literal:
         if not isinstance(value, (str, int)) or value not in get_args(hint):
             choices = list(map(str, get_args(hint)))
-            near = difflib.get_close_matches(str(value), choices, n=1)
-            remedy = f"Did you mean {near[0]}" if near else f"Choose from {', '.join(choices)}"
+            remedy = did_you_mean(value, choices)
             raise InputError(f"{key} = {value!r} is not a choice", where=where, remedy=remedy)
         return value
     if origin in (tuple, dict):

@@ -56,7 +56,11 @@ class ClozeError(Exception):
 
     def __str__(self) -> str:
         message = self.what if self.where is None else f"{self.where}: {self.what}"
-        line = message if self.remedy is None else f"{message}. {self.remedy}."
+        line = (
+            message
+            if self.remedy is None
+            else f"{message}. {self.remedy}{'' if self.remedy.endswith('?') else '.'}"
+        )
         # names and values from files may contain terminal escape sequences
         line = " ".join(line.split())
         if len(line) > _MAX_CHARACTERS:  # a table may have thousands of columns, or a value megabytes

@@ -11,6 +11,7 @@ from cloze.errors import InputError
 from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE, MODULES_FILE
 from cloze.hub import (
     PREFIX,
+    WELL_KNOWN,
     HubFiles,
     HubName,
     find_cached,
@@ -22,6 +23,7 @@ from cloze.hub import (
 )
 from cloze.hub_download import download
 from cloze.other_programs import refuse_other_program
+from cloze.suggestions import list_names, nearest, no_such_path
 
 Pointer: TypeAlias = Literal["latest", "best"]
 """A file in a run that contains the path of one of its checkpoints."""
@@ -31,6 +33,18 @@ LOG = logging.getLogger(__name__)
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """A URL, also as `Path` writes it, with one slash."""
 _BUNDLED_MODELS = Path(__file__).parent / "pretrained"
+_SHORT_NAMES = {
+    "bert": "hf://google-bert/bert-base-uncased",
+    "bert-base": "hf://google-bert/bert-base-uncased",
+    "bert-large": "hf://google-bert/bert-large-uncased",
+    "distilbert": "hf://distilbert/distilbert-base-uncased",
+    "mini": "cloze-mini",
+    "minilm": "hf://sentence-transformers/all-MiniLM-L6-v2",
+    "modernbert": "hf://answerdotai/ModernBERT-base",
+    "roberta": "hf://FacebookAI/roberta-base",
+    "xlm-r": "hf://FacebookAI/xlm-roberta-base",
+    "xlm-roberta": "hf://FacebookAI/xlm-roberta-base",
+}
 _MAX_POINTER_BYTES = 1 << 12
 
 
@@ -68,13 +82,16 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
         return bundled[path.name]
     cached = find_cached(HubName(str(path), commit)) if is_repo(str(path)) else None
     if cached is None and is_name:
-        remedy = f"Give a path, hf://org/name, or one of the bundled models: {', '.join(sorted(bundled))}"
-        raise InputError("no such file, directory or bundled model", where=path, remedy=remedy)
+        names = [*sorted(bundled), *(f"{PREFIX}{name}" for name in WELL_KNOWN)]
+        near = nearest(path.name, names, synonyms=_SHORT_NAMES, separators="/")
+        remedy = f"Give a path, hf://org/name, or one of the bundled models: {list_names(sorted(bundled))}"
+        what = "no such file, directory or bundled model"
+        raise no_such_path(path, what, remedy=None if near else remedy, other=near)
     if cached is None and path.parent.is_dir():
         return path
     if cached is None:
         what = "no such directory, and no such model in the cache of the Hub"
-        raise InputError(what, where=path, remedy=f"{PREFIX}{path} downloads it")
+        raise no_such_path(path, what, remedy=f"{PREFIX}{path} downloads it")
     if missing := first_missing(cached, files):
         what = f"is in the cache of the Hub without {missing}"
         raise InputError(what, where=path, remedy=f"{PREFIX}{path} downloads it")

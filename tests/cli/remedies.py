@@ -130,7 +130,7 @@ DATA = Remedy(AGAIN, edit=copied("data"))
 CORPUS_WROTE = "a directory that (cloze corpus) wrote"
 A_CHECKPOINT = "Give the (directory) of a checkpoint"
 OTHER_NAME = "(Choose another name)"
-DEVICE = "Use (auto), or another of"
+DEVICE = r"Choose from .*(cpu)"
 WROTE = "Give a (directory) that cloze wrote"
 RANKER = "finetune ranking -m {run} -d {tmp}/judged.tsv -o {tmp}/ranker --epochs 1 --set max_seq_length=16"
 DRY = " --dry-run"
@@ -172,7 +172,7 @@ REMEDIES = {
         for damage in ("truncated", "damaged")
         for suffix, compress in COMPRESSED.items()
     },
-    "no such language": instead("Choose one of am, .*(en)", "qqq", "{0}"),
+    "no such language": instead(r"Choose from \w+, (\w+)", "qqq", "{0}"),
     # vocabularies
     "too little text for the vocabulary size": more(r"Use ([\d,]+) tokens or fewer", " --size {0}"),
     "a vocabulary smaller than its alphabet": instead(r"Use at least (\d+)", "--size 20", "--size {0}"),
@@ -262,7 +262,7 @@ REMEDIES = {
     "a budget of 0": Remedy(r"Write (\w+)", {"--steps 1 ": "", "0m": "{0}", "": DRY}),
     "no such device": Remedy(DEVICE, {"abacus": "{0}", "": DRY}),
     "a device that computes nothing": Remedy(DEVICE, {"meta": "{0}", "": DRY}),
-    "no such recipe": Remedy("one of .*(demo)", {"fest": "{0}", "": DRY}),
+    "no such recipe": Remedy(r"Did you mean (\w+)\?", {"fest": "{0}", "": DRY}),
     "a recipe that is not TOML": file(
         "Write lines (KEY = VALUE)", "mine.toml", "steps = 3\n", replace={"": " " + shlex.join(NANO) + DRY}
     ),
@@ -302,7 +302,7 @@ REMEDIES = {
     ),
     # usage
     "no such verb": Remedy(r"Did you mean (\w+)", {"pretrian": "{0}", "": TO_TRAIN}),
-    "an unknown choice of a flag": instead(r"Choose one of \w+, (\w+)", "--format x", "--format {0}"),
+    "an unknown choice of a flag": instead(r"Choose from \w+, (\w+)", "--format x", "--format {0}"),
     "no such flag": Remedy(
         r"Did you mean (--\w+)", {"--stebs 3": "{0} 3", "": TO_TRAIN.replace("--steps 1", "")}
     ),
@@ -392,6 +392,7 @@ REMEDIES = {
 
 
 NOT_RUN = {
+    "no such table": "the line says what the flag takes",
     "a binary file": "the file has no text in any encoding",
     "a pipe instead of a text": "another process must write into the pipe",
 }

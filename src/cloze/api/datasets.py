@@ -17,6 +17,7 @@ from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import is_url, write_directory_to
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.audit import Audit
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.data.build.survey import InputPreview
 
 
+@suggests_keywords()
 def build_dataset(
     inputs: Inputs = (),
     *,
@@ -119,6 +121,7 @@ def build_dataset(
         return write_directory_to(output, write, overwrite=overwrite)
 
 
+@suggests_keywords()
 def merge_datasets(
     output: str | Path, *, overwrite: bool = False, progress: bool | Progress = False
 ) -> "BuildSummary":
@@ -141,6 +144,7 @@ def merge_datasets(
     return summary
 
 
+@suggests_keywords()
 def audit(
     dataset: str | Path,
     *,
@@ -188,6 +192,7 @@ def audit(
     return measured
 
 
+@suggests_keywords()
 def preview_inputs(
     inputs: Inputs,
     *,
@@ -215,6 +220,7 @@ def preview_inputs(
         return replace(survey.describe_inputs(shards), first_document=survey.first_document(shards))
 
 
+@suggests_keywords()
 def check_inputs(
     inputs: Inputs,
     *,

@@ -10,6 +10,7 @@ from cloze.choices import InferencePrecision, MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
 from cloze.results import NamedScores
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.reading.memory import Source
@@ -83,6 +84,7 @@ class EvaluationResult(NamedScores):
         return {"data": str(self.data), **self.counts, **self, **self.parts, **breakdown}
 
 
+@suggests_keywords()
 def evaluate(
     task: str | None = None,
     *,
@@ -184,6 +186,7 @@ def evaluate(
     return result
 
 
+@suggests_keywords()
 def score(
     task: "str | AnyTask",
     predictions: Any,

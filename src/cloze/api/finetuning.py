@@ -1,6 +1,6 @@
 """Fine-tune models on labeled data, from files or from memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from cloze.api.signatures import takes_arguments_of
 from cloze.callbacks import Callback, load_writers
 from cloze.choices import LongTexts, MissingLabels, Precision, TaggingFormat
+from cloze.config import setting_names
 from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.results import NamedScores
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.finetuning.config import FinetuneConfig
@@ -46,6 +48,13 @@ class FinetuneResult(NamedScores):
         return load(self.path, device=self._device)
 
 
+def _setting_names() -> Iterator[str]:
+    from cloze.finetuning.config import FinetuneConfig
+
+    return setting_names(FinetuneConfig)
+
+
+@suggests_keywords(_setting_names)
 def finetune(
     task: "str | AnyTask | None" = None,
     *,

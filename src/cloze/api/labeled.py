@@ -8,6 +8,7 @@ from cloze.arguments import check_path, check_paths, iterate
 from cloze.choices import MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.finetuning.baselines import BaselineScores
@@ -30,6 +31,7 @@ class BaselineResult(list["BaselineScores"]):
         """Where these examples are from."""
 
 
+@suggests_keywords()
 def baseline(
     task: "str | AnyTask",
     *,
@@ -97,6 +99,7 @@ def baseline(
     return BaselineResult(scores, fitted, len(held_out), data)
 
 
+@suggests_keywords()
 def glue_submission(
     *,
     model: Sequence[str | Path] | str | Path = (),
@@ -142,6 +145,7 @@ def glue_submission(
     )
 
 
+@suggests_keywords()
 def describe_tasks(task: str | None = None) -> "list[TaskDescription]":
     """Describe the tasks by their data, metrics, sources and settings, or one of them.
 

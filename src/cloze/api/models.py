@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cloze.choices import GeluForm, GraphPrecision, InferencePrecision
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.explorer.encoder_internals import AttentionMap
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.models.external_weights import ExternalModel
 
 
+@suggests_keywords()
 def fill(
     texts: str | Sequence[str] = (),
     *,
@@ -52,6 +54,7 @@ def fill(
     return fill_mask.fill_texts(read, top_k=top_k, long_texts=long_texts)
 
 
+@suggests_keywords()
 def next_sentence(
     sentence_a: str,
     sentence_b: str,
@@ -79,6 +82,7 @@ def next_sentence(
     return NextSentence.load(model, device=device, precision=precision)(*pair)
 
 
+@suggests_keywords()
 def attention(
     text: str,
     *,
@@ -124,6 +128,7 @@ def attention(
     return attention
 
 
+@suggests_keywords()
 def explain(
     texts: Any,
     *,
@@ -193,6 +198,7 @@ def export_model(
 def export_model(
     model: str | Path, *, output: str | Path, to: Literal["int8"], overwrite: bool = False
 ) -> "Int8Report": ...
+@suggests_keywords()
 def export_model(
     model: str | Path,
     *,
@@ -236,6 +242,7 @@ def export_model(
     return export_onnx(source, target, precision=precision, overwrite=overwrite)
 
 
+@suggests_keywords()
 def import_model(
     source: str | Path, *, output: str | Path, hidden_act: GeluForm | None = None, overwrite: bool = False
 ) -> "ExternalModel":

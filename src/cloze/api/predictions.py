@@ -12,6 +12,7 @@ from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
+from cloze.suggestions import suggests_keywords
 from cloze.tables import format_count
 
 if TYPE_CHECKING:  # not needed for --help
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.reports.explanation_page import ExplainedText
 
 
+@suggests_keywords()
 def predict_file(
     task_or_input: str | Path,
     input: str | Path | None = None,

@@ -1,6 +1,6 @@
 """Pre-training, on a data set or on texts in memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +9,22 @@ from cloze.api.datasets import build_dataset
 from cloze.api.signatures import takes_arguments_of
 from cloze.callbacks import Callback, load_writers
 from cloze.choices import Precision
+from cloze.config import setting_names
 from cloze.progress import Progress, resolve_progress
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.pretraining.config import ModelConfig, PretrainConfig
     from cloze.training.plan import RunPlan
 
 
+def _setting_names() -> Iterator[str]:
+    from cloze.pretraining.config import PretrainConfig
+
+    return setting_names(PretrainConfig)
+
+
+@suggests_keywords(_setting_names)
 def pretrain(
     *,
     output: str | Path,

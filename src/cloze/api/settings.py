@@ -67,7 +67,7 @@ def read_recipe(config: Recipe, kind: type, folder: str = "") -> dict[str, Any]:
 
 def source_of(config: Recipe) -> str:
     """Return where the settings of a run come from, for messages."""
-    return f"{config} and settings" if isinstance(config, (str, Path)) else "settings"
+    return f"{config} and settings" if isinstance(config, (str, Path)) else configuration.SETTINGS
 
 
 def overlay(
@@ -159,6 +159,7 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
             values[name] = self.run / _DATA_FOLDER / f"{name}.jsonl"
         if "student_layers" in values:
             values.setdefault("model", values.get("teacher"))
+        self._keyword_of = {key: name for name, key in _NAMES.items() if name in values}
         self.explicit = overlay(self._keywords(values), values.get("settings", {}), _NAMES)
         self.table = lay_over_recipe(recipe, self.task, self.explicit, grid=values.get("grid", False))
 
@@ -211,9 +212,13 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
         missing = {name: "" for name in _REQUIRED if name not in self.table}
         if "max_seq_length" not in self.table:
             self.table |= _length_of_model(self.task_name, self.table, downloads=downloads)
-        task, config = finetuning_from_dict(
-            self.task_name, self.table | missing, where=source_of(self.config)
-        )
+        try:
+            task, config = finetuning_from_dict(
+                self.task_name, self.table | missing, where=source_of(self.config)
+            )
+        except InputError as error:
+            error.where = self._keyword_of.get(str(error.where), error.where)
+            raise
         for name in missing:
             raise InputError(MISSING, where=name, remedy=_REQUIRED[name])
         for name, data in self.in_memory.items():

@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from cloze.suggestions import check_keywords
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -14,6 +16,7 @@ def takes_arguments_of(
 ) -> Callable[[Callable[[dict[str, Any]], Result]], Callable[Arguments, Result]]:
     """Give a function that takes a dict of arguments the signature of another function, with all of them optional."""
     signature = inspect.signature(function)
+    setting_names = getattr(function, "setting_names", tuple)
     parameters = [
         parameter.replace(default=None) if parameter.default is parameter.empty else parameter
         for parameter in signature.parameters.values()
@@ -22,6 +25,7 @@ def takes_arguments_of(
     def wrap(inner: Callable[[dict[str, Any]], Result]) -> Callable[Arguments, Result]:
         @functools.wraps(inner)
         def outer(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            check_keywords(inner.__name__, kwargs, signature.parameters, setting_names)
             return inner(signature.bind_partial(*args, **kwargs).arguments)
 
         outer.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

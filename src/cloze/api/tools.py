@@ -9,6 +9,7 @@ from cloze.choices import InferencePrecision
 from cloze.optional_dependencies import require
 from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.export.push import PushReport
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # not needed for --help
 _MAX_THREADS = 1024
 
 
+@suggests_keywords()
 def info(directory: str | Path) -> "Description":
     """Describe a directory and verify its files against the manifest.
 
@@ -33,6 +35,7 @@ def info(directory: str | Path) -> "Description":
     return describe(check_path(directory, "directory"))
 
 
+@suggests_keywords()
 def report(run: str | Path, *, output: str | Path | None = None, overwrite: bool = False) -> Path:
     """Write the curves, metrics, settings and machine of a run as one HTML file.
 
@@ -54,6 +57,7 @@ def report(run: str | Path, *, output: str | Path | None = None, overwrite: bool
     return write_report(check_path(run, "run"), output=place, overwrite=overwrite)
 
 
+@suggests_keywords()
 def push(
     directory: str | Path,
     name: str,
@@ -84,6 +88,7 @@ def push(
     return push_checkpoint(directory, name, private=private, revision=revision, progress=progress)
 
 
+@suggests_keywords()
 def serve(
     *,
     model: Sequence[str] = ("cloze-mini",),

@@ -9,6 +9,7 @@ from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.embedder import EmbeddingPooling
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # not needed for --help
 _LAST_LAYER = "-1"
 
 
+@suggests_keywords()
 def embed_file(
     input_file: str | Path,
     *,
@@ -105,6 +107,7 @@ def embed_file(
     )
 
 
+@suggests_keywords()
 def neighbors(
     query: str,
     *,

@@ -15,6 +15,7 @@ from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import write_directory_to
 from cloze.results import Result
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.build.vocabulary_extension import Extension
@@ -31,6 +32,7 @@ def find_tokenizer(model: object, name: str) -> Path:
     return resolve_checkpoint(check_path(model, name), files="tokenizer")
 
 
+@suggests_keywords()
 def load_tokenizer(directory: str | Path) -> "Tokenizer":
     """Load the tokenizer of a model or a vocabulary.
 
@@ -49,6 +51,7 @@ def load_tokenizer(directory: str | Path) -> "Tokenizer":
     return loading.load_tokenizer(find_tokenizer(directory, "directory"))
 
 
+@suggests_keywords()
 def train_vocabulary(
     inputs: Inputs = (),
     *,
@@ -119,6 +122,7 @@ def train_vocabulary(
         return write_directory_to(output, write, overwrite=overwrite)
 
 
+@suggests_keywords()
 def extend_vocabulary(
     vocabulary: str | Path,
     inputs: Inputs = (),
@@ -193,6 +197,7 @@ class InspectedVocabulary(Result):
     """The tokens of each text in the argument `text`."""
 
 
+@suggests_keywords()
 def inspect_vocabulary(
     vocabulary: str | Path,
     inputs: Inputs = (),

@@ -46,6 +46,30 @@ def _find_verbs() -> dict[str, tuple[str, str]]:
 _FOUND = _find_verbs()
 VERBS = {verb: text for verb, (text, _) in _FOUND.items()}
 """What each verb does."""
+VERB_SYNONYMS = {
+    "build": "corpus",
+    "classify": "predict, or finetune for a classifier of your own",
+    "convert": "import or export",
+    "download": "import",
+    "encode": "embed",
+    "explain": "predict --explain",
+    "infer": "predict",
+    "inference": "predict",
+    "init": "demo",
+    "load": "import",
+    "mask": "fill",
+    "plot": "report",
+    "publish": "push",
+    "search": "neighbors",
+    "similarity": "neighbors",
+    "test": "evaluate",
+    "tokenize": "corpus, or vocab inspect for a vocabulary",
+    "tokenizer": "vocab",
+    "train": "finetune (on labeled data) or pretrain (on text)",
+    "upload": "push",
+    "validate": "finetune --validate",
+}
+"""The verbs that have other names elsewhere."""
 
 EXIT_INTERRUPTED = 130
 
@@ -220,10 +244,10 @@ def _report(error: Exception) -> int:
 
 
 def _unknown_verb(word: str) -> int:
-    import difflib
+    from cloze.suggestions import nearest
 
-    near = difflib.get_close_matches(word, VERBS, n=1)
-    hint = f"Did you mean {near[0]}?" if near else "cloze --help lists the verbs."
+    near = nearest(word, VERBS, synonyms=VERB_SYNONYMS)
+    hint = f"Did you mean {near}?" if near else "cloze --help lists the verbs."
     print(f"error: no verb {word!r}. {hint}", file=sys.stderr)
     return 2
 

@@ -1,11 +1,10 @@
 """`cloze help`: show the help of a verb or describe a task."""
 
-import difflib
-
-from cloze.cli import VERBS, main, split_verb
+from cloze.cli import VERB_SYNONYMS, VERBS, main, split_verb
 from cloze.cli.options import CommonOptions
 from cloze.cli.parser import verb
 from cloze.errors import InputError
+from cloze.suggestions import nearest
 
 
 def find_topic(topic: tuple[str, ...] = (), /) -> list[str]:
@@ -21,8 +20,8 @@ def find_topic(topic: tuple[str, ...] = (), /) -> list[str]:
         return ["tasks", name]
     if not topic or split_verb([*topic]) == (name, []):
         return [*topic, "--help"]
-    near = difflib.get_close_matches(name, [*VERBS, *tasks()], n=1)
-    remedy = f"Did you mean {near[0]}" if near else "cloze --help lists the verbs, cloze tasks the tasks"
+    near = nearest(name, [*VERBS, *tasks()], synonyms=VERB_SYNONYMS)
+    remedy = f"Did you mean {near}?" if near else "cloze --help lists the verbs, cloze tasks the tasks"
     raise InputError(f"no verb or task {name!r}", remedy=remedy)
 
 

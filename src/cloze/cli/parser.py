@@ -1,14 +1,12 @@
 """Run a function as a command: cyclopts parses its arguments, and errors are one line about a flag."""
 
 import dataclasses
-import difflib
 import inspect
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -20,24 +18,9 @@ from cloze.cli.options import CommonOptions, Flag
 from cloze.cli.parameters import COMMON, EMPTY, SETTINGS, STDIN, Parameter, paragraphs, parameters_of
 from cloze.errors import MISSING, ClozeError, InputError
 from cloze.process import usable_processors
+from cloze.suggestions import did_you_mean, nearest_keyword
 from cloze.tables import MIN_COLUMNS
 
-_SETTINGS = {
-    "cloze finetune": ("cloze.finetuning.config", "FinetuneConfig"),
-    "cloze pretrain": ("cloze.pretraining.config", "PretrainConfig"),
-}
-"""The settings class of `--set`."""
-_SYNONYMS = {
-    "cuda": "device",
-    "eval-file": "dev",
-    "gpu": "device",
-    "no-cuda": "device",
-    "data": "train",
-    "examples": "train-examples",
-    "train-file": "train",
-    "validation-file": "dev",
-}
-"""Flags of other programs that share no word with ours."""
 _QUOTED = re.compile(r"`([\w.-]+)(?:=([^`]*))?`")
 """A parameter or a setting in a text, which may have a value."""
 
@@ -200,6 +183,8 @@ class Command:
         is_of_others = error.where == SETTINGS and SETTINGS not in values
         where = None if is_of_others else self._flag_of(error.where)
         remedy = error.remedy and self.in_flags(error.remedy)
+        if where is None and error.where in self._settings():
+            where = f"--set {error.where}"
         if where is not None and error.what == MISSING:
             return self._missing(where, remedy=remedy)
         return type(error)(self.in_flags(error.what), where=where or error.where, remedy=remedy)
@@ -272,42 +257,26 @@ class Command:
             return InputError(f"no flag {flag}", remedy=remedy)
         if isinstance(error, exceptions.CoercionError) and name and error.token:
             value, choices = error.token.value, [*map(str, get_args(error.target_type))]
-            near = difflib.get_close_matches(value, choices, n=1)
-            hint = f"Did you mean {near[0]}" if near else f"Choose from {', '.join(choices)}"
-            return InputError(f"{value[:40]!r} is not a choice", where=name, remedy=hint)
+            return InputError(
+                f"{value[:40]!r} is not a choice", where=name, remedy=did_you_mean(value, choices)
+            )
         if isinstance(error, exceptions.UnusedCliTokensError) and error.unused_tokens:
             return InputError("is one word too many", where=error.unused_tokens[0], remedy=remedy)
         return InputError(str(error).rstrip("."), remedy=remedy)
 
-    def _suggest(self, unknown: str) -> str | None:
-        """Return the flag or the setting that is spelled like a flag, or that other programs call so.
+    def _settings(self) -> list[str]:
+        """Return the keys of `--set`, without those of tasks."""
+        return [*getattr(self.function, "setting_names", tuple)()]
 
-        The other name is a setting, or it has the initials (lr) or all words of a flag (num_train_epochs), or the first
-        word of a setting (warmup_ratio).
-        """
-        word = unknown.strip("-").replace("_", "-")
+    def _suggest(self, unknown: str) -> str | None:
+        """Return the flag or the setting that a word stands for."""
         flags = {
             parameter.names[0].strip("-"): parameter.names[0]
             for parameter in self.parameters.values()
             if not parameter.is_positional
         }
-        settings: dict[str, str] = {}
-        if self.words in _SETTINGS:
-            module, config = _SETTINGS[self.words]
-            for setting in _setting_names(getattr(import_module(module), config)):
-                settings.setdefault(setting.rpartition(".")[2].replace("_", "-"), f"--set {setting}=VALUE")
-        names = settings | flags
-        matches = [
-            [name for name in (word, _SYNONYMS.get(word)) if name in names],
-            difflib.get_close_matches(word, flags, n=1, cutoff=0.75),
-            [name for name in (*flags, *settings) if "".join(part[:1] for part in name.split("-")) == word],
-            sorted(
-                (name for name in flags if {*name.split("-")} <= {*word.split("-")}), key=len, reverse=True
-            ),
-            [name for name in settings if name.split("-")[0] == word.split("-")[0]],
-            difflib.get_close_matches(word, flags, n=1),
-        ]
-        return next((names[similar[0]] for similar in matches if similar), None)
+        near = nearest_keyword(unknown, flags, self._settings())
+        return flags.get(near or "", near and f"--set {near}=VALUE")
 
 
 def _mode_flag(name: str, mode: Verb) -> Parameter:
@@ -316,14 +285,3 @@ def _mode_flag(name: str, mode: Verb) -> Parameter:
     return Parameter(
         name=name, kind=bool, shape="one", default=False, help=text, flag=Flag(), is_positional=False
     )
-
-
-def _setting_names(config: type) -> Iterator[str]:
-    """Yield the dotted keys of a settings class."""
-    for field in dataclasses.fields(config):
-        default = field.default_factory
-        section = None if default is dataclasses.MISSING else default()
-        if dataclasses.is_dataclass(section):
-            yield from (f"{field.name}.{key}" for key in _setting_names(type(section)))
-        else:
-            yield field.name

@@ -7,11 +7,13 @@ from cloze.arguments import check_path
 from cloze.parallel_map import AnyWorkers
 from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
+from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:
     from cloze.demo.pipeline import DemoResult
 
 
+@suggests_keywords()
 def run_demo(
     *,
     output: str | Path = "demo-run",

@@ -17,6 +17,7 @@ from cloze.finetuning.batches import held_out_mask, sample_indices, stratified_m
 from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig
 from cloze.progress import Progress
 from cloze.remote_files import is_file, to_path_or_url
+from cloze.suggestions import no_such_path
 from cloze.tables import format_count
 from cloze.tasks.data import find_files
 from cloze.tasks.features import count_losses, featurize
@@ -71,7 +72,8 @@ def find_data(
     config = replace(config, train=train, dev=dev)
     for name in _data_names(config):
         if name not in in_memory and not is_file(name):
-            raise InputError("no such file", where=name)
+            remedy = "`train` takes a file, a URL or the directory of a benchmark" if name == train else None
+            raise no_such_path(name, remedy=remedy)
     return config
 
 

@@ -37,6 +37,7 @@ from cloze.models.sentence_transformers import (
     load_sentence_encoder_config,
     save_sentence_encoder_config,
 )
+from cloze.suggestions import suggests_keywords
 from cloze.tasks.arrays import normalize, split_rows
 from cloze.tasks.features import half_overlapping
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -90,6 +91,7 @@ class Embedder(LoadedModel):
     """The settings of sentence-transformers in the checkpoint, with its prompts."""
 
     @classmethod
+    @suggests_keywords()
     def load(  # noqa: PLR0913 (each is a setting of the vectors)
         cls,
         model: Path | str | ModelFiles,
@@ -194,6 +196,7 @@ class Embedder(LoadedModel):
         width = self.engine.config.hidden_size * (len(self.layers) if self.combine == "concat" else 1)
         return width if self.truncate_dim is None else min(self.truncate_dim, width)
 
+    @suggests_keywords()
     def __call__(self, texts: str | Sequence[str]) -> Vectors:
         """Return a vector for each text, [N, D], or for one text, [D]; `long_texts` says what is done with long ones.
 

@@ -17,6 +17,7 @@ from cloze.errors import InputError
 from cloze.inference.ensemble import EnsembleEngine
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
+from cloze.suggestions import did_you_mean
 from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.families.sequence_classification import SequenceClassification
 from cloze.tasks.families.text_regression import TextRegression
@@ -291,7 +292,7 @@ class PendingExplanation:
         names = ("score",) if isinstance(task, TextRegression) else task.class_names
         if label is not None:
             if label not in names:
-                remedy = f"Choose from {', '.join(names)}"
+                remedy = did_you_mean(label, names, full_list="cloze info")
                 raise InputError(f"the model has no label {label!r}", where="label", remedy=remedy)
             explained = label
         elif isinstance(task, TextRegression):

@@ -17,6 +17,7 @@ from cloze.inference.loading import PretrainedModel, check_length
 from cloze.inference.model_files import ModelFiles
 from cloze.models.engine import Engine, FloatArray, run_by_length
 from cloze.results import Result
+from cloze.suggestions import suggests_keywords
 from cloze.tasks.arrays import log_of_sum, softmax, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tokenization.unknown import count_unknown
@@ -133,6 +134,7 @@ class FillMask(MaskedLanguageModel):
     def __call__(
         self, texts: Sequence[str], *, top_k: int = 5, long_texts: Literal["windows"] | None = None
     ) -> list[list[list[Candidate]]]: ...
+    @suggests_keywords()
     def __call__(self, texts: Any, *, top_k: int = 5, long_texts: Literal["windows"] | None = None) -> Any:
         """Return the `top_k` most probable tokens for each [MASK], in the order of the text; of a list, for each text.
 

@@ -20,6 +20,7 @@ from cloze.inference.text_predictors import (
     TextRegressor,
 )
 from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.suggestions import suggests_keywords
 from cloze.tasks.registry import find_task
 
 _OF_FAMILY = (
@@ -33,6 +34,7 @@ _OF_FAMILY = (
 )
 
 
+@suggests_keywords()
 def load(model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None) -> Any:
     """Load a model as the class that answers with it, whatever wrote it.
 

@@ -17,6 +17,7 @@ from cloze.inference.model_files import ModelFiles
 from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.models.engine import Engine
 from cloze.models.onnx_engine import OnnxEngine, PooledEngine
+from cloze.suggestions import suggests_keywords
 from cloze.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # a graph answers without torch
@@ -145,6 +146,7 @@ class PretrainedModel(LoadedModel, ABC):
     """A model with a head of pre-training."""
 
     @classmethod
+    @suggests_keywords()
     def load(
         cls,
         model: Path | str | ModelFiles,
@@ -183,6 +185,7 @@ def _model_name(checkpoint: Path) -> str:
     return path.name
 
 
+@suggests_keywords()
 def load_encoder(
     model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None
 ) -> "Encoder":

@@ -12,6 +12,7 @@ from cloze.inference.loading import PretrainedModel, check_length
 from cloze.inference.model_files import ModelFiles
 from cloze.models.engine import Engine, run_by_length
 from cloze.results import Result
+from cloze.suggestions import suggests_keywords
 from cloze.tasks.arrays import softmax
 from cloze.tokenization.unknown import count_unknown
 
@@ -45,6 +46,7 @@ class NextSentence(PretrainedModel):
     ) -> list[NextSentencePrediction]: ...
     @overload
     def __call__(self, sentence_a: Sequence[tuple[str, str]]) -> list[NextSentencePrediction]: ...
+    @suggests_keywords()
     def __call__(self, sentence_a: Any, sentence_b: Any = None) -> Any:
         """Return the prediction for a pair of sentences, or that for each in lists or tuples.
 

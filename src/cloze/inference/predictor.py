@@ -17,6 +17,7 @@ from cloze.models.config_file import find_task_of_head
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
+from cloze.suggestions import suggests_keywords
 from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import Losses, count_losses, featurize
 from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
@@ -56,6 +57,7 @@ class Predictor(LoadedModel):
     """The task of a model whose config.json names neither a task nor an architecture."""
 
     @classmethod
+    @suggests_keywords()
     def load(
         cls,
         model: Path | str | ModelFiles,

@@ -24,6 +24,7 @@ from cloze.arguments import check_choice, check_one_or_many, iterate_texts
 from cloze.inference.fill_mask import MaskedLanguageModel, MaskedSequence
 from cloze.inference.loading import check_length
 from cloze.results import Result
+from cloze.suggestions import suggests_keywords
 from cloze.tasks.arrays import log_of_sum
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
@@ -74,6 +75,7 @@ class SentenceScorer(MaskedLanguageModel):
     def __call__(
         self, texts: Sequence[str], *, word_masking: WordMasking = "later"
     ) -> list[SentenceScore]: ...
+    @suggests_keywords()
     def __call__(self, texts: Any, *, word_masking: WordMasking = "later") -> Any:
         """Return the score of a sentence, or of each of a list.
 

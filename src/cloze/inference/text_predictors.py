@@ -14,6 +14,7 @@ from cloze.arguments import (
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
+from cloze.suggestions import suggests_keywords
 from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
 from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion, MultipleChoice
 from cloze.tasks.families.passage_ranking import PassageRanking
@@ -45,6 +46,7 @@ class _TextPredictor(Predictor, Generic[PredictionT]):
         *,
         top_k: int | None = None,
     ) -> list[PredictionT]: ...
+    @suggests_keywords()
     def __call__(self, texts: Any, pairs: Any = None, *, top_k: int | None = None) -> Any:
         """Return the prediction for one text, or that of each in a list; warn if any were truncated.
 
@@ -130,6 +132,7 @@ class TextRanker(Predictor):
     def __call__(
         self, queries: Sequence[str], passages: Sequence[Sequence[str]], *, top_k: int | None = None
     ) -> list[list[RankedPassage]]: ...
+    @suggests_keywords()
     def __call__(self, queries: Any, passages: Any, *, top_k: int | None = None) -> Any:
         """Return the passages of one query, the most relevant first, or those of each query in a list.
 
@@ -168,6 +171,7 @@ class ChoiceAnswerer(Predictor):
     def __call__(
         self, prompts: Sequence[str], choices: Sequence[Sequence[str]]
     ) -> list[ChoicePrediction]: ...
+    @suggests_keywords()
     def __call__(self, prompts: Any, choices: Any) -> Any:
         """Return the choice for one prompt, or that for each in a list.
 
@@ -209,6 +213,7 @@ class EntityTagger(Predictor):
     ) -> list[PredictedEntity]: ...
     @overload
     def __call__(self, *, words: Sequence[Sequence[str]]) -> list[list[PredictedEntity]]: ...
+    @suggests_keywords()
     def __call__(self, texts: Any = None, *, words: Any = None) -> Any:
         """Return the entities of one text or sentence, or those of each in a list.
 
@@ -253,6 +258,7 @@ class QuestionAnswerer(Predictor):
     def __call__(
         self, questions: Sequence[tuple[str, str]], *, top_k: int | None = None
     ) -> list[SpanPrediction]: ...
+    @suggests_keywords()
     def __call__(self, questions: Any, contexts: Any = None, *, top_k: int | None = None) -> Any:
         """Return the prediction for one question, or that for each in a list.
 

@@ -4,7 +4,6 @@ Shapes: T tokens in the packed batch, B sequences, L columns of a padded batch, 
 """
 
 import dataclasses
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from cloze.models.batch import check_ids, pack_padded
 from cloze.models.encoder_config import SIZES, EncoderConfig
 from cloze.models.graph import Graph
 from cloze.models.weight_mapping import HuggingFaceNames
+from cloze.suggestions import list_names, nearest
 
 EncoderClass = TypeVar("EncoderClass", bound="type[Encoder]")
 
@@ -307,10 +307,9 @@ def find_size(name: str) -> EncoderConfig:
     """
     if config := get_size(name):
         return config
-    near = difflib.get_close_matches(name, _sizes(), n=1)
-    remedy = f"Choose from {', '.join(SIZES)}, alone or with an encoder before it, as in modern-base"
-    remedy = f"Did you mean {near[0]}" if near else remedy
-    raise ValueError(f"size = {name!r} is not a choice. {remedy}")
+    near = nearest(name, _sizes())
+    remedy = f"Choose from {list_names(SIZES)}, alone or with an encoder before it, as in modern-base"
+    raise ValueError(f"size = {name!r} is not a choice. {f'Did you mean {near}?' if near else remedy}")
 
 
 def _sizes() -> dict[str, EncoderConfig]:

@@ -142,4 +142,5 @@ def build_task(
     if not isinstance(settings, Mapping):
         raise InputError(f"{task_class.name} must be a table, not {settings!r}", where=where)
     task = configuration.from_dict(task_class, settings, where=where, prefix=f"{task_class.name}.")
-    return task, configuration.from_dict(config, table, where=where)
+    others = [f"{task_class.name}.{name}" for name in configuration.setting_names(task_class)]
+    return task, configuration.from_dict(config, table, where=where, others=others)

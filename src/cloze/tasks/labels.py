@@ -12,6 +12,7 @@ from typing import Literal
 
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.errors import DataWarning, InputError
+from cloze.suggestions import list_names, nearest
 
 PLACEHOLDERS = frozenset(
     [
@@ -214,20 +215,11 @@ def order_weights(
     return tuple(weights.get(label, 1.0) for label in labels)
 
 
-def show_labels(labels: Sequence[str]) -> str:
-    """Return up to ten labels with commas between them.
-
-    >>> show_labels(list("abcdefghijklm"))
-    'a, b, c, d, e, f, g, h, i, j, …'
-    """
-    return ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
-
-
 def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind: str = "label") -> InputError:
     """Return the error for a label that the task does not have, which may stand for none."""
     if kind == "label" and stands_for_none(label or ""):
         what = f"unknown label {label!r}, which stands for none"
         return MissingLabelError(what, where=where, remedy="`missing_labels=drop` leaves out such rows")
-    return InputError(
-        f"unknown {kind} {label!r}", where=where, remedy=f"The {kind}s are {show_labels(labels)}"
-    )
+    near = nearest(label or "", labels)
+    remedy = f"{f'Did you mean {near}? ' if near else ''}The {kind}s are {list_names(labels)}"
+    return InputError(f"unknown {kind} {label!r}", where=where, remedy=remedy)

@@ -1,6 +1,5 @@
 """Tasks by name. Every module of `cloze.tasks` is searched, so a new task needs no entry in a list."""
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
@@ -11,12 +10,26 @@ from typing import TypeVar, dataclass_transform
 import cloze.tasks
 from cloze.arguments import check_text
 from cloze.errors import InputError
+from cloze.suggestions import did_you_mean, suggests_keywords
 from cloze.tasks.task import AnyTask
 
 TaskClass = TypeVar("TaskClass", bound=type[AnyTask])
 
 TASKS: dict[str, type[AnyTask]] = {}
 """Registered tasks by name; only those whose module is imported, see `tasks`."""
+_OF_OTHER_PROGRAMS = {
+    "ner": "tagging",
+    "nli": "classification",
+    "pos": "tagging",
+    "qa": "squad_v2",
+    "question-answering": "squad_v2",
+    "sentiment": "classification",
+    "similarity": "scored-pairs",
+    "squad": "squad_v1",
+    "sts": "scored-pairs",
+    "token-classification": "tagging",
+}
+"""The tasks that have other names elsewhere."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -33,6 +46,7 @@ def register_task(name: str) -> Callable[[TaskClass], TaskClass]:
         task.name = name
         TASKS[name] = task
         dataclass(frozen=True, kw_only=True)(task)
+        task.__init__ = suggests_keywords()(task.__init__)  # type: ignore[method-assign]
         return task
 
     return register
@@ -58,8 +72,8 @@ def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) ->
     """
     name, known = check_text(name, "task"), tasks()
     if name not in known:
-        names = sorted({*known, *others})
-        near = difflib.get_close_matches(name, names, n=1)
-        remedy = f"Did you mean {near[0]}" if near else f"The tasks are {', '.join(names)}"
+        remedy = did_you_mean(
+            name, sorted({*known, *others}), synonyms=_OF_OTHER_PROGRAMS, full_list="cloze tasks"
+        )
         raise InputError(f"no task {name!r}", where=where, remedy=remedy)
     return known[name]

@@ -15,6 +15,7 @@ from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
 from cloze.models.config_file import load_labels
+from cloze.suggestions import list_names
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, input_values, match_rows
 from cloze.tasks.task_batch import Array, Baseline, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
@@ -204,8 +205,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         names, known = self.class_names, teacher.class_names
         if set(names) != set(known):
-            shown = (", ".join(some[:10]) + (", …" if len(some) > 10 else "") for some in (known, names))
-            what = "the teacher's classes are {}, those of the data are {}".format(*shown)
+            what = f"the teacher's classes are {list_names(known)}; those of the data are {list_names(names)}"
             raise InputError(what)
 
     def teacher_rows(self, output: Array, teacher: Self) -> Array:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import sentencex
 
 from cloze.errors import InputError
+from cloze.suggestions import did_you_mean
 from cloze.tokenization.custom_splitter import Span, split_with_function
 from cloze.tokenization.unicode import replace_lone_surrogates
 
@@ -106,7 +107,7 @@ def check_language(language: str) -> None:
         InputError: the language is not in `LANGUAGES`.
     """
     if language not in LANGUAGES:
-        remedy = f"Choose one of {', '.join(LANGUAGES)}"
+        remedy = did_you_mean(language, LANGUAGES)
         raise InputError(f"no sentence rules for {language!r}", where="language", remedy=remedy)
 
 

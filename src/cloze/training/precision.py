@@ -21,6 +21,7 @@ from cloze.models.encoder import Encoder, find_encoder
 from cloze.models.onednn_linear import use_onednn
 from cloze.models.quantization import quantize_encoder
 from cloze.models.torch_internals import CpuInstructions, cpu_instructions
+from cloze.suggestions import did_you_mean
 
 _WIDTH_OF_BASE = 768
 _UNMEASURED_IN_INT8 = ("avx512", "other")
@@ -43,7 +44,9 @@ def resolve_device(name: str) -> torch.device:
         torch.empty(0, device=device).cpu()  # fails on "meta", which computes nothing
     except (RuntimeError, AssertionError) as error:
         what = f"device {str(name)!r} is not available"
-        raise InputError(what, where="device", remedy="Use auto, or another of cpu, cuda and mps") from error
+        others = [other for other in ("auto", "cpu", "cuda", "mps") if other != str(name)]
+        remedy = did_you_mean(name, others, synonyms={"gpu": "cuda"})
+        raise InputError(what, where="device", remedy=remedy) from error
     return device
 
 

@@ -23,6 +23,7 @@ from cloze.errors import InputError
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, SILENT_BAR, Bar, Progress
 from cloze.remote_files import is_url, list_files, to_path_or_url
+from cloze.suggestions import did_you_mean, no_such_path
 
 _COMPRESSION_RATIO = 3  # roughly
 _SPLITS = "dataset_dict.json"
@@ -56,7 +57,7 @@ class ReadingConfig:
         if self.limit is not None and self.limit < 1:
             raise InputError(f"{self.limit} is less than 1", where="limit")
         if self.text_format not in format_names():
-            remedy = f"Choose one of {', '.join(format_names())}"
+            remedy = did_you_mean(self.text_format, format_names())
             raise InputError(f"no format {self.text_format!r}", where="format", remedy=remedy)
 
 
@@ -209,7 +210,7 @@ def find_files(name: str) -> list[str]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=error.filename or name) from error
     if not files:
-        raise InputError("no file in this folder" if os.path.isdir(name) else "no such file", where=name)
+        raise InputError("no file in this folder", where=name) if os.path.isdir(name) else no_such_path(name)
     return list(dict.fromkeys(files))
 
 

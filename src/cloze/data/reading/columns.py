@@ -1,11 +1,11 @@
 """The columns of a table that are asked for, and the names that data may have for them."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from cloze.errors import InputError
+from cloze.suggestions import list_names, nearest
 
 Kind: TypeAlias = Literal["text", "texts", "label", "flag", "other"]
 """Text; a list of texts; a label or answer, which unlabeled data lack; 0 or 1 for a label; anything else."""
@@ -49,9 +49,9 @@ def find_column(cells: Mapping[str, Any], column: Column, where: str) -> str:
     name = column.find(cells)
     if name is not None:
         return name
-    near = difflib.get_close_matches(column.names[0], cells, n=1, cutoff=0.5)
-    columns = f"There are {', '.join(map(repr, cells))}" if cells else "The row is empty"
-    remedy = f"Did you mean {near[0]!r}? {columns}" if near else columns
+    near = nearest(column.names[0], cells, separators="")
+    columns = f"There are {list_names(map(repr, cells))}" if cells else "The row is empty"
+    remedy = f"Did you mean {near!r}? {columns}" if near else columns
     remedy += f"; say which it is with {column.flag}" if column.flag else ""
     what = f"no column {' or '.join(map(repr, column.names))}"
     raise NoColumnError(what, where=where, remedy=remedy)

@@ -21,6 +21,7 @@ from cloze.errors import InputError
 from cloze.file_io import name_file
 from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
+from cloze.suggestions import no_such_path
 from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
 
 STDIN = "-"
@@ -75,7 +76,7 @@ def check_file(path: PathOrUrl) -> None:
     if str(path) != STDIN and not is_file(path):
         if is_directory(path):
             raise InputError("is a directory", where=path, remedy="Name a file in it")
-        raise InputError("no such file", where=path)
+        raise no_such_path(path)
 
 
 def is_compressed(file: str) -> bool:

@@ -22,13 +22,13 @@ from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.classification import best_f1_threshold, is_constant
 from cloze.results import Result
+from cloze.suggestions import list_names
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import (
     PLACEHOLDERS,
     check_weights,
     order_weights,
-    show_labels,
     stands_for_none,
     unknown_label,
     warn_of_similar_classes,
@@ -89,7 +89,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
             if not 0 < threshold < 1:
                 raise ValueError(f"threshold {threshold} is not between 0 and 1")
         if self.labels and (unknown := sorted({*by_label} - {"", *self.labels})):
-            raise ValueError(f"threshold of {unknown[0]!r}, not one of {show_labels(self.labels)}")
+            raise ValueError(f"threshold of {unknown[0]!r}, not one of {list_names(self.labels)}")
         if not self.separator:
             raise ValueError("separator is empty")
         super().__post_init__()
@@ -267,7 +267,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         known = frozenset().union(*map(self.classes_of, examples))
         absent = [label for label in self.labels if label not in known] if self.tune_thresholds else []
         threshold = "its threshold stays" if len(absent) == 1 else "their thresholds stay"
-        return [f"no dev example has {show_labels(absent)}: {threshold} {_THRESHOLD}"] if absent else []
+        return [f"no dev example has {list_names(absent)}: {threshold} {_THRESHOLD}"] if absent else []
 
     def with_tuned_threshold(
         self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]

@@ -1,0 +1,209 @@
+"""Wrong names lead to the right ones, in Python's words in Python and in the shell's in the shell."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cloze
+from cloze.cli import VERBS, main
+from cloze.config import setting_names
+from cloze.errors import InputError
+from cloze.finetuning.config import FinetuneConfig
+from cloze.hub import WELL_KNOWN
+from cloze.suggestions import MAX_LISTED, did_you_mean, list_names, nearest, nearest_keyword
+
+ROWS = [("a fine film", "good"), ("a dull film", "bad")] * 4
+DATA = {"train": ROWS, "model": "cloze-mini"}
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("learning_rat", "learning_rate"),
+        ("lr", "learning_rate"),
+        ("num_train_epochs", "epochs"),
+        ("per_device_train_batch_size", "batch_size"),
+        ("gpu", "device"),
+        ("weight_decay", "optimizer.weight_decay"),
+        ("warmup_ratio", "optimizer.warmup_fraction"),
+        ("zzz", None),
+    ],
+)
+def test_keywords_of_other_programs_lead_to_ours(word: str, name: str | None) -> None:
+    keywords = inspect.signature(cloze.finetune).parameters
+    assert nearest_keyword(word, keywords, setting_names(FinetuneConfig)) == name
+
+
+@pytest.mark.parametrize(
+    ("keyword", "form"),
+    [
+        ("lr", "learning_rate=…"),
+        ("learning_rat", "learning_rate=…"),
+        ("weight_decay", 'settings={"optimizer.weight_decay": …}'),
+    ],
+)
+@pytest.mark.parametrize("function", [cloze.finetune, cloze.plan_finetuning, cloze.validate_data])
+def test_an_unknown_keyword_suggests_how_to_write_the_right_one(
+    tmp_path: Path, function: Any, keyword: str, form: str
+) -> None:
+    with pytest.raises(TypeError) as raised:
+        function("classification", output=tmp_path / "run", **DATA, **{keyword: 1e-4})
+    message = f"{function.__name__}() got an unexpected keyword argument {keyword!r}. Did you mean {form}?"
+    assert str(raised.value) == message
+    assert not (tmp_path / "run").exists()
+
+
+def _functions() -> list[tuple[str, Any]]:
+    """Return the public functions, and the methods of public classes with which one loads and asks a model."""
+    functions: list[tuple[str, Any]] = []
+    for name in cloze.__all__:
+        value = getattr(cloze, name)
+        if inspect.isfunction(value):
+            functions.append((name, value))
+        elif hasattr(value, "load") and "encoder" in dir(value):
+            functions += [(f"{name}.load", value.load), (f"{name}()", vars(value).get("__call__"))]
+    return functions
+
+
+@pytest.mark.parametrize(("name", "function"), _functions())
+def test_every_public_function_suggests_its_keywords(name: str, function: Any) -> None:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    keywords = (
+        [p.name for p in inspect.signature(function).parameters.values() if p.kind is kind]
+        if function
+        else []
+    )
+    for keyword in keywords[:1]:
+        with pytest.raises(TypeError, match=rf"'{keyword}x'. Did you mean {keyword}=…\?"):
+            function(**{f"{keyword}x": 1})
+
+
+def test_settings_and_tasks_suggest_their_fields() -> None:
+    with pytest.raises(TypeError, match=r"FinetuneConfig.*'epoch'. Did you mean epochs=…\?"):
+        cloze.FinetuneConfig(epoch=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"FinetuneConfig.*'lr'. Did you mean optimizer.learning_rate\?"):
+        cloze.FinetuneConfig(lr=1e-4)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'label_colum'. Did you mean label_column=…\?"):
+        cloze.Classification(label_colum="stars")  # type: ignore[call-arg]
+
+
+def test_names_of_verbs_lead_to_functions() -> None:
+    for name, hint in {"train": "cloze.finetune or cloze.pretrain", "FilMask": "cloze.FillMask"}.items():
+        with pytest.raises(AttributeError, match=rf"Did you mean {hint}\?"):
+            getattr(cloze, name)
+
+
+VERBS_ELSEWHERE = {
+    "train": "finetune (on labeled data) or pretrain (on text)",
+    "audit": "corpus audit",
+    "merge": "corpus merge",
+    "fine-tune": "finetune",
+    "eval": "evaluate",
+    "upload": "push",
+}
+
+
+@pytest.mark.parametrize("verb", VERBS_ELSEWHERE)
+def test_verbs_of_other_programs_lead_to_ours(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb]) == 2
+    assert capsys.readouterr().err == f"error: no verb {verb!r}. Did you mean {VERBS_ELSEWHERE[verb]}?\n"
+    assert VERBS_ELSEWHERE[verb].split(" (")[0] in VERBS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("--learning-rate -1", "--learning-rate: -1.0 is not above 0 and below 1"),
+        ("--epochs 0", "--epochs: 0 is not positive"),
+        (
+            "--set optimizer.weight_decay=-1",
+            "--set optimizer.weight_decay: -1.0 is not at least 0 and finite",
+        ),
+        ("--set lr=1", "--set: unknown key lr. Did you mean optimizer.learning_rate?"),
+        ("--set optimizer.lr=1", "--set: unknown key optimizer.lr. Did you mean optimizer.learning_rate?"),
+        ("--set optimizr.beta1=1", "--set: unknown key optimizr. Did you mean optimizer?"),
+        (
+            "--set class_weight=x",
+            "--set: unknown key class_weight. Did you mean classification.class_weights?",
+        ),
+        ("--format conl", "--format: 'conl' is not a choice. Did you mean conllu?"),
+        ("--device gpu", "--device: device 'gpu' is not available. Did you mean cuda?"),
+        ("--config glu", "--config: no recipe 'glu'. Did you mean glue?"),
+    ],
+)
+def test_the_shell_names_flags(
+    tmp_path: Path, arguments: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"finetune classification -o {tmp_path}/run -m cloze-mini -d {__file__} {arguments}"
+    assert main(command.split()) == 2
+    assert capsys.readouterr().err == f"error: {line}\n"
+
+
+def test_python_names_keywords(tmp_path: Path) -> None:
+    for keywords, where in (
+        ({"learning_rate": -1.0}, "learning_rate"),
+        ({"settings": {"optimizer.learning_rate": -1.0}}, "optimizer.learning_rate"),
+    ):
+        with pytest.raises(InputError) as raised:
+            cloze.finetune("classification", output=tmp_path / "run", **DATA, **keywords)  # type: ignore[arg-type]
+        assert str(raised.value) == f"{where}: -1.0 is not above 0 and below 1"
+
+
+def test_keys_of_a_toml_file_are_suggested_with_its_name(tmp_path: Path) -> None:
+    config = tmp_path / "a.toml"
+    config.write_text("[optimizer]\nlearning_rat = 1e-4\n")
+    with pytest.raises(
+        InputError, match=r"a.toml.*optimizer.learning_rat. Did you mean optimizer.learning_rate\?"
+    ):
+        cloze.finetune("classification", output=tmp_path / "run", config=config, **DATA)
+
+
+def test_a_missing_file_suggests_a_near_one_and_what_the_flag_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "sst.tsv").touch()
+    for wrong in ("data/sst.tsvv", "dat/sst.tsv", "data/sst.csv"):
+        assert main(["finetune", "classification", "-o", "run", "-m", "cloze-mini", "-d", wrong]) == 2
+        line = f"error: {wrong}: no such file. Did you mean data/sst.tsv? --train takes a file, a URL or the directory"
+        assert capsys.readouterr().err.startswith(line)
+    assert main(["vocab", "data/other.txt", "-o", "vocab"]) == 2
+    assert capsys.readouterr().err == "error: data/other.txt: no such file\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("cloze-mni", "cloze-mini"),
+        ("bert-base-uncased", "hf://google-bert/bert-base-uncased"),
+        ("bert-base", "hf://google-bert/bert-base-uncased"),
+        ("roberta-base", "hf://FacebookAI/roberta-base"),
+        ("all-minilm-l6-v2", "hf://sentence-transformers/all-MiniLM-L6-v2"),
+        ("my-rum", "my-run"),
+    ],
+)
+def test_a_name_of_a_model_leads_to_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, model: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-run").mkdir()
+    with pytest.raises(InputError, match=rf"Did you mean {model}\?"):
+        cloze.load(name)
+
+
+def test_well_known_models_have_different_names() -> None:
+    names = [name.partition("/")[2].lower() for name in WELL_KNOWN]
+    assert len({*names}) == len(names)
+    assert all(nearest(name, WELL_KNOWN, separators="/").lower().endswith(f"/{name}") for name in names)
+
+
+def test_no_list_has_more_than_ten_names(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"name{number}" for number in range(30)]
+    assert list_names(names).count("name") == MAX_LISTED
+    assert did_you_mean("x", names, full_list="cloze tasks").endswith(" and 20 others; cloze tasks lists all")
+    for command in ("tasks zzz", "finetune classification -o x -m x -d x --set zzz=1"):
+        assert main(command.split()) == 2
+        assert capsys.readouterr().err.count(", ") < MAX_LISTED
