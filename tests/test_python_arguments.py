@@ -192,6 +192,7 @@ FUNCTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("evaluate", "model", {"data": GOLD}),
     ("glue_submission", "model", {"data": OUT, "output": OUT}),
     ("describe_tasks", "task", {}),
+    ("describe_formats", "task", {}),
     ("baseline", "train", {"task": "classification"}),
     ("score", "predictions", {"task": "classification", "gold": GOLD}),
     ("explain", "texts", {"model": CLASSIFIER}),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cloze.api.finetuning import validate_data as validate_data
     from cloze.api.labeled import BaselineResult as BaselineResult
     from cloze.api.labeled import baseline as baseline
+    from cloze.api.labeled import describe_formats as describe_formats
     from cloze.api.labeled import describe_tasks as describe_tasks
     from cloze.api.labeled import glue_submission as glue_submission
     from cloze.api.models import attention as attention

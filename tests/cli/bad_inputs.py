@@ -715,7 +715,7 @@ CASES = {
     ),
     "no such table": case(FINETUNE + "-m {run} -d {tmp}/none.tsv", "{tmp}/none.tsv: no such file"),
     "a table of another kind": bad_table(
-        "a.xlsx", b"PK\x03\x04", "{tmp}/a.xlsx: not a table", ".tsv, .csv, .jsonl"
+        "a.ods", b"PK\x03\x04", "{tmp}/a.ods: not a table", ".tsv, .csv, .jsonl"
     ),
     "an empty table": bad_table("a.tsv", b"", "{tmp}/a.tsv: holds no rows"),
     "a table without rows": bad_table("a.tsv", b"text\tlabel\n", "{tmp}/a.tsv: holds no rows"),

@@ -380,7 +380,7 @@ REMEDIES = {
     # labeled data
     "a table of another kind": Remedy(
         r"Its name must end in (\.tsv)",
-        {"a.xlsx": "a{0}", "": " --validate"},
+        {"a.ods": "a{0}", "": " --validate"},
         lambda tmp, found, samples: shutil.copy(samples.table, tmp / "a.tsv"),
     ),
     "no such column": Remedy(

@@ -68,6 +68,7 @@ USES = {
     "finetune": "finetune classification -m {run} -d {table} -o {tmp}/classifier --epochs 1 "
     + " ".join(NANO_TASK),
     "baseline": "baseline classification -d {table}",
+    "tasks formats": "tasks formats tagging",
     "tasks": "tasks",
     "evaluate": "evaluate -m {classifier} -d {table} -o {tmp}/answers.csv",
     "predict": "predict -m {classifier} {table} -o {tmp}/predictions.jsonl",

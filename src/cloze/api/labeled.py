@@ -12,6 +12,7 @@ from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.finetuning.baselines import BaselineScores
+    from cloze.tasks.data_formats import DataFormat
     from cloze.tasks.description import TaskDescription
     from cloze.tasks.task import AnyTask
 
@@ -160,6 +161,23 @@ def describe_tasks(task: str | None = None) -> "list[TaskDescription]":
 
     kinds = [kind for _, kind in sorted(tasks().items())] if task is None else [find_task(task)]
     return [describe_task(kind) for kind in kinds]
+
+
+def describe_formats(task: str | None = None) -> "list[DataFormat]":
+    """Describe the formats of labeled data: of annotation tools, data sets and tables.
+
+    A format is detected by name and content; where that may fail for tagging, `format` names it.
+
+    Args:
+        task: name of the task that reads them (default: any).
+
+    Raises:
+        InputError: there is no such task.
+    """
+    from cloze.tasks.data_formats import formats_of
+    from cloze.tasks.registry import find_task
+
+    return formats_of(None if task is None else find_task(task).name)
 
 
 def _parse_sizes(sizes: Any) -> list[int | None]:

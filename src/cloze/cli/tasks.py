@@ -24,7 +24,7 @@ def show(descriptions: "list[TaskDescription]", *, task: str | None) -> tuple[An
     ]
     widths = {key: max(len(row[key]) for row in rows) for key in ("task", "metric")}
     lines = [
-        _wrap(
+        wrap_after(
             f"{row['task']:<{widths['task']}}  {row['metric']:<{widths['metric']}}  ",
             f"{row['data']} [{row['source']}]",
         )
@@ -35,7 +35,7 @@ def show(descriptions: "list[TaskDescription]", *, task: str | None) -> tuple[An
 
 def _format_description(description: "TaskDescription") -> str:
     name = description.task
-    lines = [_wrap(f"{name}: ", description.summary)]
+    lines = [wrap_after(f"{name}: ", description.summary)]
     rows = {
         "data": description.data,
         "files": f"{' or '.join(description.train)}, {' or '.join(description.dev)} in a directory",
@@ -43,20 +43,20 @@ def _format_description(description: "TaskDescription") -> str:
         "defaults": ", ".join(description.defaults),
         "source": description.source,
     }
-    lines += [_wrap(f"  {label:<10}", text) for label, text in rows.items() if text]
-    lines.append(_wrap("settings, ", "as in --set " + next(iter(description.settings)) + "=VALUE"))
+    lines += [wrap_after(f"  {label:<10}", text) for label, text in rows.items() if text]
+    lines.append(wrap_after("settings, ", "as in --set " + next(iter(description.settings)) + "=VALUE"))
     for key, setting in description.settings.items():
         default = "" if setting.default in (None, "", ()) else f" (default: {setting.default})"
         lines += [f"  {key}", *_indented(f"{setting.description}{default}")]
-    return "\n".join([*lines, _wrap("train:  ", f"cloze finetune {name} -m cloze-mini -d DATA -o RUN")])
+    return "\n".join([*lines, wrap_after("train:  ", f"cloze finetune {name} -m cloze-mini -d DATA -o RUN")])
 
 
 def _indented(text: str) -> Iterator[str]:
     if text.strip():
-        yield _wrap("      ", text.strip())
+        yield wrap_after("      ", text.strip())
 
 
-def _wrap(start: str, text: str) -> str:
+def wrap_after(start: str, text: str) -> str:
     """Return text after a start, with a hanging indent if the terminal is narrower."""
     width = terminal_width()
     if width is None:

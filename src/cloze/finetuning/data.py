@@ -10,13 +10,13 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from cloze.data.reading.files import file_sha256
+from cloze.data.reading.directories import is_source, source_sha256
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig
 from cloze.progress import Progress
-from cloze.remote_files import is_file, to_path_or_url
+from cloze.remote_files import to_path_or_url
 from cloze.suggestions import no_such_path
 from cloze.tables import format_count
 from cloze.tasks.data import find_files
@@ -71,7 +71,7 @@ def find_data(
     train, dev = find_files(task, config.train, config.dev)
     config = replace(config, train=train, dev=dev)
     for name in _data_names(config):
-        if name not in in_memory and not is_file(name):
+        if name not in in_memory and not is_source(name):
             remedy = "`train` takes a file, a URL or the directory of a benchmark" if name == train else None
             raise no_such_path(name, remedy=remedy)
     return config
@@ -86,7 +86,7 @@ def add_checksums(
         InputError: the data are not those that the settings were made for.
     """
     hashes = {
-        name: in_memory[name].sha256 if name in in_memory else file_sha256(name)
+        name: in_memory[name].sha256 if name in in_memory else source_sha256(name)
         for name in _data_names(config)
     }
     digest = hashlib.sha256(bytes.fromhex("".join(hashes[name] for name in _data_names(config)))).hexdigest()

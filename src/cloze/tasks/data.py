@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze.artifacts import LEARNED_FROM, SCORED_ON, read_card
-from cloze.data.reading.files import file_sha256
+from cloze.data.reading.directories import find_splits, is_data_directory, source_sha256
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl, is_directory, is_file, join_path, to_path_or_url
@@ -14,7 +14,7 @@ from cloze.tasks.task import AnyTask, Split
 
 
 def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
-    """Return the file of a split: `path` itself, or the file in that directory with one of the task's names.
+    """Return the data of a split: `path` itself, or the file or split in that directory with one of the task's names.
 
     Raises:
         InputError: there is no such file.
@@ -22,6 +22,13 @@ def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
     if not is_directory(path):
         return to_path_or_url(path)
     file = _find_in(task, path, split)
+    if file is None and is_data_directory(path):
+        return to_path_or_url(path)
+    if file is None and (splits := find_splits(path)):
+        what = f"no split {' nor '.join(_SPLITS[split])} in this data set, which has {', '.join(splits)}"
+        raise InputError(
+            what, where=path, remedy=f"Name one of its directories: {join_path(path, splits[0])}"
+        )
     if file is None:
         what = f"no {' nor '.join(_names(task, split))} in this directory"
         raise InputError(what, where=path, remedy="Name the file itself")
@@ -45,11 +52,18 @@ def open_data(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTas
     return read_memory(task, data, name)
 
 
+_SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "dev": ("validation", "dev")}
+"""The names of the splits of data sets of the library datasets."""
+
+
 def _names(task: AnyTask, split: Split) -> tuple[str, ...]:
     return task.train_files if split == "train" else task.dev_files
 
 
 def _find_in(task: AnyTask, folder: PathOrUrl, split: Split) -> PathOrUrl | None:
+    splits = find_splits(folder)
+    if name := next((name for name in _SPLITS[split] if name in splits), None):
+        return join_path(folder, name)
     files = (join_path(folder, name) for name in _names(task, split))
     return next((file for file in files if is_file(file)), None)
 
@@ -72,13 +86,13 @@ def warn_of_training_data(checkpoint: Path, data: Source) -> None:
 
     A URL is not read for this.
     """
-    if not (isinstance(data, MemoryRows) or Path(data).is_file()):
+    if not (isinstance(data, MemoryRows) or Path(data).is_file() or is_data_directory(data)):
         return
     lines = read_card(checkpoint).splitlines()
     learned = [line for line in lines if line.startswith(f"| {LEARNED_FROM} |")]
     if not learned:
         return
-    sha256 = data.sha256 if isinstance(data, MemoryRows) else file_sha256(str(data))
+    sha256 = data.sha256 if isinstance(data, MemoryRows) else source_sha256(str(data))
     if not any(sha256 in line for line in learned):
         return
     is_held_out = not any(line.startswith(f"| {SCORED_ON} |") for line in lines)

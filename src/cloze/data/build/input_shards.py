@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from cloze import artifacts, file_io
+from cloze import artifacts
 from cloze.data.build.cleaning import CleaningConfig
+from cloze.data.reading.directories import names_in_dataset
 from cloze.data.reading.documents import PART_CHARACTERS, Document, FileRange
 from cloze.data.reading.files import HUB_PREFIX, STDIN, file_size, is_compressed, open_text
 from cloze.data.reading.formats import FORMATS, detect_format, format_names, read_range
@@ -26,12 +27,8 @@ from cloze.remote_files import is_url, list_files, to_path_or_url
 from cloze.suggestions import did_you_mean, no_such_path
 
 _COMPRESSION_RATIO = 3  # roughly
-_SPLITS = "dataset_dict.json"
-_STATE = "state.json"
-_INFO = "dataset_info.json"
 _NO_TEXT = {"vocab.txt", "dataset.json", "config.json"}
 """Next to a manifest, the files of a vocabulary, data set or model."""
-_CACHE_PREFIX = "cache-"  # of files that map and filter left in a folder of save_to_disk
 Result = TypeVar("Result")
 
 
@@ -236,29 +233,8 @@ def _walk(path: str, parents: Sequence[tuple[int, int]] = ()) -> Iterator[str]:
     if artifacts.RUN_CONFIG in names or (artifacts.MANIFEST in names and not _NO_TEXT.isdisjoint(names)):
         what = "a vocabulary, data set, model or run, not text"
         raise InputError(what, where=path, remedy="Name files or folders of text")
-    for name in _names_in_dataset(path, names) or names:
+    for name in names_in_dataset(path, names) or names:
         yield from _walk(os.path.join(path, name), (*parents, folder))
-
-
-def _names_in_dataset(folder: str, names: Sequence[str]) -> list[str] | None:
-    """Return the names in a folder that `save_to_disk` of the library datasets wrote that have the rows."""
-    if _SPLITS in names:
-        return _json_list(folder, _SPLITS, "splits")
-    if _STATE in names and _INFO in names:
-        if _json_list(folder, _STATE, "_indices_data_files"):
-            what = "only a selection of these rows is the data set, which the library datasets applies"
-            remedy = "Call flatten_indices() before save_to_disk"
-            raise InputError(what, where=folder, remedy=remedy)
-        return [str(entry["filename"]) for entry in _json_list(folder, _STATE, "_data_files")]
-    if _INFO in names:
-        return [name for name in names if name.endswith(".arrow") and not name.startswith(_CACHE_PREFIX)]
-    return None
-
-
-def _json_list(folder: str, name: str, key: str) -> list[Any]:
-    table = file_io.read_json(Path(folder, name), remedy="The data set is damaged: copy it again")
-    values: list[Any] = table.get(key) or []
-    return values
 
 
 def _check_regular(path: str) -> str:

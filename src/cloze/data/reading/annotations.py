@@ -1,7 +1,11 @@
 """Rows of annotation tools as rows of a table: a text with its labels or spans, and why nobody has labeled it.
 
 {"text": "Ada", "spans": […], "answer": "reject"}                                          Prodigy
+{"text": "Ada", "options": […], "accept": ["good"], "answer": "accept"}                     Prodigy, choices
 {"data": {"text": "Ada"}, "annotations": [{"result": […], "was_cancelled": false}]}         Label Studio
+{"text": "Ada", "id": 1, "mood": "good", "annotator": 1, "lead_time": 4.1}                  Label Studio, short
+{"id": 1, "text": "Ada", "label": "film#music", "Comments": []}                             doccano, CSV
+{"tokenized_text": ["Ada", "ran"], "ner": [[0, 0, "person"]]}                               GLiNER
 {"document": "Ada", "annotation": {"entities": […]}}                                       Universal Data Tool
 {"content": "Ada", "annotations": […], "classifications": […]}                              LightTag
 {"text": "Ada", "prediction": […], "annotation": […], "status": "Discarded"}                Argilla 1
@@ -111,6 +115,10 @@ def _read_prodigy(row: Mapping[str, Any], where: str) -> AnnotatedRow:
             annotated.problem = NotAnnotatedError("ignored", where=where)
         annotated["spans"] = [s for s, answer in zip(spans, answers, strict=True) if answer != "reject"]
         annotated.num_rejected_spans = answers.count("reject")
+    if isinstance(row.get("options"), list):
+        chosen = _with_labels(annotated, [row.get("accept") or []], annotated.problem)
+        chosen.num_rejected_spans = annotated.num_rejected_spans
+        return chosen
     return annotated
 
 
@@ -138,6 +146,42 @@ def _read_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     if spans or not labels:
         annotated["entities"] = spans
     return _with_labels(annotated | labels, list(labels.values()), annotated.problem)
+
+
+_OF_LABEL_STUDIO = {
+    "annotation_id",
+    "annotator",
+    "created_at",
+    "updated_at",
+    "lead_time",
+    "agreement",
+    "comment",
+}
+
+
+def _read_flat_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
+    """Read the short exports, whose columns are those of the data, the id, the questions, and those of the tool."""
+    names = list(row)
+    after_id = names[names.index("id") + 1 :] if "id" in names else []
+    questions = {name: _parse_json(row[name]) for name in after_id if name not in _OF_LABEL_STUDIO}
+    spans = [value for value in questions.values() if _is_spans(value)]
+    labels = [value for value in questions.values() if not _is_spans(value)]
+    cells = {**row, **questions}
+    if spans or not labels:
+        cells["entities"] = spans[0] if spans else []
+    return _with_labels(cells, labels)
+
+
+def _parse_json(cell: Any) -> Any:
+    """Return the list or object that a cell has as JSON; other cells as they are."""
+    if isinstance(cell, str) and cell.startswith(("[{", "{")):
+        with suppress(ValueError, RecursionError):
+            return json.loads(cell)
+    return cell
+
+
+def _is_spans(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping) and "start" in value[0]
 
 
 def _results(annotation: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -251,11 +295,54 @@ def _read_argilla_2(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     return _with_labels(cells, [*labels.values()], problem)
 
 
+def _read_doccano(row: Mapping[str, Any], where: str) -> AnnotatedRow:
+    labels = row["label"].split("#") if row["label"] else []
+    return _with_labels({name: cell for name, cell in row.items() if name != "label"}, [labels])
+
+
+def _read_gliner(row: Mapping[str, Any], where: str) -> AnnotatedRow:
+    """Read spans of words, whose end is their last word."""
+    words, spans = row["tokenized_text"], row["ner"]
+    tags, problem = ["O"] * len(words), None
+    for span in spans:
+        if not (
+            isinstance(span, list)
+            and len(span) > 2
+            and type(span[0]) is type(span[1]) is int
+            and 0 <= span[0] <= span[1] < len(words)
+        ):
+            what = f"'ner' has {json.dumps(span)[:60]}, and there are {len(words)} words"
+            remedy = 'Write [0, 1, "person"]: the first word, counted from 0, the last, and the type'
+            problem = InputError(what, where=where, remedy=remedy)
+            break
+        first, last, label = span[0], span[1], str(span[2])
+        if any(tag != "O" for tag in tags[first : last + 1]):
+            what = f"{json.dumps(span)[:60]} of 'ner' overlaps another"
+            problem = InputError(what, where=where, remedy="A word has one tag: leave one of the spans")
+            break
+        tags[first : last + 1] = [f"B-{label}", *[f"I-{label}"] * (last - first)]
+    cells = {name: cell for name, cell in row.items() if name not in ("tokenized_text", "ner")}
+    annotated = AnnotatedRow(cells | {"tokens": words, "ner_tags": tags})
+    annotated.problem = problem
+    return annotated
+
+
 ANNOTATION_TOOLS = {
     "Prodigy": AnnotationTool(
         lambda row: isinstance(row.get(ANSWER), str) and row[ANSWER] in _ANSWERS, _read_prodigy
     ),
     "Label Studio": AnnotationTool(lambda row: isinstance(row.get("data"), Mapping), _read_label_studio),
+    "Label Studio, short": AnnotationTool(
+        lambda row: "annotation_id" in row and "lead_time" in row, _read_flat_label_studio
+    ),
+    "doccano": AnnotationTool(
+        lambda row: row.keys() >= {"text", "label", "Comments"} and isinstance(row["label"], str),
+        _read_doccano,
+    ),
+    "GLiNER": AnnotationTool(
+        lambda row: isinstance(row.get("tokenized_text"), list) and isinstance(row.get("ner"), list),
+        _read_gliner,
+    ),
     "Universal Data Tool": AnnotationTool(
         lambda row: "annotation" in row and isinstance(row.get("document"), str), _read_universal_data_tool
     ),

@@ -15,6 +15,8 @@ from cloze.text_encoding import refuse_carriage_return
 NAMED_SEPARATOR = re.compile(r"sep=([\t,;|])")  # a first line that Excel writes
 CALL_IT_CSV = "If cells are in quotation marks, call the file .csv"
 _SEPARATORS = "\t,;|"
+_QUOTED_JSON = re.compile(r'(?:^|\t)"(?:\[\{|\{)""')
+"""Matches a row of a TSV with a cell of JSON in quotation marks, which are doubled in it."""
 _BEFORE_CLOSING_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
 """The text before the closing quotation mark; quotation marks within a cell are doubled."""
 
@@ -34,6 +36,11 @@ def find_separator(first: str, columns: Sequence[Sequence[str]], extension: str)
     separator = usual if has_usual else max(_SEPARATORS, key=score)
     is_quoted_tsv = first.startswith('"') and first.endswith('"') and f'"{separator}"' in first
     return separator, extension != ".tsv" or separator != usual or is_quoted_tsv
+
+
+def has_quoted_json(row: str) -> bool:
+    """Return whether a row of a TSV has JSON in quotation marks, as annotation tools export it."""
+    return _QUOTED_JSON.search(row) is not None
 
 
 def split_rows(

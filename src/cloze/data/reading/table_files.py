@@ -1,4 +1,4 @@
-"""Open a table by its name: TSV, CSV, JSON, Parquet or Arrow."""
+"""Open a table by its name: TSV, CSV, JSON, Parquet, Arrow or Excel, or a directory of the library datasets."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,9 +14,13 @@ from cloze.data.reading.delimited import (
     NAMED_SEPARATOR,
     QuotationMarks,
     find_separator,
+    has_quoted_json,
     split_cells,
     split_rows,
 )
+from cloze.data.reading.directories import dataset_files
+from cloze.data.reading.excel_files import EXTENSION as EXCEL
+from cloze.data.reading.excel_files import read_cells
 from cloze.data.reading.files import (
     MAX_LINE_BYTES,
     Line,
@@ -34,7 +38,7 @@ from cloze.text_encoding import refuse_carriage_return
 
 _PARQUET, _ARROW = ".parquet", ".arrow"
 _JSON = (".jsonl", ".ndjson", ".json")
-_EXTENSIONS = (".tsv", ".csv", *_JSON, _PARQUET, _ARROW)
+EXTENSIONS = (".tsv", ".csv", *_JSON, _PARQUET, _ARROW, EXCEL)
 _ARROW_ROWS = 1024  # in memory at once, as Arrow has them
 _PYTHON_ROWS = 16  # in memory at once as Python objects, each of at most MAX_LINE_BYTES
 _BATCH_BYTES = 1 << 26
@@ -56,13 +60,18 @@ class RawTable(NamedTuple):
 
 
 def is_table(source: Source) -> bool:
-    """Return whether a source has rows: a file with the name of a table, or data in memory."""
-    return isinstance(source, MemoryRows) or extension_of(source) in _EXTENSIONS
+    """Return whether a source has rows: a file with the name of a table, a data set, or data in memory."""
+    return isinstance(source, MemoryRows) or extension_of(source) in EXTENSIONS or is_arrow(source)
 
 
 def is_arrow(path: Source) -> bool:
-    """Return whether a source has the name of a Parquet or Arrow file."""
-    return extension_of(path) in (_PARQUET, _ARROW)
+    """Return whether a source has the name of a Parquet or Arrow file, or is a directory of such."""
+    return extension_of(path) in (_PARQUET, _ARROW) or bool(dataset_files(path))
+
+
+def is_excel(path: Source) -> bool:
+    """Return whether a source has the name of an Excel file."""
+    return extension_of(path) == EXCEL
 
 
 def is_json(path: Source) -> bool:
@@ -84,7 +93,7 @@ def count_rows(path: Source) -> int | None:
                 return int(parquet.metadata.num_rows)
         except InputError:
             return None
-    if is_url(path) or is_json(path) or is_arrow(path):
+    if is_url(path) or is_json(path) or is_arrow(path) or is_excel(path):
         return None
     with open_file(str(path)) as stream:
         blocks = islice(iter(partial(stream.read, 1 << 20), b""), _COUNTED_BLOCKS)
@@ -103,18 +112,22 @@ def open_table(
     if isinstance(path, MemoryRows):
         return RawTable(iter(path), annotated_row)
     extension = extension_of(path)
-    if extension in (_PARQUET, _ARROW):
+    if is_arrow(path):
         from cloze.data.reading.arrow_files import read_schema
 
-        check_file(path)
-        schema = read_schema(str(path))
+        files = dataset_files(path)
+        if not files:
+            check_file(path)
+        schema = read_schema(files[0] if files else str(path))
         class_names = find_class_names(schema, keeps_numbers)
         rows = _arrow_rows(path, schema.names, columns, is_also_read)
         return RawTable(rows, lambda cells, where: name_classes(cells, class_names, where))
     if extension in _JSON:
         return RawTable(read_json(path, read_lines(path)), annotated_row)
-    if extension not in _EXTENSIONS:
-        remedy = f"Its name must end in {', '.join(_EXTENSIONS)}"
+    if is_excel(path):
+        return _open_excel(path)
+    if extension not in EXTENSIONS:
+        remedy = f"Its name must end in {', '.join(EXTENSIONS)}"
         raise InputError("not a table that cloze reads", where=path, remedy=remedy)
     lines = read_lines(path)
     if header:
@@ -149,6 +162,10 @@ def open_delimited(
     )
     if named is not None:
         separator, quoted = named[1], True
+    if not quoted:
+        second = list(islice(lines, 1))
+        lines = chain(second, lines)
+        quoted = bool(second) and has_quoted_json(second[0][0])
     cells = split_cells(first, separator, where, lines, quoted=quoted) if first else []
     names = _check_header([cell.strip().strip("\ufeff") for cell in cells], where)
     rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
@@ -157,6 +174,22 @@ def open_delimited(
         return RawTable(rows, partial(_by_column, names, "the first line names", lambda: remedy))
     marks = QuotationMarks()
     return RawTable(marks.watch(rows), partial(_by_column, names, "the first line names", marks.remedy))
+
+
+def _open_excel(path: PathOrUrl) -> RawTable:
+    """Open an Excel file; columns to the right of the last name have no cells."""
+    rows = read_cells(path)
+    first, where = next(rows, ([], f"{path}:1"))
+    while first and first[-1] is None:
+        first.pop()
+    names = _check_header(["" if cell is None else str(cell).strip() for cell in first], where)
+
+    def to_cells(cells: list[Any], where: str) -> dict[str, Any]:
+        while len(cells) > len(names) and cells[-1] is None:
+            cells.pop()
+        return _by_column(names, "the first line names", lambda: "Name all columns", cells, where)
+
+    return RawTable(rows, to_cells)
 
 
 def _arrow_rows(
@@ -173,7 +206,11 @@ def _arrow_rows(
         others = ", ".join(map(repr, names))
         raise InputError("no column has a known name", where=f"{path}:1", remedy=f"There are {others}")
     number = 0
-    for batch in read_batches(str(path), wanted, max_rows=_ARROW_ROWS, max_bytes=_BATCH_BYTES):
+    batches = (
+        read_batches(file, wanted, max_rows=_ARROW_ROWS, max_bytes=_BATCH_BYTES)
+        for file in dataset_files(path) or [str(path)]
+    )
+    for batch in chain.from_iterable(batches):
         if longest_cell(batch) > MAX_LINE_BYTES:
             what = f"a cell of over {MAX_LINE_BYTES // 10**6} MB in this row or the {batch.num_rows - 1:,} after it"
             raise InputError(what, where=f"{path}:{number + 1}", remedy="Split it into shorter texts")
@@ -205,8 +242,8 @@ def _check_header(names: list[str], where: str) -> list[str]:
 
 
 def _by_column(
-    header: Sequence[str], expected: str, remedy: Callable[[], str], cells: list[str], where: str
-) -> dict[str, str]:
+    header: Sequence[str], expected: str, remedy: Callable[[], str], cells: list[Any], where: str
+) -> dict[str, Any]:
     if len(cells) != len(header):
         what = f"{len(cells)} cells, {expected} {len(header)} columns"
         raise CellCountError(what, where=where, remedy=remedy())

@@ -11,9 +11,10 @@ from functools import partial
 from itertools import chain, groupby, islice
 from typing import TypeGuard
 
+from cloze.data.reading.directories import brat_texts
 from cloze.data.reading.files import extension_of, read_lines
 from cloze.data.reading.memory import MemoryRows, Source
-from cloze.data.reading.table_files import is_arrow
+from cloze.data.reading.table_files import is_arrow, is_excel
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.tag_schemes import is_tag, usual_tags
@@ -26,7 +27,7 @@ from cloze.tasks.tagging_formats.conll import (
     read_columns,
     split_columns,
 )
-from cloze.tasks.tagging_formats.rows import read_json, read_rows, read_table
+from cloze.tasks.tagging_formats.rows import read_brat, read_json, read_rows, read_table
 from cloze.tasks.tagging_formats.settings import TaggedData, TaggingSettings
 from cloze.tasks.tagging_formats.word_tables import is_tagged_table
 
@@ -98,7 +99,12 @@ def find_format(data: TaggedData) -> FormatEntry:
 
 
 def _is_text_file(source: Source) -> TypeGuard[PathOrUrl]:
-    return not (isinstance(source, MemoryRows) or is_arrow(source))
+    return not (
+        isinstance(source, MemoryRows)
+        or is_arrow(source)
+        or is_excel(source)
+        or brat_texts(source, labeled=False)
+    )
 
 
 def is_json(line: str) -> bool:
@@ -172,6 +178,9 @@ def _read_text(data: TaggedData) -> Iterator[TaggedText]:
 
 
 FORMATS: dict[str, FormatEntry] = {
+    "brat": FormatEntry(
+        read=read_brat, fits=lambda data: bool(brat_texts(data.source, labeled=data.labeled)), has_rows=True
+    ),
     "rows": FormatEntry(read=read_rows, fits=lambda data: not _is_text_file(data.source), has_rows=True),
     "json": FormatEntry(
         read=read_json,
@@ -194,7 +203,7 @@ FORMATS: dict[str, FormatEntry] = {
     "columns": FormatEntry(read=read_columns, fits=_is_columns, blank_lines_end_sentences=True),
     "text": FormatEntry(read=_read_text, fits=_is_text),
 }
-"""The formats by name; the first that fits is used. Rows are those of Parquet, Arrow and data in memory."""
+"""The formats by name; the first that fits is used. Rows are those of Parquet, Arrow, Excel and data in memory."""
 
 
 def _check_tags(texts: Iterable[TaggedText], settings: TaggingSettings) -> Iterator[TaggedText]:

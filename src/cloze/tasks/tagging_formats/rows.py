@@ -10,13 +10,18 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice, pairwise
+from pathlib import Path
 from typing import Any
 
 from cloze.data.reading.annotations import ANSWER, annotated_row
+from cloze.data.reading.bad_rows import NotAnnotatedError
+from cloze.data.reading.directories import ANNOTATIONS, brat_texts
+from cloze.data.reading.files import read_lines, read_text
 from cloze.data.reading.json_rows import read_json as read_json_rows
 from cloze.data.reading.json_rows import show_value
-from cloze.data.reading.table_files import RawTable, open_delimited, open_table
+from cloze.data.reading.table_files import RawTable, is_excel, open_delimited, open_table
 from cloze.data.reading.tables import TableConfig, parse_rows
 from cloze.errors import InputError
 from cloze.metrics.conll import Entity
@@ -39,6 +44,8 @@ from cloze.tokenization.unicode import replace_lone_surrogates
 
 _TOKENS = ("tokens", "words")
 _SPANS = ("entities", "spans", "ents", "label", "labels")
+_BRAT_SPAN = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
+_BRAT_REMEDY = "Write T1, a tab, LOC 13 17, a tab, Oslo"
 _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|number)s?)?", re.IGNORECASE)
 
 
@@ -48,9 +55,54 @@ def read_json(data: TaggedData) -> Iterator[TaggedText]:
 
 
 def read_rows(data: TaggedData) -> Iterator[TaggedText]:
-    """Yield the texts of a Parquet or Arrow file, or of rows in memory."""
+    """Yield the texts of a Parquet, Arrow or Excel file, of a data set, or of rows in memory."""
     reader = _RowReader(data)
-    return reader.read(open_table(data.source, (), reader.is_read, (), data.settings.keeps_numbers))
+    table = open_table(data.source, (), reader.is_read, (), data.settings.keeps_numbers)
+    if is_excel(data.source):
+        to_cells = table.to_cells
+        table = RawTable(table.rows, lambda row, where: _with_lists_of_excel(to_cells(row, where)))
+    return reader.read(table)
+
+
+def _with_lists_of_excel(cells: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the cells of a row with lists for those that are written as text, if it is a sentence."""
+    texts = {name: "" if cell is None else str(cell) for name, cell in cells.items()}
+    return with_lists(texts) if is_sentence_row(texts) else cells
+
+
+def read_brat(data: TaggedData) -> Iterator[TaggedText]:
+    """Yield the texts of a directory of brat, with the spans of the files of annotations beside them."""
+    texts = ((path, str(path)) for path in brat_texts(data.source, labeled=data.labeled))
+    return _RowReader(data).read_texts(RawTable(texts, partial(_brat_row, labeled=data.labeled)))
+
+
+def _brat_row(text: Path, where: str, *, labeled: bool) -> Mapping[str, Any]:
+    """Return a text of brat and its spans.
+
+    Raises:
+        NotAnnotatedError: it has no file of annotations.
+        InputError: a span has several parts, or a line is none of brat's.
+    """
+    annotations = text.with_suffix(ANNOTATIONS)
+    if not labeled:
+        return {"text": read_text(text)}
+    if not annotations.is_file():
+        raise NotAnnotatedError("without annotations", where=where)
+    spans = []
+    for line, place in read_lines(annotations):
+        if not line.startswith("T"):  # relations, events, attributes and notes
+            continue
+        match = _BRAT_SPAN.fullmatch(line)
+        if match is None:
+            raise InputError(f"not a span of brat: {line[:60]!r}", where=place, remedy=_BRAT_REMEDY)
+        label, offsets, marked = match.groups()
+        if ";" in offsets:
+            what = f"the span {(marked or label)[:60]!r} has several parts: {offsets}"
+            remedy = "Tags mark words in a row: leave one part, or remove the line"
+            raise InputError(what, where=place, remedy=remedy)
+        start, end = map(int, offsets.split())
+        spans.append({"start": start, "end": end, "label": label, "text": marked})
+    return {"text": read_text(text), "entities": spans}
 
 
 def read_table(data: TaggedData) -> Iterator[TaggedText]:

@@ -1,0 +1,108 @@
+"""Directories that are one source of data: what `save_to_disk` of the library datasets writes, and brat's."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cloze import file_io
+from cloze.data.reading.files import file_sha256
+from cloze.errors import InputError
+from cloze.remote_files import is_file, is_url
+
+_SPLITS = "dataset_dict.json"
+_STATE = "state.json"
+_INFO = "dataset_info.json"
+_CACHE_PREFIX = "cache-"  # of files that map and filter left
+ANNOTATIONS = ".ann"
+"""Extension of brat's files of annotations, each beside a text of the same name."""
+TEXT = ".txt"
+
+
+def names_in_dataset(folder: str | Path, names: Sequence[str]) -> list[str] | None:
+    """Return the names in a folder of `save_to_disk` that have the rows; None for another folder.
+
+    Args:
+        folder: the folder.
+        names: all names in it, sorted.
+
+    Raises:
+        InputError: the rows are a selection of those of the files.
+    """
+    if _SPLITS in names:
+        return _json_list(folder, _SPLITS, "splits")
+    if _STATE in names and _INFO in names:
+        if _json_list(folder, _STATE, "_indices_data_files"):
+            what = "only a selection of these rows is the data set, which the library datasets applies"
+            remedy = "Call flatten_indices() before save_to_disk"
+            raise InputError(what, where=folder, remedy=remedy)
+        return [str(entry["filename"]) for entry in _json_list(folder, _STATE, "_data_files")]
+    if _INFO in names:
+        return [name for name in names if name.endswith(".arrow") and not name.startswith(_CACHE_PREFIX)]
+    return None
+
+
+def _json_list(folder: str | Path, name: str, key: str) -> list[Any]:
+    table = file_io.read_json(Path(folder, name), remedy="The data set is damaged: copy it again")
+    values: list[Any] = table.get(key) or []
+    return values
+
+
+def _local_folder(path: object) -> Path | None:
+    """Return the path of a local directory; None for anything else."""
+    if not isinstance(path, str | Path) or is_url(path) or not Path(path).is_dir():
+        return None
+    return Path(path)
+
+
+def find_splits(path: object) -> list[str]:
+    """Return the splits of a local directory of a DatasetDict; none of anything else."""
+    folder = _local_folder(path)
+    return _json_list(folder, _SPLITS, "splits") if folder and (folder / _SPLITS).is_file() else []
+
+
+def dataset_files(path: object) -> list[str]:
+    """Return the Arrow files of a local directory with one split of a data set; none of anything else."""
+    folder = _local_folder(path)
+    if folder is None or not (folder / _INFO).is_file():
+        return []
+    names = names_in_dataset(folder, sorted(entry.name for entry in folder.iterdir()))
+    return [str(folder / name) for name in names or ()]
+
+
+def brat_texts(path: object, *, labeled: bool) -> list[Path]:
+    """Return the texts below a local directory of brat, sorted; none of anything else.
+
+    Without annotations it is one only if labels are not needed.
+    """
+    folder = _local_folder(path)
+    if folder is None:
+        return []
+    texts = sorted(folder.rglob(f"*{TEXT}"))
+    is_annotated = any(text.with_suffix(ANNOTATIONS).is_file() for text in texts)
+    return texts if is_annotated or not labeled else []
+
+
+def is_data_directory(path: object) -> bool:
+    """Return whether a local directory is one source of labeled data."""
+    return bool(dataset_files(path) or brat_texts(path, labeled=True))
+
+
+def is_source(path: str) -> bool:
+    """Return whether a path or URL is a file or a directory of data."""
+    return is_data_directory(path) or is_file(path)
+
+
+def source_sha256(path: str) -> str:
+    """Return the SHA-256 of a file, or of the names and SHA-256 of all files of a directory of data."""
+    if not is_data_directory(path):
+        return file_sha256(path)
+    digest = hashlib.sha256()
+    for file in dataset_files(path) or _brat_files(path):
+        digest.update(f"{Path(file).relative_to(path)} {file_sha256(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _brat_files(path: str) -> Iterator[str]:
+    for text in brat_texts(path, labeled=True):
+        yield from (str(file) for file in (text, text.with_suffix(ANNOTATIONS)) if file.is_file())

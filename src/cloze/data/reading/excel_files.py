@@ -1,0 +1,51 @@
+"""Rows of Excel's .xlsx files, which the package openpyxl reads."""
+
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+from cloze.data.reading.files import check_file, open_file
+from cloze.errors import InputError
+from cloze.optional_dependencies import import_package, require
+from cloze.remote_files import PathOrUrl
+
+EXTENSION = ".xlsx"
+
+
+def read_cells(path: PathOrUrl) -> Iterator[tuple[list[Any], str]]:
+    """Yield the cells of each row of a workbook's only sheet, and its place; empty rows are left out.
+
+    Dates are texts in ISO 8601, formulas their last results.
+
+    Raises:
+        InputError: openpyxl is not installed, the file is damaged, or several sheets have cells.
+    """
+    check_file(path)
+    require(["openpyxl"], extra="excel", where=path)
+    openpyxl = import_package("openpyxl")
+    with open_file(str(path)) as stream:
+        try:
+            workbook = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+        except Exception as error:  # openpyxl raises those of zipfile, XML and many others
+            what = f"cannot be read as Excel's {EXTENSION}: {str(error).partition(chr(10))[0].rstrip('. ')}"
+            raise InputError(what, where=path, remedy="Save it again, or as CSV") from error
+        sheets = [
+            sheet for sheet in workbook.worksheets if any(map(any, map(_has_content, sheet.iter_rows())))
+        ]
+        if len(sheets) > 1:
+            names = ", ".join(repr(sheet.title) for sheet in sheets)
+            what = f"{len(sheets)} sheets have cells: {names}"
+            raise InputError(what, where=path, remedy="Save the one to read as CSV, or remove the others")
+        for number, row in enumerate(sheets[0].iter_rows(values_only=True) if sheets else (), 1):
+            cells = [_plain(cell) for cell in row]
+            if any(cell not in (None, "") for cell in cells):
+                yield cells, f"{path}:{number}"
+
+
+def _has_content(row: tuple[Any, ...]) -> Iterator[bool]:
+    return (cell.value is not None for cell in row)
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell as JSON has it."""
+    return cell.isoformat() if isinstance(cell, datetime.date | datetime.time) else cell

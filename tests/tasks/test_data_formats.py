@@ -1,0 +1,578 @@
+"""A small file of every format that `cloze tasks formats` lists, as its program writes it."""
+
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import openpyxl
+import pytest
+
+import cloze
+from cloze.cli import main
+from cloze.data.reading.annotations import ANNOTATION_TOOLS
+from cloze.data.reading.directories import source_sha256
+from cloze.errors import DataWarning, InputError
+from cloze.tasks.data import find_files, open_data
+from cloze.tasks.data_formats import DATA_FORMATS
+from cloze.tasks.registry import find_task
+
+ADA = "Ada lives in Oslo"
+TAGS = ["B-PER O O B-LOC"]
+LABELS = [("A fine film", "good"), ("A dull film", "bad")]
+SETS = [("A fine film", "film,good"), ("A dull film", "bad")]
+META = {
+    "annotator": 1,
+    "annotation_id": 11,
+    "created_at": "2025-03-01T09:00:00Z",
+    "updated_at": "2025",
+    "lead_time": 4,
+}
+META_NAMES, META_CELLS = "\t".join(META), "\t".join(map(str, META.values()))
+SPANS = [
+    {"start": 0, "end": 3, "text": "Ada", "labels": ["PER"]},
+    {"start": 13, "end": 17, "text": "Oslo", "labels": ["LOC"]},
+]
+QUOTED_SPANS = '"' + json.dumps(SPANS).replace('"', '""') + '"'
+
+
+def studio(data: dict[str, Any], *results: dict[str, Any], **annotation: Any) -> dict[str, Any]:
+    done = {"id": 11, "completed_by": 1, "result": [*results], "was_cancelled": False, **annotation}
+    return {
+        "id": 1,
+        "annotations": [done],
+        "drafts": [],
+        "predictions": [],
+        "data": data,
+        "meta": {},
+        "project": 1,
+    }
+
+
+def chosen(*choices: str) -> dict[str, Any]:
+    return {"value": {"choices": [*choices]}, "from_name": "mood", "to_name": "text", "type": "choices"}
+
+
+def marked(value: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "value": value,
+        "id": "a",
+        "from_name": "label",
+        "to_name": "text",
+        "type": "labels",
+        "origin": "manual",
+    }
+
+
+def choice(text: str, *accept: str, answer: str = "accept") -> dict[str, Any]:
+    options = [{"id": name, "text": name} for name in ("good", "bad", "film")]
+    return {"text": text, "options": options, "_view_id": "choice", "accept": [*accept], "answer": answer}
+
+
+def rows(*columns: str) -> dict[str, Any]:
+    return {column: [pair[number] for pair in LABELS] for number, column in enumerate(columns)}
+
+
+def save_dataset(path: Path) -> None:
+    datasets.Dataset.from_dict(rows("text", "label")).save_to_disk(path)
+
+
+def save_splits(path: Path) -> None:
+    split = datasets.Dataset.from_dict(rows("text", "label"))
+    datasets.DatasetDict({"test": split, "train": split, "validation": split}).save_to_disk(path)
+
+
+def workbook(*sheets: list[list[Any]]) -> Callable[[Path], None]:
+    def save(path: Path) -> None:
+        book = openpyxl.Workbook()
+        book.remove(book.active)
+        for cells in sheets:
+            sheet = book.create_sheet()
+            for row in cells:
+                sheet.append(row)
+        book.save(path)
+
+    return save
+
+
+def brat(**files: str) -> Callable[[Path], None]:
+    def save(path: Path) -> None:
+        path.mkdir()
+        for name, content in files.items():
+            stem, _, extension = name.rpartition("_")
+            (path / f"{stem}.{extension}").write_text(content)
+
+    return save
+
+
+NOTES = "R1\tlives Arg1:T1 Arg2:T2\nA1\tSure T1\n#1\tAnnotatorNotes T1\tsee above\n"
+FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
+    "tables": [
+        ("classification", "a.csv", "text,label\nA fine film,good\nA dull film,bad\n", LABELS),
+        ("classification", "a.tsv", "text\tlabel\nA fine film\tgood\nA dull film\tbad\n", LABELS),
+    ],
+    "Excel": [
+        (
+            "classification",
+            "a.xlsx",
+            workbook(
+                [["text", "label", "on", None], [*LABELS[0], datetime.date(2025, 1, 2)], [], LABELS[1]], []
+            ),
+            LABELS,
+        ),
+        ("tagging", "a.xlsx", workbook([["text", "label"], [ADA, '[[0, 3, "PER"], [13, 17, "LOC"]]']]), TAGS),
+        (
+            "tagging",
+            "a.xlsx",
+            workbook([["Sentence #", "Word", "Tag"], [1, "Ada", "B-PER"], [None, "ran", "O"]]),
+            ["B-PER O"],
+        ),
+    ],
+    "datasets": [
+        ("classification", "directory", save_dataset, LABELS),
+        ("classification", "directory", save_splits, LABELS),
+    ],
+    "Label Studio": [
+        (
+            "classification",
+            "a.json",
+            [studio({"text": "A fine film"}, chosen("good")), studio({"text": "A dull film"}, chosen("bad"))],
+            LABELS,
+        ),
+        ("tagging", "a.json", [studio({"text": ADA}, *map(marked, SPANS))], TAGS),
+        (
+            "classification",
+            "a.json",
+            [{"text": t, "id": 1, "mood": label, **META} for t, label in LABELS],
+            LABELS,
+        ),
+        (
+            "multi-label",
+            "a.json",
+            [
+                {"text": "A fine film", "id": 1, "topic": {"choices": ["film", "good"]}, **META},
+                {"text": "A dull film", "id": 2, "topic": "bad", **META},
+            ],
+            SETS,
+        ),
+        ("tagging", "a.json", [{"text": ADA, "id": 1, "who": SPANS, **META}], TAGS),
+        (
+            "classification",
+            "a.csv",
+            "\n".join(
+                [f"text,id,mood,{','.join(META)}"]
+                + [f"{text},1,{label},{','.join(map(str, META.values()))}" for text, label in LABELS]
+            ),
+            LABELS,
+        ),
+        (
+            "multi-label",
+            "a.csv",
+            'text,id,topic,annotation_id,lead_time\nA fine film,1,"{""choices"": [""film"", ""good""]}",1,4\n'
+            "A dull film,2,bad,2,4\n",
+            SETS,
+        ),
+        (
+            "tagging",
+            "a.csv",
+            f"text,id,label,annotation_id,lead_time\n{ADA},1,{QUOTED_SPANS},11,4.1\n",
+            TAGS,
+        ),
+        (
+            "tagging",
+            "a.tsv",
+            f"text\tid\tlabel\t{META_NAMES}\n{ADA}\t1\t{QUOTED_SPANS}\t{META_CELLS}\n",
+            TAGS,
+        ),
+        (
+            "tagging",
+            "a.tsv",
+            f"text\tid\tlabel\t{META_NAMES}\n{ADA}\t1\t{json.dumps(SPANS)}\t{META_CELLS}\n",
+            TAGS,
+        ),
+        (
+            "tagging",
+            "a.conll",
+            "-DOCSTART- -X- O\nAda -X- _ B-PER\nlives -X- _ O\nin -X- _ O\nOslo -X- _ B-LOC\n\n",
+            TAGS,
+        ),
+    ],
+    "Prodigy": [
+        (
+            "tagging",
+            "a.jsonl",
+            [
+                {
+                    "text": ADA,
+                    "tokens": [{"text": "Ada", "start": 0, "end": 3, "id": 0, "ws": True}],
+                    "spans": [
+                        {"start": 0, "end": 3, "token_start": 0, "token_end": 0, "label": "PER"},
+                        {"start": 13, "end": 17, "token_start": 3, "token_end": 3, "label": "LOC"},
+                    ],
+                    "_view_id": "ner_manual",
+                    "answer": "accept",
+                }
+            ],
+            TAGS,
+        ),
+        (
+            "classification",
+            "a.jsonl",
+            [
+                {"text": t, "label": label, "_view_id": "classification", "answer": "accept"}
+                for t, label in LABELS
+            ],
+            LABELS,
+        ),
+        ("classification", "a.jsonl", [choice("A fine film", "good"), choice("A dull film", "bad")], LABELS),
+        (
+            "multi-label",
+            "a.jsonl",
+            [choice("A fine film", "film", "good"), choice("A dull film", "bad")],
+            SETS,
+        ),
+    ],
+    "doccano": [
+        (
+            "tagging",
+            "a.jsonl",
+            [{"id": 1, "text": ADA, "label": [[0, 3, "PER"], [13, 17, "LOC"]], "Comments": []}],
+            TAGS,
+        ),
+        (
+            "classification",
+            "a.jsonl",
+            [{"id": 1, "text": t, "label": [c], "Comments": []} for t, c in LABELS],
+            LABELS,
+        ),
+        (
+            "classification",
+            "a.csv",
+            "id,text,label,Comments\n1,A fine film,good,[]\n2,A dull film,bad,[]\n",
+            LABELS,
+        ),
+        (
+            "multi-label",
+            "a.csv",
+            "id,text,label,Comments\n1,A fine film,film#good,[]\n2,A dull film,bad,[]\n",
+            SETS,
+        ),
+    ],
+    "Argilla": [
+        (
+            "classification",
+            "a.json",
+            [
+                {"fields": {"text": t}, "responses": {"mood": [{"value": c, "status": "submitted"}]}}
+                for t, c in LABELS
+            ],
+            LABELS,
+        ),
+        (
+            "tagging",
+            "a.jsonl",
+            [
+                {
+                    "text": ADA,
+                    "tokens": ADA.split(),
+                    "prediction": None,
+                    "annotation": [["PER", 0, 3], ["LOC", 13, 17]],
+                }
+            ],
+            TAGS,
+        ),
+    ],
+    "LightTag": [
+        (
+            "tagging",
+            "a.json",
+            {
+                "examples": [
+                    {
+                        "content": ADA,
+                        "annotations": [
+                            {"start": 0, "end": 3, "tag": "PER", "value": "Ada"},
+                            {"start": 13, "end": 17, "tag": "LOC", "value": "Oslo"},
+                        ],
+                    }
+                ]
+            },
+            TAGS,
+        ),
+    ],
+    "Universal Data Tool": [
+        (
+            "classification",
+            "a.json",
+            {"interface": {}, "samples": [{"document": t, "annotation": {"label": c}} for t, c in LABELS]},
+            LABELS,
+        ),
+    ],
+    "spaCy": [
+        ("tagging", "a.jsonl", [[ADA, {"entities": [[0, 3, "PER"], [13, 17, "LOC"]]}]], TAGS),
+    ],
+    "brat": [
+        (
+            "tagging",
+            "directory",
+            brat(
+                a_txt=f"{ADA}\nwith Bo.",
+                a_ann=f"T1\tPER 0 3\tAda\nT2\tLOC 13 17\tOslo\n{NOTES}T3\tPER 23 25\tBo\n",
+                b_txt="It ran",
+                b_ann="",
+                annotation_conf="[entities]\nPER\nLOC\n",
+            ),
+            ["B-PER O O B-LOC O B-PER O", "O O"],
+        ),
+    ],
+    "ner-annotator": [
+        (
+            "tagging",
+            "a.json",
+            {
+                "classes": ["PER", "LOC"],
+                "annotations": [[ADA, {"entities": [[0, 3, "PER"], [13, 17, "LOC"]]}]],
+            },
+            TAGS,
+        ),
+    ],
+    "GLiNER": [
+        (
+            "tagging",
+            "a.json",
+            [{"tokenized_text": ["Ada", "Love", "in", "Oslo"], "ner": [[0, 1, "PER"], [3, 3, "LOC"]]}],
+            ["B-PER I-PER O B-LOC"],
+        ),
+    ],
+    "Hugging Face Hub": [
+        ("tagging", "a.jsonl", [{"tokens": ADA.split(), "ner_tags": TAGS[0].split()}], TAGS),
+    ],
+    "Kaggle": [
+        (
+            "tagging",
+            "a.csv",
+            "Sentence #,Word,POS,Tag\nSentence: 1,Ada,NNP,B-PER\n,lives,VBZ,O\n,in,IN,O\n,Oslo,NNP,B-LOC\n",
+            TAGS,
+        ),
+    ],
+    "CoNLL-2003": [
+        ("tagging", "a.conll", "Ada NNP I-NP B-PER\nlives VBZ O O\nin IN O O\nOslo NNP I-NP B-LOC\n", TAGS),
+    ],
+    "CoNLL-U": [
+        (
+            "tagging",
+            "a.conllu",
+            "".join(
+                f"{number}\t{word}\t_\t{tag}\t_\t_\t0\troot\t_\t_\n"
+                for number, (word, tag) in enumerate(
+                    zip(ADA.split(), ["PROPN", "VERB", "ADP", "PROPN"], strict=True), 1
+                )
+            ),
+            ["PROPN VERB ADP PROPN"],
+        ),
+    ],
+    "SQuAD": [
+        (
+            "squad_v1",
+            "a.json",
+            {
+                "version": "1.1",
+                "data": [
+                    {
+                        "title": "Oslo",
+                        "paragraphs": [
+                            {
+                                "context": ADA,
+                                "qas": [
+                                    {
+                                        "id": "1",
+                                        "question": "Where?",
+                                        "answers": [{"text": "Oslo", "answer_start": 13}],
+                                    }
+                                ],
+                            }
+                        ],
+                    }
+                ],
+            },
+            [("Where?", ["Oslo"])],
+        ),
+    ],
+    "CMRC": [
+        (
+            "squad_v1",
+            "a.json",
+            [
+                {
+                    "context_id": "TRIAL_0",
+                    "context_text": ADA,
+                    "qas": [
+                        {
+                            "query_text": "Where?",
+                            "query_id": "TRIAL_0_QUERY_0",
+                            "answers": ["Oslo", "in Oslo"],
+                        }
+                    ],
+                    "title": "Oslo",
+                }
+            ],
+            [("Where?", ["Oslo", "in Oslo"])],
+        ),
+    ],
+}
+"""By the name of the format: task, name of the file, its content, and the examples that are read."""
+CASES = [(name, *fixture) for name, fixtures in FIXTURES.items() for fixture in fixtures]
+
+
+def write(directory: Path, name: str, content: Any) -> Path:
+    """Write a fixture: text, JSON, rows as JSON lines, or what a function saves."""
+    path = directory / name
+    if callable(content):
+        content(path)
+    elif isinstance(content, str):
+        path.write_text(content)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in content))
+    else:
+        path.write_text(json.dumps(content))
+    return path
+
+
+def read(task: str, path: Path, **settings: Any) -> list[Any]:
+    """Return tags, questions with answers, or texts with labels."""
+    configured, source = open_data(find_task(task)(**settings), path, "train", "train")
+    examples = list(configured.examples(source))
+    if task == "tagging":
+        return [" ".join(tag for sentence in e.sentences for tag in sentence.tags or ()) for e in examples]
+    if task == "squad_v1":
+        return [(e.question, [answer.text for answer in e.answers]) for e in examples]
+    return [(e.text, e.label) for e in examples]
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "file", "content", "expected"), CASES, ids=[f"{c[0]} {c[1]} {c[2]}" for c in CASES]
+)
+def test_formats_are_read(
+    tmp_path: Path, name: str, task: str, file: str, content: Any, expected: list[Any]
+) -> None:
+    path = write(tmp_path, file, content)
+    assert read(task, path) == expected
+    (entry,) = [entry for entry in DATA_FORMATS if entry.name == name]
+    assert {task, "all"} & {*entry.tasks}
+    assert ("a directory" if path.is_dir() else path.suffix) in entry.files
+    if entry.format is not None:
+        assert read(task, path, format=entry.format) == expected
+
+
+def test_every_listed_format_has_a_fixture_and_every_tool_is_listed() -> None:
+    assert [*FIXTURES] == [entry.name for entry in DATA_FORMATS]
+    tools = {name.partition(",")[0].removesuffix(" 1").removesuffix(" 2") for name in ANNOTATION_TOOLS}
+    assert tools <= FIXTURES.keys()
+    assert cloze.describe_formats() == [*DATA_FORMATS]
+    assert {entry.name for entry in cloze.describe_formats("squad_v2")} == {
+        "tables",
+        "Excel",
+        "datasets",
+        "SQuAD",
+    }
+
+
+def test_the_list_of_formats_fits_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["tasks", "formats"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert {line.split("  ")[0] for line in lines} >= FIXTURES.keys()
+
+
+def test_rejected_and_ignored_choices_are_counted(tmp_path: Path) -> None:
+    choices = [
+        choice("A fine film", "good"),
+        choice("b", "bad", answer="reject"),
+        choice("c", answer="ignore"),
+    ]
+    with pytest.warns(DataWarning, match="2 of 3 rows are left out: 1 rejected, 1 ignored"):
+        assert read("classification", write(tmp_path, "a.jsonl", choices)) == LABELS[:1]
+
+
+@pytest.mark.parametrize(
+    ("span", "message"),
+    [
+        (
+            "T1\tLOC 0 3;13 17\tAda Oslo",
+            r"a\.ann:1: the span 'Ada Oslo' has several parts: 0 3;13 17\. Tags mark",
+        ),
+        ("T1 LOC 0 3 Ada", r"a\.ann:1: not a span of brat: 'T1 LOC 0 3 Ada'"),
+        ("T1\tLOC 0 4\tOslo", r"a\.txt: the span .* is not where its text is"),
+    ],
+)
+def test_spans_of_brat_that_tags_cannot_mark_are_refused(tmp_path: Path, span: str, message: str) -> None:
+    path = write(tmp_path, "d", brat(a_txt=ADA, a_ann=f"{span}\n", b_txt="It ran", b_ann="", c_txt="Bo ran"))
+    with pytest.raises(InputError, match=message):
+        read("tagging", path)
+    with pytest.warns(DataWarning, match="1 of 3 rows are left out"):
+        assert read("tagging", path, skip_bad_rows=True) == ["O O"]
+
+
+def test_texts_of_brat_are_answered_without_annotations(tmp_path: Path) -> None:
+    path = write(tmp_path, "d", brat(a_txt="Ada ran", b_txt="It ran"))
+    texts = find_task("tagging")().examples(path, labeled=False)
+    assert [example.text for example in texts] == ["Ada ran", "It ran"]
+
+
+def test_splits_of_a_dataset_are_found_and_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "d", save_splits)
+    task = find_task("classification")()
+    assert find_files(task, str(path), None) == (str(path / "train"), str(path / "validation"))
+    split = datasets.Dataset.from_dict(rows("text", "label"))
+    datasets.DatasetDict({"test": split}).save_to_disk(tmp_path / "e")
+    with pytest.raises(InputError, match=r"no split train in this data set, which has test\. Name .*e/test"):
+        find_files(task, str(tmp_path / "e"), None)
+    assert read("classification", tmp_path / "e" / "test") == LABELS
+
+
+def test_sheets_that_hide_data_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.xlsx", workbook([["text", "label"], ["a", "b"]], [["more"]]))
+    with pytest.raises(InputError, match=r"2 sheets have cells: 'Sheet', 'Sheet1'"):
+        read("classification", path)
+    path = write(tmp_path, "b.xlsx", workbook([["text", "label"], ["a", "b"], ["a", None], ["a", "b", "c"]]))
+    with pytest.raises(InputError, match=r"b\.xlsx:3: the cell 'label' is empty.*line 4: 3 cells"):
+        read("classification", path)
+    with pytest.raises(InputError, match=r"cannot be read as Excel's \.xlsx"):
+        read("classification", write(tmp_path, "c.xlsx", "text,label\n"))
+
+
+def test_answers_of_cmrc_that_occur_twice_are_counted(tmp_path: Path) -> None:
+    part = {"context_text": "a b a", "qas": [{"query_text": "?", "query_id": "1", "answers": ["a"]}]}
+    with pytest.warns(
+        DataWarning, match=r"1 answer without a place occur.* several times .* the first is taken"
+    ):
+        assert read("squad_v1", write(tmp_path, "a.json", [part])) == [("?", ["a"])]
+    part["qas"] = [{"query_text": "?", "query_id": "1", "answers": ["c"]}]
+    with pytest.raises(InputError, match=r"\[0\]\.qas\[0\]: the answer 'c' is not in its text"):
+        read("squad_v1", write(tmp_path, "a.json", [part]))
+
+
+@pytest.mark.parametrize(
+    "ner", [[[0, 2, "PER"]], [[1, 0, "PER"]], [["0", 0, "PER"]], [[0, 0, "A"], [0, 1, "B"]]]
+)
+def test_spans_of_gliner_are_checked(tmp_path: Path, ner: list[Any]) -> None:
+    path = write(tmp_path, "a.json", [{"tokenized_text": ["Ada", "ran"], "ner": ner}])
+    with pytest.raises(InputError, match=r"a\.json: \[0\]: .*(there are 2 words|overlaps another)"):
+        read("tagging", path)
+
+
+def test_a_run_takes_a_directory_of_data_and_knows_whether_it_changes(tmp_path: Path) -> None:
+    path = write(tmp_path, "d", save_dataset)
+    summary = cloze.validate_data(
+        "classification", train=path, dev=path, model="cloze-mini", output=tmp_path / "run"
+    )
+    assert summary["classes"] == {"bad": 1, "good": 1}
+    folder = write(tmp_path, "e", brat(a_txt=ADA, a_ann=""))
+    before = source_sha256(str(folder))
+    (folder / "a.ann").write_text("T1\tPER 0 3\tAda\n")
+    assert source_sha256(str(folder)) != before
