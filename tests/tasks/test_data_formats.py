@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import openpyxl
 import pytest
 
 import cloze
@@ -86,7 +85,7 @@ def save_splits(path: Path) -> None:
 
 def workbook(*sheets: list[list[Any]]) -> Callable[[Path], None]:
     def save(path: Path) -> None:
-        book = openpyxl.Workbook()
+        book = pytest.importorskip("openpyxl").Workbook()
         book.remove(book.active)
         for cells in sheets:
             sheet = book.create_sheet()
