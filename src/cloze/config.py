@@ -21,7 +21,7 @@ from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin
 from cloze.errors import InputError
 from cloze.file_io import read_file
 from cloze.suggestions import MAX_LISTED, check_keywords, did_you_mean, list_names, nearest, no_such_path
-from cloze.text_encoding import LONE_SURROGATE, how_to_convert
+from cloze.text_encoding import LONE_SURROGATE, how_to_convert, to_json_text
 
 Config = TypeVar("Config")
 
@@ -400,7 +400,7 @@ def _toml_lines(table: Mapping[str, Any], prefix: str) -> Iterable[str]:
     arrays = {k: v for k, v in table.items() if isinstance(v, list) and v and isinstance(v[0], Mapping)}
     for key, value in table.items():
         if key not in tables and key not in arrays:
-            name = key if _BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+            name = key if _BARE_KEY.fullmatch(key) else to_json_text(key)
             yield f"{name} = {_toml_value(value, prefix + key)}"
     for key, inner in tables.items():
         yield f"\n[{prefix}{key}]"
@@ -418,6 +418,5 @@ def _toml_value(value: Any, key: str) -> str:
         if LONE_SURROGATE.search(value):
             what = f"{value!a} is not Unicode: it has a lone surrogate"
             raise InputError(what, where=key, remedy="Give it another name")
-        text = json.dumps(value, ensure_ascii=False)
-        return text.replace("\x7f", r"\u007f")  # allowed in JSON, not in TOML
+        return to_json_text(value)
     return json.dumps(value) if isinstance(value, bool) else repr(value)

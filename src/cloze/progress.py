@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cloze.tables import fit_terminal
+from cloze.text_encoding import escape_controls
 
 _LOG_INTERVAL_SECONDS = 10.0
 _MIN_BAR_WIDTH, _MAX_BAR_WIDTH = 5, 40
@@ -61,6 +62,7 @@ class Progress:
             unit: name of a unit, as in "documents".
             done: units finished earlier, which do not count for the speed.
         """
+        label = escape_controls(label)
         if self.quiet:
             yield SILENT_BAR
         elif sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
@@ -185,7 +187,7 @@ class _LogBar(Bar):
             left = elapsed / (self._done - self._done_before) * (self._total - self._done)
         values = f" {join_values(self._values)}" if self._values else ""
         text = _count_and_times(self._done, self._total, f"{self._unit}{values}", elapsed, left)
-        print(f"{self._label}: {text}", file=sys.stderr, flush=True)  # noqa: T201
+        print(escape_controls(f"{self._label}: {text}"), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _count_and_times(done: float, total: float | None, unit: str, elapsed: float, left: float | None) -> str:

@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+from cloze.text_encoding import escape_controls
+
 MIN_COLUMNS = 20
 """Narrower terminals get lines of this width, which they wrap themselves."""
 
@@ -20,10 +22,12 @@ def terminal_width() -> int | None:
 
 
 def fit_terminal(text: str, stream: TextIO) -> str:
-    """Break long lines between words if a stream is a terminal, which would break them within words.
+    """Return a text for people, without characters that a terminal would obey: names and labels may have them.
 
-    A command after "$ " stays one line, since a copy of two would be two commands.
+    If a stream is a terminal, long lines are broken between words; it would break them within words. A command after
+    "$ " stays one line, since a copy of two would be two commands.
     """
+    text = escape_controls(text)
     if not stream.isatty():
         return text
     columns = os.environ.get("COLUMNS", "")

@@ -1,5 +1,6 @@
-"""Recognize files that are not text in UTF-8, with the command that converts them."""
+"""Text in UTF-8: files that are not, with the command that converts them, and characters that a terminal obeys."""
 
+import json
 import re
 from types import MappingProxyType
 
@@ -8,6 +9,8 @@ from cloze.errors import InputError
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair of code units, which UTF-8 does not have; Python has it for a byte of a name that is not UTF-8."""
 _UTF_16_SHARE = 0.3
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that a terminal obeys, but for tabs and line ends."""
 
 
 def _convert_from(encoding: str) -> str:
@@ -29,6 +32,22 @@ _NOT_TEXT = MappingProxyType(
         b"\xfe\xff": ("text in UTF-16, not in UTF-8", _convert_from("utf-16")),
     }
 )
+
+
+def escape_controls(text: str) -> str:
+    r"""Return a text with escapes in the place of characters that a terminal would obey.
+
+    >>> escape_controls("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def to_json_text(value: object) -> str:
+    """Return a JSON value as one line, with its letters as they are and without what a terminal would obey."""
+    text = json.dumps(value, ensure_ascii=False)
+    # JSON itself escapes those below the space
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def refuse_non_text(head: bytes, *, where: object) -> None:

@@ -96,7 +96,7 @@ def _run(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(f"cloze {metadata.version('cloze-bert')}")
         return 0
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    warnings.formatwarning = lambda message, *_, **__: f"{_for_people(f'warning: {message}')}\n"
     verb, rest = split_verb(arguments)
     return _unknown_verb(arguments[0]) if verb is None else _run_verb(verb, rest)
 
@@ -176,7 +176,7 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
         return EXIT_INTERRUPTED
     except Exception as error:
         if "--debug" in arguments and not isinstance(error, BrokenPipeError):
-            traceback.print_exc()
+            print(_for_people(traceback.format_exc()), end="", file=sys.stderr)
         return _report(error)
     return 0
 
@@ -216,6 +216,7 @@ def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
 
     handler = logging.StreamHandler()
     handler.addFilter(is_new)
+    handler.setFormatter(_Printable())
     level_before = LOG.level
     LOG.addHandler(handler)
     LOG.setLevel(logging.ERROR if is_quiet else logging.INFO)  # ERROR hides downloads' bars, too
@@ -241,6 +242,20 @@ def _report(error: Exception) -> int:
     from cloze.cli.error_report import report
 
     return report(error)
+
+
+class _Printable(logging.Formatter):
+    """Messages as they are printed for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a message."""
+        return _for_people(super().format(record))
+
+
+def _for_people(text: str) -> str:
+    from cloze.tables import fit_terminal
+
+    return fit_terminal(text, sys.stderr)
 
 
 def _unknown_verb(word: str) -> int:

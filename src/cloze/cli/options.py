@@ -1,6 +1,5 @@
 """Flags and output that commands share: results go to stdout, progress and logs to stderr."""
 
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from cloze.file_io import with_nulls
 from cloze.progress import Progress, is_torchrun
 from cloze.tables import fit_terminal
+from cloze.text_encoding import to_json_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +43,7 @@ class CommonOptions:
     def print(self, result: Any, text: str) -> None:
         """Print the result as text or, with `--json`, as JSON; under torchrun on rank 0 only."""
         if not is_torchrun() or os.environ["RANK"] == "0":
-            print(
-                json.dumps(with_nulls(result), ensure_ascii=False)
-                if self.json
-                else fit_terminal(text, sys.stdout)
-            )
+            print(to_json_text(with_nulls(result)) if self.json else fit_terminal(text, sys.stdout))
 
 
 Flags: TypeAlias = Annotated[CommonOptions, Flag(name="")]

@@ -16,6 +16,7 @@ from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
 from cloze.tables import format_count
+from cloze.text_encoding import to_json_text
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 if TYPE_CHECKING:  # not needed to print predictions
@@ -72,7 +73,7 @@ def write_json_lines(rows: Rows, stream: IO[str]) -> int:
     """Write rows as JSON lines; return their number."""
     count = 0
     for row in rows:
-        stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        stream.write(f"{to_json_text(row)}\n")
         count += 1
     return count
 
