@@ -1352,7 +1352,9 @@ SMALL_TARGETS = """() => {
 }"""
 
 
-def test_targets_have_24_pixels_on_a_phone(browser: Any, address: str) -> None:
+def test_targets_have_24_pixels_on_a_phone(
+    browser: Any, address: str, paths: dict[str, Path], tmp_path: Path
+) -> None:
     screen = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
     with visit(browser, address, **screen) as visited:
         for view in SHOWS:
@@ -1367,6 +1369,12 @@ def test_targets_have_24_pixels_on_a_phone(browser: Any, address: str) -> None:
                 page.locator('.stage[aria-label="Layer 2"] .step').filter(has_text="Softmax").click()
                 expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Softmax")
             assert page.evaluate(SMALL_TARGETS) == [], view
+    cloze.attention("the man", pair="it was warm", model=paths["pretrained"], output=tmp_path / "file.html")
+    page = browser.new_page(**screen)
+    page.goto((tmp_path / "file.html").as_uri())
+    small = page.evaluate(SMALL_TARGETS)
+    page.close()
+    assert small == []
 
 
 def make_roberta(directory: Path) -> Path:
