@@ -294,7 +294,9 @@ def test_predictions_in_python_are_those_of_the_shell(mnli: Path, tmp_path: Path
         "mnli", file, model=model, output=tmp_path / "out.jsonl", explain=True, page=page
     )
     assert list(written) == []
-    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == printed
+    gold = [line.split("\t")[-1] for line in file.read_text().splitlines()[1:]]
+    expected = [row | {"gold_label": label} for row, label in zip(printed, gold, strict=True)]
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == expected
     assert page.exists()
     with pytest.raises(InputError, match=r"^workers: a loaded model answers in this process"):
         package.predict_file(file, model=model, workers=2)

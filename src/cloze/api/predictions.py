@@ -1,12 +1,15 @@
-"""Predict the rows of a file with a fine-tuned model."""
+"""Predict the rows of a file, or texts, with a fine-tuned model."""
 
+import os
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.arguments import check_path, check_text
+from cloze.arguments import check_path, check_paths
 from cloze.choices import InferencePrecision, TaggingFormat
 from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
@@ -16,14 +19,20 @@ from cloze.suggestions import suggests_keywords
 from cloze.tables import format_count
 
 if TYPE_CHECKING:  # not needed for --help
+    from cloze.data.reading.memory import Source
     from cloze.inference.predictor import Predictor
     from cloze.reports.explanation_page import ExplainedText
+    from cloze.tasks.task import AnyTask
+
+_TEXT = re.compile(r"\s|[.!?\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP}]$")
+"""Of an argument that is a text if no file has its name."""
+_FILE_NAME = re.compile(r"\.\w{1,8}$")
 
 
 @suggests_keywords()
 def predict_file(
     task_or_input: str | Path,
-    input: str | Path | None = None,
+    inputs: str | Path | Sequence[str | Path] = (),
     *,
     model: "Sequence[str | Path] | str | Path | Predictor",
     output: str | Path | None = None,
@@ -31,6 +40,8 @@ def predict_file(
     skip_bad_rows: bool = False,
     format: TaggingFormat | None = None,
     top_k: int | None = None,
+    abstain_below: float | None = None,
+    csv_safe: bool = False,
     settings: Mapping[str, Any] = {},
     explain: bool = False,
     page: str | Path | None = None,
@@ -40,21 +51,26 @@ def predict_file(
     overwrite: bool = False,
     progress: bool | Progress = False,
 ) -> Iterator[dict[str, Any]]:
-    """Predict the rows of a file with a fine-tuned model, in input order and in bounded memory.
+    """Predict the rows of a file, or texts, with a fine-tuned model, in input order and in bounded memory.
 
-    The command line prints them as JSON lines.
+    The command line prints those of a file as JSON lines.
 
     Args:
-        task_or_input: name of the task (default: that of the model), or the input.
-        input: path or URL, as in s3://bucket/texts.tsv, of data in the task's format; labels are not needed. Tasks on
-            texts also read plain text, a text per line, and - for stdin.
+        task_or_input: name of the task (default: that of the model), or the first input.
+        inputs: one path or URL, as in s3://bucket/texts.tsv, of data in the task's format; labels are not needed. Tasks
+            on texts also read plain text, a text per line, and - for stdin. Or one or more texts in quotes, which have
+            white space or end in a mark such as a period; what names a file is never read as a text.
         model: checkpoint, run or hf://org/name; may be repeated to average logits. In Python also a list of them, or a
             loaded model.
-        output: path or URL of a file to write instead: .jsonl, .csv, .tsv or .parquet.
+        output: path or URL of a file to write instead: .jsonl, .csv, .tsv or .parquet. It keeps the other columns of
+            the input; one that is called as a field of the prediction becomes input_NAME.
         text_column: column with the text (default: text, or as in training).
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
         top_k: maximum number of classes, or of candidate answers, the most probable first (default: all).
+        abstain_below: probability under which an answer is left out: it is null, and counted.
+        csv_safe: write an apostrophe before texts that a spreadsheet would compute: those that begin with =, +, -, @,
+            tab or CR. For .csv and .tsv.
         settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
             {"classification.pair_column": "answer"}.
         explain: add the attribution of each word to the predicted label's logit, by integrated gradients.
@@ -74,19 +90,16 @@ def predict_file(
     """
     from cloze.data.reading.files import STDIN
     from cloze.data.reading.table_files import count_rows
-    from cloze.data.row_files import check_output, write_rows
+    from cloze.data.row_files import defuse_formulas, write_rows
     from cloze.inference.ensemble import as_predictor, check_models, stream_predictions
     from cloze.inference.predictor import Predictor, read_ahead
-    from cloze.remote_files import to_path_or_url
-    from cloze.tasks.answer_rows import prediction_row
+    from cloze.tasks.answer_rows import Abstention, prediction_row, with_other_cells
     from cloze.tasks.config import with_settings
     from cloze.tasks.predict import top_k_limiter
 
-    task, file = _task_and_input(task_or_input, input)
+    task, file, texts = find_inputs(task_or_input, inputs)
     placement = _place(workers, device, model, explain=explain)
-    check_output(None if output is None else str(output), overwrite=overwrite, source=file)
-    if page is not None:
-        page = _check_page(page, output, explain=explain, overwrite=overwrite, source=file)
+    page = _check_outputs(output, page, csv_safe=csv_safe, explain=explain, overwrite=overwrite, source=file)
     shown = resolve_progress(progress)
     models = [] if isinstance(model, Predictor) else check_models(model)
     predictor = as_predictor(model, task, device=placement.local_device, precision=precision)
@@ -106,16 +119,18 @@ def predict_file(
 
         check_explainable(predictor)
         from cloze.reports import explanation_page
-    limit = top_k_limiter(configured, top_k)
-    source = to_path_or_url(file)
-    examples, total = configured.examples(source, labeled=False), None
+    limit, abstain = top_k_limiter(configured, top_k), Abstention(configured, abstain_below)
+    source = _open_inputs(configured, file, texts, shown)
+    examples, total = configured.examples_with_cells(source), None
     if file != STDIN:
         examples, total = read_ahead(examples)
-        total = total or count_rows(source)
+        total = len(texts) or total or count_rows(source)
+    examples, read = tee(examples)
+    cells = (others for _, others in read)
     answers = stream_predictions(
         predictor,
         models,
-        examples,
+        (example for example, _ in examples),
         placement,
         precision=precision,
         total=total,
@@ -124,19 +139,23 @@ def predict_file(
 
     def rows() -> Iterator[dict[str, Any]]:
         for number, (example, prediction) in enumerate(answers, 1):
-            row = prediction_row(configured, number, example, limit(prediction))
+            row = abstain(prediction_row(configured, number, example, limit(prediction)))
+            others = next(cells)
+            if output is not None:
+                row = with_other_cells(row, others)
             if explain:
                 explanation = explain_prediction(predictor, example, prediction)
                 row |= {"explanation": asdict(explanation)}
                 if page is not None:
                     explained.append(explanation_page.ExplainedText(example, explanation))
             yield row
+        abstain.note(shown)
 
     remaining = rows()
     if output is None and page is None:
         return remaining
     if output is not None:
-        write_rows(remaining, str(output), progress=shown)
+        write_rows(defuse_formulas(remaining) if csv_safe else remaining, str(output), progress=shown)
     if page is not None:
         deque(remaining, maxlen=0)  # those that are not written yet
         explanation_page.write_explanations(
@@ -146,16 +165,65 @@ def predict_file(
     return iter(())
 
 
-def _task_and_input(first: str | Path, second: str | Path | None) -> tuple[str | None, str]:
-    """Return the task, or None for the model's own, and the input, which is the only argument or the second."""
-    from cloze.tasks.registry import tasks
+def find_inputs(
+    first: str | Path, others: str | Path | Sequence[str | Path]
+) -> tuple[str | None, str, list[str]]:
+    """Return the task, or None for that of the model; the file to read, or "" and texts.
 
-    if second is not None:
-        check_path(second, "input")
-        return check_text(first, "task"), str(second)
-    if str(check_path(first, "input")) in tasks() and not Path(first).exists():
-        raise InputError("the input is missing", remedy="Give a file, a URL, or - for stdin")
-    return None, str(first)
+    Raises:
+        InputError: there is no input, or one is neither a file nor written as a text, or there are several files.
+    """
+    from cloze.data.reading.files import STDIN
+    from cloze.remote_files import is_url
+    from cloze.tasks.registry import find_task, tasks
+
+    check_path(first, "input")
+    words = [first, *check_paths(others, "input")]
+    is_task = first in tasks() and (len(words) > 1 or not os.path.exists(first))
+    task = str(words.pop(0)) if is_task else None
+    if not words:
+        raise InputError(
+            "the input is missing", remedy="Give a file, a URL, a text in quotes, or - for stdin"
+        )
+    sources = [str(word) for word in words if str(word) == STDIN or is_url(word) or os.path.exists(word)]
+    is_file = len(words) == 1 and (sources or isinstance(words[0], Path))
+    if is_file:
+        return task, str(words[0]), []
+    texts = list(map(str, words))
+    if task is None and sources and texts[1:] == sources and not _TEXT.search(texts[0]):
+        find_task(texts[0])  # says that there is no such task
+    if sources:
+        what = "names a file, beside other inputs. One file is read at a time, and a file is never read as a text"
+        remedy = "Give it alone; a text of this name is read from stdin, as the input -"
+        raise InputError(what, where=sources[0], remedy=remedy)
+    if unclear := [text for text in texts if _FILE_NAME.search(text) or not _TEXT.search(text)]:
+        what = "no such file; a text has white space or a final mark, and does not end like a file name"
+        remedy = "Check the path, or put a text in quotes; other texts are read from stdin, as the input -"
+        raise InputError(what, where=unclear[0], remedy=remedy)
+    return task, "", texts
+
+
+def _open_inputs(task: "AnyTask", file: str, texts: Sequence[str], progress: Progress) -> "Source":
+    """Return a file, or texts as the rows of a task.
+
+    Raises:
+        InputError: the examples of the task have more than a text.
+    """
+    from cloze.remote_files import to_path_or_url
+    from cloze.tasks.memory import read_memory
+
+    if not texts:
+        if re.search(r"\s", file):
+            progress.note(f"{file!r} names a file, which is read; a text of this name goes to stdin")
+        return to_path_or_url(file)
+    names = [column.names[0] for column in task.table(labeled=False).columns if column.is_required]
+    if len(names) > 1:
+        row = ", ".join(f'"{name}": "…"' for name in names)
+        remedy = f"Write rows such as {{{row}}} to a .jsonl file"
+        raise InputError(
+            f"{task.name} reads {' and '.join(names)} of each example", where="input", remedy=remedy
+        )
+    return read_memory(task, texts, "text", labeled=False)[1]
 
 
 def _place(workers: AnyWorkers, device: str, model: Any, *, explain: bool) -> WorkerPlacement:
@@ -172,16 +240,29 @@ def _place(workers: AnyWorkers, device: str, model: Any, *, explain: bool) -> Wo
     return placement
 
 
-def _check_page(
-    page: str | Path, output: str | Path | None, *, explain: bool, overwrite: bool, source: str
-) -> Path:
-    """Return the path of a page; refuse one without explanations, and one that exists or is the output."""
+def _check_outputs(
+    output: str | Path | None,
+    page: str | Path | None,
+    *,
+    csv_safe: bool,
+    explain: bool,
+    overwrite: bool,
+    source: str,
+) -> Path | None:
+    """Return the path of a page; refuse an output that exists, and a page without explanations or called as it."""
     from cloze.artifacts import check_output_path
+    from cloze.data.row_files import check_csv_safe, check_output
 
+    name = None if output is None else str(output)
+    check_output(name, overwrite=overwrite, source=source)
+    if csv_safe:
+        check_csv_safe(name)
+    if page is None:
+        return None
     if not explain:
         raise InputError("needs `explain`", where="page")
     path = check_path(page, "page")
-    check_output_path(path, overwrite=overwrite, inputs=[source], directory=False)
+    check_output_path(path, overwrite=overwrite, inputs=[source] if source else [], directory=False)
     if output is not None and path.resolve() == Path(output).resolve():
         raise InputError("is also the output", where="page", remedy="Choose another name")
     return path

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # not needed to print predictions
 JSON_LINES = (".jsonl", ".ndjson")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _ENDINGS = (*_SEPARATORS, *JSON_LINES, ".parquet")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _ROWS_AT_ONCE = 4096
 _INTEGER_BITS = 63  # without the sign; a column with larger numbers is text
 
@@ -47,6 +48,33 @@ def check_output(output: str | None, *, overwrite: bool, source: PathOrUrl) -> N
         what = f"the ending {ending!r} names no format"
         raise InputError(what, where=output, remedy=f"End the name in {', '.join(_ENDINGS)}")
     check_output_file(output, overwrite=overwrite, source=source)
+
+
+def check_csv_safe(output: str | None, *, where: str = "csv_safe") -> None:
+    """Check that an output is a table that spreadsheets open as text.
+
+    Raises:
+        InputError: it is another file, or stdout.
+    """
+    if output is None or _ending(output) not in _SEPARATORS:
+        remedy = f"Name an output that ends in {' or '.join(_SEPARATORS)}, or leave it out"
+        raise InputError("is for tables that spreadsheets open", where=where, remedy=remedy)
+
+
+def defuse_formulas(rows: Rows) -> Iterator[dict[str, Any]]:
+    """Yield rows with an apostrophe before each text, and each name of a column, that a spreadsheet would compute.
+
+    Source: OWASP, CSV injection.
+    """
+    for row in rows:
+        yield {
+            _as_text_cell(name): _as_text_cell(cell) if isinstance(cell, str) else cell
+            for name, cell in row.items()
+        }
+
+
+def _as_text_cell(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def write_rows(rows: Rows, output: str, *, progress: Progress = SILENT) -> int:

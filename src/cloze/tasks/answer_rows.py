@@ -1,12 +1,15 @@
 """Rows of predictions, and of wrong answers, with what identifies their examples."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cloze.data.reading.memory import plain_row
 from cloze.data.row_files import check_output
 from cloze.errors import InputError
+from cloze.progress import Progress
+from cloze.tables import format_count
 from cloze.tasks.prediction_order import input_values
 from cloze.tasks.task import AnyTask, Task
 
@@ -26,6 +29,49 @@ def prediction_row(
     gold = task.gold(example) if is_labeled else None
     known = {} if gold is None else {"gold": sorted(gold) if isinstance(gold, frozenset) else gold}
     return _identify(number, example) | known | task.to_json(example, prediction)
+
+
+class Abstention:
+    """Leaves out answers whose probability is under a limit, and counts them; without a limit all are kept."""
+
+    def __init__(self, task: AnyTask, below: float | None) -> None:
+        """Check the limit.
+
+        Raises:
+            InputError: it is not between 0 and 1, or the answers of the task have no probability.
+        """
+        if below is not None and not 0 < below <= 1:
+            raise InputError(f"{below:g} is not between 0 and 1", where="abstain_below")
+        if below is not None and not task.abstention_keys:
+            what = f"an answer of {task.name} has no single probability"
+            raise InputError(what, where="abstain_below", remedy="Leave it out")
+        self.keys, self.below = task.abstention_keys, below
+        self.answers = self.left_out = 0
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row with null for an answer that is left out."""
+        self.answers += 1
+        if self.below is None or row["probability"] >= self.below:
+            return row
+        self.left_out += 1
+        return row | dict.fromkeys(self.keys)
+
+    def note(self, progress: Progress) -> None:
+        """Say how many answers were left out, if there is a limit."""
+        if self.below is not None:
+            counted = f"{self.left_out:,} of {format_count(self.answers, 'answer')}"
+            progress.note(f"{counted} left out: their probability is under {self.below:g}")
+
+
+def with_other_cells(row: Mapping[str, Any], cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a prediction with the other cells of its input; NAME is input_NAME if the row has a NAME."""
+    result = dict(row)
+    for name, cell in cells.items():
+        while name in row or name in result:
+            name = f"input_{name}"
+        is_json = cell is None or isinstance(cell, (str, int, float, list, dict))
+        result[name] = plain_row({name: cell})[name] if is_json else str(cell)
+    return result
 
 
 def check_answer_files(

@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import tee
 from statistics import fmean
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import MemoryRows, Source
@@ -63,11 +64,13 @@ class Squad(SpanTask):
 
     def examples(self, source: Source, *, labeled: bool = True) -> Iterator[SpanQuestion]:
         """Read the questions of a file; consecutive ones on one text share its paragraph, which is tokenized once."""
-        paragraph = Paragraph("")
-        for question in super().examples(source, labeled=labeled):
-            if question.paragraph.text != paragraph.text:
-                paragraph = question.paragraph
-            yield replace(question, paragraph=paragraph)
+        return _share_paragraphs(super().examples(source, labeled=labeled))
+
+    def examples_with_cells(self, source: Source) -> Iterator[tuple[SpanQuestion, Mapping[str, Any]]]:
+        """Read unlabeled questions, as `examples` does, each with the cells of other columns by name."""
+        read, cells = tee(super().examples_with_cells(source))
+        questions = _share_paragraphs(question for question, _ in read)
+        return zip(questions, (others for _, others in cells), strict=True)
 
     def read_predictions(self, source: Source, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
         """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
@@ -173,6 +176,14 @@ class SquadV2(Squad):
         unanswerable = sum(not example.answers for example in examples)
         is_no_better = self.score(examples, predictions)["f1"] <= 100 * unanswerable / len(examples)
         return "no better than to answer no question" if is_no_better else None
+
+
+def _share_paragraphs(questions: Iterator[SpanQuestion]) -> Iterator[SpanQuestion]:
+    paragraph = Paragraph("")
+    for question in questions:
+        if question.paragraph.text != paragraph.text:
+            paragraph = question.paragraph
+        yield replace(question, paragraph=paragraph)
 
 
 def _predicted_texts(

@@ -3,9 +3,10 @@
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic
+from typing import Any, ClassVar, Generic
 
 from cloze.choices import MissingLabels
 from cloze.data.reading.annotations import unwrap_labels
@@ -80,8 +81,16 @@ class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, Feature
         """Read the examples of a table, those with one text and no label also of plain text."""
         return self.read_table(source, self.table(labeled=labeled))
 
-    def read_table(self, source: Source, table: TableConfig) -> Iterator[ExampleT]:
-        """Read the examples of a table, and warn of labeled ones without a text, if the user named its column."""
+    def read_table(
+        self, source: Source, table: TableConfig, others: deque[Mapping[str, Any]] | None = None
+    ) -> Iterator[ExampleT]:
+        """Read the examples of a table, and warn of labeled ones without a text, if the user named its column.
+
+        Args:
+            source: the table.
+            table: how it is read.
+            others: gets the other cells of each example, in their order.
+        """
         named_texts = [c.key for c in table.columns if c.kind == "text" and c.setting and c.is_required]
         without_text = []
 
@@ -89,6 +98,8 @@ class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, Feature
             example = self.example(row)
             if row.labeled and any(is_no_text(row.text(key)) for key in named_texts):
                 without_text.append(row.where)
+            if others is not None:
+                others.append(row.others)
             return example
 
         examples = parse_rows(source, table, parse, self.open_rows(source, labeled=table.labeled))
@@ -97,6 +108,12 @@ class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, Feature
             what = "a text is empty or a placeholder such as nan, and read as it is"
             warning = f"{without_text[0]}: {what} (the first of {len(without_text):,})"
             warnings.warn(DataWarning(warning), stacklevel=2)
+
+    def examples_with_cells(self, source: Source) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+        """Read unlabeled examples, each with the cells of other columns by name."""
+        others: deque[Mapping[str, Any]] = deque()
+        table = replace(self.table(labeled=False), keeps_others=True)
+        return ((example, others.popleft()) for example in self.read_table(source, table, others))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,6 +70,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Task whose models answer this one, if it has no training data."""
     answer_keys: ClassVar[tuple[str, ...]] = ()
     """Keys of a prediction that `from_json` reads from a table, the required one first."""
+    abstention_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys of a prediction that are null if its `probability` is too low to answer; empty if it has none."""
     ranked_field: ClassVar[str | None] = None
     """Field of a prediction with the probabilities of classes, or with candidates, the best first."""
     frozen_states: ClassVar[Callable[..., Any] | None] = None
@@ -94,6 +96,14 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         Raises:
             InputError: a row is invalid.
         """
+
+    def examples_with_cells(self, source: Source) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+        """Read unlabeled examples, each with the cells of other columns by name; of data that are no table without any.
+
+        Raises:
+            InputError: a row is invalid.
+        """
+        return ((example, {}) for example in self.examples(source, labeled=False))
 
     def gold_examples(self, source: Source) -> Iterator[ExampleT]:
         """Read labeled examples to score predictions of a file; their texts may be missing.

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
@@ -33,6 +33,8 @@ class Row:
     """Of the row, from 1, without the line that names the columns."""
     labeled: bool = False
     """Whether labels are read."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """The other cells by the name of their column, if they are kept."""
 
     def text(self, key: str) -> str:
         """Return a cell as text; InputError if it is null, a list or an object."""
@@ -73,6 +75,8 @@ class TableConfig:
     """The table may have more."""
     is_also_read: Callable[[str], bool] = lambda name: False
     """Whether another column is read, too; a row may have no such cell."""
+    keeps_others: bool = False
+    """Whether a row has the cells of all other columns."""
     header: tuple[str, ...] = ()
     """The names of the columns of a TSV whose first line may be a row."""
     keeps_numbers: KeepsNumbers = lambda column, names: False
@@ -159,7 +163,7 @@ def _open(source: Source, config: TableConfig) -> RawTable:
         return RawTable(read_texts_of_lines(source, text), lambda line, where: {text.names[0]: line})
 
     def is_read(name: str) -> bool:
-        return config.is_also_read(name) or (config.labeled and name == ANSWER)
+        return config.keeps_others or config.is_also_read(name) or (config.labeled and name == ANSWER)
 
     return open_table(source, config.columns, is_read, config.header, config.keeps_numbers)
 
@@ -179,4 +183,6 @@ def _row(cells: Mapping[str, Any], config: TableConfig, where: str, number: int)
         raise InputError(what, where=where, remedy="Remove this line")
     wanted = {key: cells[name] for key, name in names.items()}
     wanted |= {name: cells[name] for name in filter(config.is_also_read, cells)}
-    return Row(wanted, where, names, number, config.labeled)
+    used = names.values() if config.keeps_others else cells
+    others = {name: cell for name, cell in cells.items() if name not in used}
+    return Row(wanted, where, names, number, config.labeled, others)

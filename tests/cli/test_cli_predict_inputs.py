@@ -1,0 +1,125 @@
+"""`cloze predict` with texts as arguments, other columns of the input, and answers that are left out."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from samples import Cloze, ErrorLine, Samples
+
+import cloze as package
+from cloze.errors import InputError
+
+
+def test_texts_are_predicted_as_those_of_a_file(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+    texts = ["He said so.", "She went to the sea, and he"]
+    (tmp_path / "lines.txt").write_text("\n".join(texts))
+    of_file = cloze(f"predict -m {{classifier}} {tmp_path}/lines.txt --quiet").rows
+    assert cloze("predict classification -m {classifier} --json --quiet", *texts).rows == of_file
+    printed = cloze("predict -m {classifier} --quiet", *texts).out.splitlines()
+    assert printed[::2] == texts
+    best = max(of_file[0]["probabilities"].items(), key=lambda item: item[1])
+    assert printed[1].startswith(f"  {best[0]} {best[1]:.3f}  ")
+    rows = package.predict_file(texts[0], texts[1:], model=samples.classifier)
+    assert [row["label"] for row in rows] == [row["label"] for row in of_file]
+
+
+REFUSED = {
+    "good": "good: no such file; a text has white space or a final mark",
+    "reviews.tsvv": "reviews.tsvv: no such file",
+    "'my reviews.tsv'": "my reviews.tsv: no such file",
+    "a fine film": "a: no such file; a text has white space or a final mark",
+    "'A fine film.' {table}": "{table}: names a file, beside other inputs. One file is read at a time",
+    "{table} {table}": "{table}: names a file, beside other inputs. One file is read at a time",
+    "clasification {table}": "no task 'clasification'. Did you mean classification",
+    "classification": "the input is missing",
+    "'A film.' -o {tmp}/a.jsonl --csv-safe": "--csv-safe: is for tables that spreadsheets open",
+    "'A film.' --csv-safe": "--csv-safe: is for tables that spreadsheets open",
+    "'A film.' --abstain-below 1.5": "--abstain-below: 1.5 is not between 0 and 1",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_inputs_that_are_unclear_are_refused(
+    words: str, error_line: ErrorLine, paths: dict[str, Path]
+) -> None:
+    assert REFUSED[words].format(**paths) in error_line(f"predict -m {{classifier}} {words}")
+
+
+def test_a_text_of_a_file_of_this_name_is_read_as_the_file(
+    samples: Samples, tmp_path: Path, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("He said so.").write_text("She did\nHe did\n")
+    printed = cloze("predict -m {classifier}", "He said so.")
+    assert [row["text"] for row in printed.rows] == ["She did", "He did"]
+    assert "'He said so.' names a file, which is read" in printed.err
+
+
+def test_a_model_of_pairs_asks_for_rows(tmp_path: Path) -> None:
+    rows = [{"text": "a", "pair": "b", "label": label} for label in ("yes", "no")] * 4
+    settings = {"classification.pair_column": "pair", "device": "cpu"}
+    run = package.finetune(
+        "classification",
+        train=rows,
+        dev=rows,
+        model="cloze-mini",
+        output=tmp_path / "run",
+        settings=settings,
+        epochs=1,
+    )
+    with pytest.raises(
+        InputError, match=r'reads text and pair of each example. Write rows such as {"text": "…", "pair"'
+    ):
+        package.predict_file("A text.", model=run.path)
+
+
+def test_other_columns_are_kept_and_formulas_are_texts(
+    samples: Samples, tmp_path: Path, cloze: Cloze
+) -> None:
+    with (tmp_path / "in.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [
+                ["label", "=sum", "text", "row", "note"],
+                ["1", "@x", "=he said", "7", "-1"],
+                ["0", "\ty", "She did", "8", "+plain text"],
+            ]
+        )
+    for flags in ("", "--csv-safe"):
+        cloze(
+            f"predict -m {{classifier}} {tmp_path}/in.csv -o {tmp_path}/out.csv --overwrite --quiet {flags}"
+        )
+        with (tmp_path / "out.csv").open(newline="") as file:
+            first, second = csv.DictReader(file)
+        safe = "'" if flags else ""
+        names = ["row", "text", "label", "probability", "probabilities"]
+        assert list(first) == [*names, "input_label", f"{safe}=sum", "input_row", "note"]
+        assert (first["row"], first["input_row"], first["input_label"]) == ("1", "7", "1")
+        assert (first["text"], first["note"]) == (f"{safe}=he said", f"{safe}-1")
+        assert (first[f"{safe}=sum"], second[f"{safe}=sum"]) == (f"{safe}@x", f"{safe}\ty")
+        assert second["note"] == f"{safe}+plain text"
+        assert 0 < float(first["probability"]) < 1
+
+
+def test_improbable_answers_are_left_out_and_counted(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+    rows = cloze("predict -m {classifier} {table} --quiet").rows
+    limit = sorted(row["probability"] for row in rows)[10]
+    printed = cloze(f"predict -m {{classifier}} {{table}} --abstain-below {limit}")
+    assert printed.rows == [row | ({"label": None} if row["probability"] < limit else {}) for row in rows]
+    assert sum(row["label"] is None for row in printed.rows) == 10
+    assert f"10 of {len(rows)} answers left out: their probability is under {limit:g}" in printed.err
+    assert "\n  no answer\n" in cloze("predict -m {classifier} --quiet --abstain-below 1", "He did.").out
+    with pytest.raises(InputError, match="abstain_below: an answer of multi-label has no single probability"):
+        list(package.predict_file("A film.", model=_multi_label(tmp_path), abstain_below=0.5))
+
+
+def _multi_label(directory: Path) -> Path:
+    rows = [{"text": "a", "labels": "x"}, {"text": "b", "labels": ""}]
+    return package.finetune(
+        "multi-label",
+        train=rows,
+        dev=rows,
+        model="cloze-mini",
+        output=directory / "run",
+        epochs=1,
+        device="cpu",
+    ).path
