@@ -94,6 +94,20 @@ def test_info_names_the_missing_manifest_of_the_bundled_model(
     assert f"{model}/manifest.json: missing" in cloze("info cloze-mini", code=2).err
 
 
+@pytest.mark.protected
+@pytest.mark.parametrize("damage", DAMAGED_FILES["latest"])
+def test_a_damaged_pointer_is_named_before_it_is_written_again(
+    run: Path, cloze: Cloze, damage: Damage
+) -> None:
+    intact = {name: (run / name).read_text() for name in ("latest", "best")}
+    for name in intact:
+        damage(run / name)
+    printed = cloze(f"pretrain -o {run} --resume").err
+    for name, text in intact.items():
+        assert f"warning: {run / name}: names " in printed
+        assert (run / name).read_text() == text
+
+
 CHANGED_DIGITS = {
     "optimizer.weight_decay": ("weight_decay = 0.01", "weight_decay = 0.02"),
     "optimizer.epsilon": ("epsilon = 1e-06", "epsilon = 1e-05"),

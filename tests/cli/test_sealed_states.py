@@ -55,12 +55,29 @@ def with_another_shape(directory: Path) -> None:
     save_file(tensors | {name: torch.zeros(3)}, directory / OPTIMIZER)
 
 
+def with_negative_squares(directory: Path) -> None:
+    tensors = load_file(directory / OPTIMIZER)
+    name = min(name for name in tensors if name.startswith("exp_avg_sq/"))
+    save_file(tensors | {name: -1 - tensors[name]}, directory / OPTIMIZER)
+
+
 STATE, OPTIMIZER = "training/state.json", "training/optimizer.safetensors"
 STATES: dict[str, Change] = {
     "a position that is a list": in_json(STATE, position=[0, 0, 0]),
     "a state without values": lambda path: (path / STATE).write_text("{}"),
     "an unknown value": in_json(STATE, more=1),
     "an average of another shape": with_another_shape,
+    "a negative mean of squares": with_negative_squares,
+    "another step": in_json(STATE, step=1),
+    "another index": in_json(STATE, position__index=1),
+    "an index beyond the epoch": in_json(STATE, position__index=10**6),
+    "a negative index": in_json(STATE, position__index=-2),
+    "an index that is a fraction": in_json(STATE, position__index=0.5),
+    "a later epoch": in_json(STATE, position__epoch=5),
+    "an epoch without end": in_json(STATE, position__epoch=10**18),
+    "a phase that there is not": in_json(STATE, position__phase=2),
+    "negative time": in_json(STATE, elapsed_seconds=-1.0),
+    "a best step in the future": in_json(STATE, best_step=99),
 }
 
 
@@ -77,6 +94,20 @@ def test_a_state_of_another_version_is_refused_on_resume(
     line = error_line(f"pretrain -o {run} --resume")
     assert line.startswith(f"error: {checkpoint / 'training'}")
     assert read_tree(run / "checkpoints") == before
+
+
+@pytest.mark.parametrize(
+    "wrong", [in_json(STATE, position__index=1), in_json(STATE, position__epoch=7), with_negative_squares]
+)
+def test_a_state_of_another_step_is_refused_on_resume_of_fine_tuning(
+    samples: Samples, tmp_path: Path, error_line: ErrorLine, wrong: Change
+) -> None:
+    run = Path(shutil.copytree(samples.classifier, tmp_path / "run"))
+    checkpoint = max((run / "checkpoints").iterdir())
+    wrong(checkpoint)
+    seal(checkpoint)
+    line = error_line(f"finetune classification -o {run} --resume")
+    assert line.startswith(f"error: {checkpoint / 'training'}")
 
 
 def shard_with(**changes: Any) -> Change:

@@ -85,6 +85,9 @@ class LineObjective(Objective):
 class NumberedBatches:
     """Steps of three numbered batches each."""
 
+    def may_be_at(self, position: DataPosition, step: int) -> bool:
+        return position == DataPosition(0, 0, step)
+
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[int]:
         batches = [position.index * MICRO_BATCHES + i for i in range(MICRO_BATCHES)]
         next_position = DataPosition(0, 0, position.index + 1)

@@ -52,6 +52,11 @@ class FinetuningBatches:
         """Steps of an epoch; the last one may have fewer features."""
         return -(-len(self.features) // self.config.batch_size)
 
+    def may_be_at(self, position: DataPosition, step: int) -> bool:
+        """Return whether the next feature of a run is at this position after so many steps."""
+        epoch, steps = divmod(step, self.steps_per_epoch)
+        return position == DataPosition(0, epoch, steps * self.config.batch_size)
+
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
         """Return this rank's share of the next `batch_size` features of the epoch."""
         end = position.index + self.config.batch_size

@@ -143,6 +143,24 @@ class PretrainingBatches:
     phases: Sequence[tuple[PhaseConfig, InstanceSource]]
     context: DistributedContext
 
+    def may_be_at(self, position: DataPosition, step: int) -> bool:
+        """Return whether the next instance of a run can be at this position after so many steps.
+
+        Epochs have about equally many instances; all of them are not planned again to count them.
+        """
+        if position.phase >= len(self.phases):
+            return False
+        phase, source = self.phases[position.phase]
+        most = step * phase.batch_size
+        least = 0 if position.phase else most  # it is not known how many steps earlier phases took
+        if not position.epoch:
+            return least <= position.index <= most and position.index % phase.batch_size == 0
+        if position.epoch > most:
+            return False
+        size = source.num_instances(position.epoch)
+        is_within = position.index < size
+        return is_within and size * position.epoch / 2 <= most and size * (position.epoch + 1) * 2 >= least
+
     def step_data(
         self, progress: float, position: DataPosition, micro_batch_tokens: int
     ) -> StepData[PretrainingBatch]:

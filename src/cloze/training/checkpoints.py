@@ -7,6 +7,8 @@
 """
 
 import json
+import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +24,7 @@ from cloze.config import check_positive
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.file_names import TRAINING_FOLDER
-from cloze.model_paths import follow_pointer
+from cloze.model_paths import Pointer, follow_pointer
 from cloze.models.checkpoint import KIND, save_weights
 from cloze.progress import Progress
 from cloze.training.metrics_log import METRICS
@@ -106,6 +108,17 @@ def write_pointers(run: Path, state: TrainingState) -> None:
             file_io.write_text(run / pointer, _checkpoint_name(step) + "\n")
         else:
             (run / pointer).unlink(missing_ok=True)
+
+
+def note_damaged_pointers(run: Path, progress: Progress) -> None:
+    """Warn of a `latest` or `best` that names no checkpoint, before it is written again."""
+    pointers: tuple[Pointer, ...] = ("latest", "best")
+    for pointer in pointers:
+        if os.path.lexists(run / pointer):
+            try:
+                follow_pointer(run, pointer)
+            except InputError as error:
+                progress.note(f"warning: {error.where}: {error.what}: it is written again")
 
 
 def move_later_checkpoints_aside(run: Path, step: int) -> None:
@@ -196,14 +209,32 @@ def read_state(checkpoint: Path) -> TrainingState:
     try:
         position, best_score = DataPosition(**values["position"]), tuple(values["best_score"])
         state = TrainingState(**{**values, "position": position, "best_score": best_score})
+        if not _is_possible(state, _step_of(checkpoint)):
+            raise TypeError("a number is of another type, negative or too large")
     except (KeyError, TypeError) as error:
-        raise _other_version(checkpoint / STATE_FILE) from error
+        raise does_not_fit(checkpoint / STATE_FILE) from error
     if state.best_step is None or (run / _checkpoint_name(state.best_step)).is_dir():
         return state
     return replace(state, best_step=None, best_score=())
 
 
-def _other_version(file: Path) -> InputError:
+def _is_possible(state: TrainingState, step: int) -> bool:
+    """Return whether the numbers of a state can be those after a step."""
+    position = state.position
+    counts = [state.step, state.tokens, position.phase, position.epoch, position.index]
+    optional = [state.best_step, state.micro_batch_tokens]
+    numbers = [state.elapsed_seconds, state.evaluation_seconds or 0.0, *state.best_score]
+    return (
+        all(type(count) is int and count >= 0 for count in (*counts, *(n for n in optional if n is not None)))
+        and all(isinstance(number, int | float) for number in numbers)
+        and 0 <= state.elapsed_seconds < math.inf
+        and state.step == step
+        and (state.best_step or 0) <= step
+    )
+
+
+def does_not_fit(file: Path) -> InputError:
+    """Return the error about a state that cannot be that of the run and the step."""
     what = "does not fit the run, as a file of another version"
     return InputError(what, where=file, remedy="Resume with the version that wrote it, or start a new run")
 
@@ -218,7 +249,12 @@ def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Op
     for key_and_name, tensor in load_file(checkpoint / _OPTIMIZER).items():
         key, _, name = key_and_name.partition("/")
         if name not in parameters or (tensor.ndim and tensor.shape != parameters[name].shape):
-            raise _other_version(checkpoint / _OPTIMIZER)
+            raise does_not_fit(checkpoint / _OPTIMIZER)
+        is_signed = key not in ("step", "exp_avg_sq")  # a count and a mean of squares
+        if not tensor.isfinite().all() or not (is_signed or (tensor >= 0).all()):
+            raise does_not_fit(checkpoint / _OPTIMIZER)
+        if key == "step" and tensor.item() > _step_of(checkpoint):
+            raise does_not_fit(checkpoint / _OPTIMIZER)
         optimizer.state[parameters[name]][key] = tensor.to(parameters[name].device)
 
 

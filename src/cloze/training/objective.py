@@ -45,6 +45,9 @@ class StepData(Generic[Batch]):
 class BatchSource(Protocol):
     """Training instances as a pure function of the position in the data; one thread at a time reads them."""
 
+    def may_be_at(self, position: DataPosition, step: int) -> bool:
+        """Return whether the next instance of a run can be at this position after so many steps."""
+
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
         """Return this rank's share of one optimizer step.
 

@@ -24,9 +24,12 @@ from cloze.progress import Bar, Progress, join_values
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     SETTINGS_FILE,
+    STATE_FILE,
     TrainingState,
+    does_not_fit,
     move_later_checkpoints_aside,
     newest_checkpoint,
+    note_damaged_pointers,
     optimizer_state_tensors,
     prune_checkpoints,
     read_state,
@@ -173,6 +176,8 @@ class TrainingRun:
             progress=self.progress,
         )
         if checkpoint is not None:
+            if not batches.may_be_at(state.position, state.step):
+                raise does_not_fit(checkpoint / STATE_FILE)
             self._steps.resume(checkpoint)
         used = self.budget.used(state.step, state.elapsed_seconds)
         done = used if self.budget.unit == "seconds" else state.step
@@ -252,6 +257,7 @@ class TrainingRun:
 
     def _open_log(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
         artifacts.remove_temporary_files(self.path / "checkpoints")
+        note_damaged_pointers(self.path, self.progress)
         move_later_checkpoints_aside(self.path, self._state.step)
         write_pointers(self.path, self._state)
         self._callbacks.on_start(self.path, tomllib.loads(self.settings), self._state.step)
