@@ -47,6 +47,7 @@ def take(page: Page, address: str, name: str) -> None:
     if name == "senses":
         page.get_by_label("Model for: One word").select_option("sentences")
     expect(page.locator("[aria-busy]")).to_have_count(0, timeout=20_000)
+    expect(page.get_by_text(" answered.")).to_have_count(0, timeout=20_000)  # by the second model, of Errors
     page.wait_for_timeout(300)
     screenshot = Image.open(io.BytesIO(page.locator(part).screenshot()))
     # 256 colors look the same in a third of the bytes

@@ -17,7 +17,7 @@ def main(report: Path) -> None:
     svg = re.search(r"<svg.*?</svg>", figure, re.DOTALL)
     assert svg, "the report has no confusion matrix"
     text = re.sub(r' aria-labelledby="[^"]*"', "", svg[0])
-    names = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" width="330" '
+    names = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" '
     text = text.replace("<svg ", f"<svg {names}", 1).replace(
         ">", '><rect width="100%" height="100%" fill="#ffffff"/>', 1
     )
