@@ -67,9 +67,9 @@ def make_models(directory: Path) -> dict[str, Path]:
     return paths | {"classifier": make_classifier(directory / "classifier", "blame", "praise")}
 
 
-def make_classifier(directory: Path, *labels: str, seed: int = 6) -> Path:
+def make_classifier(directory: Path, *labels: str) -> Path:
     """Write a classifier with these labels."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(6)
     encoder = BertModel(CONFIG, generator=generator)
     model = BertForSequenceClassification(encoder, num_labels=len(labels), generator=generator)
     return write_checkpoint(directory, model, PIECES, Classification(labels=labels), max_seq_length=128)
