@@ -19,17 +19,24 @@ from playwright.sync_api import Page, sync_playwright
 STATIC = Path(__file__).with_name("static")
 LARGE = ("layers", "inside")
 """Views with large answers: only their first example is recorded."""
-SETTINGS = {"fill": "?left=1"}
-"""The address of a view with a setting that its captions ask for."""
+TOUR = json.loads(Path(__file__).with_name("src").joinpath("examples.json").read_text("utf-8"))["tour"]
+SETTINGS = {
+    "fill": ("?left=1",),
+    "tour": (
+        *(f"?step=2&seed={seed}" for seed in range(1, 5)),
+        "?step=3",
+        f"?step=3&off={TOUR['layer'] + 1}.{TOUR['head'] + 1}",
+        "?step=5",
+    ),
+}
+"""Addresses of a view with settings that its texts ask for. Step 4 of the tour is recorded for the view Layers."""
 
 
 def record(page: Page, address: str, view: str) -> list[dict[str, Any]]:
     """Return the requests of a view and their answers, for all examples."""
     asked: list[tuple[str, str | None]] = []
     page.on("request", lambda request: asked.append((request.url, request.post_data)))
-    for query in ("", SETTINGS.get(view)):
-        if query is None:
-            continue
+    for query in ("", *SETTINGS.get(view, ())):
         page.goto("about:blank")
         page.goto(f"{address}/#{view}{query}")
         page.locator(".part-body").first.wait_for()

@@ -26,6 +26,7 @@ const VIEWS: View[] = [
   pairsView,
   { id: "layers", title: "Layers", needs: "encode", Body: lazy(() => import("./views/layers").then(({ LayersView }) => LayersView)) },
   { id: "inside", title: "Inside", needs: "encode", Body: lazy(() => import("./views/inside").then(({ InsideView }) => InsideView)) },
+  { id: "tour", title: "Tour", needs: "encode", Body: lazy(() => import("./views/tour").then(({ TourView }) => TourView)) },
 ];
 
 function App() {

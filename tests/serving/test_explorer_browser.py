@@ -26,7 +26,11 @@ from explorer_models import make_classifier, make_models
 
 import cloze
 from cloze.api.evaluation import EvaluationResult
-from cloze.explorer.encoder_internals import attention_map
+from cloze.explorer.ablation import heads_off
+from cloze.explorer.encoder_internals import attention_map, input_embeddings
+from cloze.explorer.layer_trace import trace_masked_lm, trace_token
+from cloze.explorer.masking_draws import view_masking
+from cloze.explorer.text_window import text_window
 from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import class_breakdown
@@ -45,6 +49,7 @@ pytestmark = [
 ]
 
 PAGE = Path(__file__).resolve().parents[2] / "page"
+MINI = Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
 EXAMPLES: dict[str, Any] = json.loads((PAGE / "src" / "examples.json").read_text("utf-8"))
 
 SCREENS: dict[str, dict[str, Any]] = {
@@ -62,6 +67,7 @@ SHOWS = {
     "why": "table.bars",
     "predict": "table.bars",
     "errors": ".answers tbody tr",
+    "tour": "table.input td",
 }
 """An element that a view has once its example is answered."""
 
@@ -327,6 +333,118 @@ def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[st
     expect(card).to_have_count(0)
 
 
+def test_the_tour_goes_on_and_back_by_keyboard(opened: Visit) -> None:
+    page = opened.open("tour")
+    steps = page.get_by_role("group", name="Steps of the tour")
+    titles = ["Tokens and embeddings", "Masking", "Attention", "Layers", "Next sentence"]
+    for number, title in enumerate(titles, 1):
+        expect(page.get_by_role("heading", level=2)).to_have_text(f"{number}. {title}")
+        assert page.url.endswith(f"step={number}" if number > 1 else "#tour")
+        steps.get_by_role("button", name="Next", exact=True).press("Enter")
+    expect(page.get_by_role("heading", level=2)).to_have_text("5. Next sentence")
+    expect(steps.get_by_role("button", name="Next", exact=True)).to_have_attribute("aria-disabled", "true")
+    steps.get_by_role("button", name="Back").press(" ")
+    expect(page.get_by_role("heading", level=2)).to_have_text("4. Layers")
+    page.go_back()
+    expect(page.get_by_role("heading", level=2)).to_have_text("5. Next sentence")
+    steps.get_by_role("button", name="2 Masking").click()
+    page.get_by_role("button", name="Step 3: Attention").press("Enter")
+    expect(page.get_by_role("heading", level=2)).to_have_text("3. Attention")
+    expect(steps.get_by_role("button", name="3 Attention")).to_be_focused()
+
+
+def test_the_embeddings_and_masks_of_the_tour_are_those_of_python(
+    opened: Visit, paths: dict[str, Path]
+) -> None:
+    tour, page = EXAMPLES["tour"], opened.open("tour")
+    model = cloze.FillMask.load(paths["pretrained"])
+    encoding = model.tokenizer.encode(tour["whole"], tour["follower"])
+    embeddings = input_embeddings(model.encoder, encoding)
+    rows = page.locator("table.input tbody tr")
+    for number, name in enumerate(("word", "segment", "position", "normalized"), 1):
+        shown = rows.nth(number).locator("small").all_text_contents()
+        assert shown == [f"{length:.2f}" for length in embeddings[name].norm(dim=-1).tolist()], name
+    page.goto(f"{opened.address}/#tour?step=2&seed=11")
+    for seed in (11, 12):
+        expect(page.get_by_text(f"Seed {seed}")).to_be_visible()
+        expect(page.locator("[aria-busy]")).to_have_count(0)
+        window = text_window(model.tokenizer, tour["whole"], tour["follower"], max_tokens=256)
+        draws = view_masking(model.tokenizer, window, tour["follower"], seed=seed)
+        pieces = page.locator(".piece").all_text_contents()
+        places = draws["positions"]
+        originals = [token if place in places else "\u2007" for place, token in enumerate(draws["tokens"])]
+        assert pieces == [f"{now}{then}" for now, then in zip(draws["masked"], originals, strict=True)]
+        table = page.locator(".draws tbody tr").all()
+        kinds = {"mask": "[MASK]", "random": "random token", "keep": "stays"}
+        assert [row.locator("th, td").all_text_contents() for row in table] == [
+            [
+                draws["tokens"][place],
+                f"{draws['select'][place]:.3f}",
+                f"{draw:.3f}",
+                kinds[kind],
+                draws["masked"][place],
+            ]
+            for place, draw, kind in zip(places, draws["replace"], draws["kinds"], strict=True)
+        ]
+        page.get_by_role("button", name="Roll again").click()
+
+
+def test_attention_layers_and_next_sentence_of_the_tour_are_those_of_cloze_mini(browser: Any) -> None:
+    tour = EXAMPLES["tour"]
+    fill, follows = cloze.FillMask.load("cloze-mini"), cloze.NextSentence.load("cloze-mini")
+    with (
+        listening(client_of({"cloze-mini": MINI}).app) as address,
+        visit(browser, address) as visited,
+    ):
+        page = visited.page
+        page.goto(f"{address}/#tour?step=3")
+        attention = attention_map(fill.encoder, fill.tokenizer, tour["text"])
+        weights = attention.layers[tour["layer"]].weights[tour["head"], attention.tokens.index("[MASK]")]
+        pieces = page.locator(".piece small")
+        expect(pieces).to_have_text([percent(weight) for weight in weights.tolist()])
+        name = f"Head {tour['head'] + 1} of layer {tour['layer'] + 1} off"
+        page.get_by_role("button", name=name).click()
+        with heads_off(fill.encoder, [(tour["layer"], tour["head"])]):
+            [[other]] = fill(tour["text"], top_k=1)
+        [[first]] = fill(tour["text"], top_k=1)
+        assert first.token == tour["answer"] != other.token
+        before, after = (f"“{found.token}” ({percent(found.probability)})" for found in (first, other))
+        expect(page.locator(".remark")).to_contain_text(f"from {before} to {after}")
+        page.goto(f"{address}/#tour?step=4")
+        trace = trace_token(fill.encoder, fill.tokenizer, tour["text"])
+        table = fill.encoder.embeddings.word_embeddings.weight
+        read = trace_masked_lm(fill.module.masked_lm, table, fill.tokenizer, trace.hidden_states, top_k=1)
+        rows = page.locator(".lens tr")
+        expect(rows).to_have_count(len(read.candidates))
+        for row, [candidate] in zip(rows.all(), read.candidates, strict=True):
+            assert row.locator(".guess").text_content() == candidate.token
+            assert row.locator("td").nth(2).text_content() == percent(candidate.probability)
+        page.goto(f"{address}/#tour?step=5")
+        expect(page.locator("table.bars")).to_have_count(2)
+        for number, second in enumerate((tour["follower"], tour["other"])):
+            share = follows(tour["whole"], second).probability
+            shown = page.locator("table.bars").nth(number).locator("td:last-child").all_text_contents()
+            assert shown == [percent(share), percent(1 - share)]
+
+
+def test_the_tour_is_recorded_where_no_model_answers(browser: Any, paths: dict[str, Path]) -> None:
+    tour = EXAMPLES["tour"]
+    with (
+        listening(client_of({"answers": paths["answers"]}).app) as address,
+        visit(browser, address) as visited,
+    ):
+        page = visited.page
+        for step, shown in ((3, ".ablation table.bars"), (4, ".lens .final"), (5, "table.bars >> nth=1")):
+            page.goto(f"{address}/#tour?step={step}")
+            page.locator(shown).first.wait_for()
+            expect(page.locator(".missing")).to_contain_text("Recorded example, with cloze-mini")
+            expect(page.locator(".error")).to_have_count(0)
+        page.goto(f"{address}/#tour?step=3")
+        name = f"Head {tour['head'] + 1} of layer {tour['layer'] + 1} off"
+        page.get_by_role("button", name=name).click()
+        expect(page.locator(".remark")).to_contain_text(f"changes from “{tour['answer']}”")
+
+
 def test_a_hundred_tokens_are_legible_in_a_window(opened: Visit) -> None:
     page = opened.open("inside")
     page.get_by_label("Second text").fill("")
@@ -525,9 +643,8 @@ def test_every_answer_has_a_copy_menu(opened: Visit) -> None:
 def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
     fill_mask = cloze.FillMask.load("cloze-mini")
     follows = cloze.NextSentence.load("cloze-mini")
-    mini = Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
 
-    with listening(client_of({"cloze-mini": mini}).app) as at, visit(browser, at) as visited:
+    with listening(client_of({"cloze-mini": MINI}).app) as at, visit(browser, at) as visited:
         page = visited.open("fill")
         text = page.get_by_label("Your own sentence").input_value()
         [candidates] = fill_mask(text, top_k=8)
@@ -626,8 +743,8 @@ def test_the_page_is_usable_by_keyboard(opened: Visit) -> None:
     page.keyboard.press("Tab")
     expect(page.get_by_role("tab", name="Fill")).to_be_focused()
     page.keyboard.press("ArrowLeft")
-    expect(page.get_by_role("tab", name="Inside")).to_be_focused()
-    expect(page).to_have_url(re.compile("#inside$"))
+    expect(page.get_by_role("tab", name="Tour")).to_be_focused()
+    expect(page).to_have_url(re.compile("#tour$"))
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     expect(page).to_have_title("Predict · cloze")
@@ -665,8 +782,8 @@ def test_a_sentence_goes_along_to_every_view(opened: Visit) -> None:
     for view in [*SHOWS, "fill"]:
         page.get_by_role("tab", name=view.capitalize()).click()
         page.locator(SHOWS[view]).first.wait_for()
-        if view == "errors":
-            continue  # its texts are those of a file
+        if view in ("errors", "tour"):
+            continue  # with the texts of a file, or of the tour
         label = {"fill": "Your own sentence", "pairs": "Sentence A", "layers": "Text; [MASK] hides a word"}
         expect(page.get_by_label(label.get(view, "Text"), exact=True)).to_have_value(text)
         expect(page).to_have_url(re.compile(rf"#{view}\?text=The\+man"))

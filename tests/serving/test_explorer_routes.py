@@ -14,6 +14,7 @@ from explorer_models import make_models
 
 from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings
 from cloze.explorer.layer_trace import trace_token
+from cloze.explorer.masking_draws import view_masking
 from cloze.explorer.text_window import max_window_tokens, text_window
 from cloze.serving.served_model import ServedModel, load_models
 from cloze.serving.static_files import PAGE
@@ -70,6 +71,21 @@ def test_inside_returns_the_weights_of_every_head(client: Client, models: dict[s
     for rows in found["embeddings"].values():
         assert np.shape(rows["norms"]) == (len(found["tokens"]),)
         assert np.shape(rows["first"]) == (len(found["tokens"]), 8)
+
+
+def test_the_input_is_that_of_inside_without_attention(client: Client) -> None:
+    whole, found = client.ask("/explore/inside", **TEXT), client.ask("/explore/input", **TEXT)
+    assert found == {key: whole[key] for key in found}
+    assert set(whole) - set(found) == {"layers", "heads", "weights"}
+
+
+def test_masking_draws_for_a_pair_and_a_seed(client: Client, models: dict[str, ServedModel]) -> None:
+    found = client.ask("/explore/masking", **TEXT, seed=7)
+    tokenizer = models["pretrained"].tokenizer
+    window = text_window(tokenizer, TEXT["text"], TEXT["pair"], max_tokens=99)
+    assert found == view_masking(tokenizer, window, TEXT["pair"], seed=7) | {"limits": [0.8, 0.9]}
+    assert found["tokens"] != found["masked"]
+    assert client.refusal("/explore/masking", **TEXT, seed=-1).startswith("seed: ")
 
 
 def test_a_row_has_every_step_of_a_head(client: Client, models: dict[str, ServedModel]) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from clients import client_of
 
 import cloze
+from cloze.explorer.ablation import heads_off
+from cloze.explorer.encoder_internals import attention_map
 from cloze.explorer.layer_trace import trace_masked_lm, trace_token
 from cloze.explorer.word_in_context import word_in_context
 
@@ -80,7 +83,7 @@ def test_the_examples_were_chosen_with_the_bundled_model() -> None:
 
 def test_the_sentences_are_of_held_out_articles() -> None:
     record = (REPOSITORY / "records" / "2026-11-21-sentences" / "sentences.tsv").read_text("utf-8")
-    for example in [*EXAMPLES["fill"], *EXAMPLES["layers"]]:
+    for example in [*EXAMPLES["fill"], *EXAMPLES["layers"], EXAMPLES["tour"]]:
         assert f"{example['text']}\t{example['answer']}\n" in record
         assert "CC BY-SA 3.0" in example["source"]
 
@@ -107,6 +110,31 @@ def test_the_last_layer_is_right(example: dict[str, str], fill_mask: cloze.FillM
 def test_the_next_sentence_is_told(example: dict[str, Any]) -> None:
     prediction = cloze.NextSentence.load("cloze-mini")(example["a"], example["b"])
     assert prediction.is_next == example["follows"]
+
+
+def test_the_head_of_the_tour_looks_at_the_word_that_decides(fill_mask: cloze.FillMask) -> None:
+    tour = EXAMPLES["tour"]
+    text, head = tour["text"], (tour["layer"], tour["head"])
+    [[first]] = fill_mask(text, top_k=1)
+    assert first.token == tour["answer"]
+    attention = attention_map(fill_mask.encoder, fill_mask.tokenizer, text)
+    blank, decisive = map(attention.tokens.index, ("[MASK]", tour["token"]))
+    weights = attention.layers[head[0]].weights[head[1], blank]
+    assert int(weights.argmax()) == decisive
+    answer = fill_mask.tokenizer.tokens.index(tour["answer"])
+    written = re.search(tour["token"], text, re.IGNORECASE)
+    without = f"{text[: written.start()]}[MASK]{text[written.end() :]}"
+    assert fill_mask.probabilities(without)[0, answer] < first.probability / 2
+    with heads_off(fill_mask.encoder, [head]):
+        assert fill_mask.probabilities(text)[0, answer] < first.probability / 2
+
+
+def test_the_sentences_of_the_tour_follow_or_not() -> None:
+    tour = EXAMPLES["tour"]
+    follows = cloze.NextSentence.load("cloze-mini")
+    assert follows(tour["whole"], tour["follower"]).is_next
+    assert not follows(tour["whole"], tour["other"]).is_next
+    assert tour["whole"].lower() == tour["text"].lower().replace("[mask]", tour["answer"])
 
 
 def test_the_meanings_of_bank_separate(fill_mask: cloze.FillMask) -> None:

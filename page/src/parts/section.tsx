@@ -38,6 +38,8 @@ export function Section(props: {
   command: string;
   /** Of the address, where a view has several parts. */
   name?: string;
+  /** The view whose recorded answers it shows, if not its own. */
+  recorded?: string;
   Body: FunctionComponent<{ model: string }>;
 }) {
   const { title, lead, needs, missing, command, Body } = props;
@@ -59,15 +61,16 @@ export function Section(props: {
       {model ? (
         <div class="part-body"><Body key={model} model={model} /></div>
       ) : (
-        <RecordedPart needs={needs} Body={Body}>{missing} <Command>{command}</Command></RecordedPart>
+        <RecordedPart from={props.recorded} needs={needs} Body={Body}>{missing} <Command>{command}</Command></RecordedPart>
       )}
     </section>
   );
 }
 
 /** The part with the answers that another model gave, below how to serve one. */
-function RecordedPart({ needs, Body, children }: { needs: Ability; Body: FunctionComponent<{ model: string }>; children: ComponentChildren }) {
-  const { view } = usePlace();
+function RecordedPart({ from, needs, Body, children }: { from?: string; needs: Ability; Body: FunctionComponent<{ model: string }>; children: ComponentChildren }) {
+  const { view: here } = usePlace();
+  const view = from ?? here;
   const [recorded, setRecorded] = useState<Recorded | null>();
   useEffect(() => void readRecorded(view, needs).then(setRecorded), [view, needs]);
   return (

@@ -39,20 +39,22 @@ const BETWEEN = {
 };
 type Between = keyof typeof BETWEEN;
 
-/** The heads, tokens, map and lines of a text; `children` draws what belongs to the chosen weight. */
+/** The heads, tokens, map and lines of a text; `children` draws the steps of the chosen weight, if they are shown. */
 export function AttentionExplorer({
   of: attention,
+  initial,
   children,
 }: {
   of: Attention;
-  children: (cell: Cell, choose: (to: number) => void) => ComponentChildren;
+  initial?: Omit<Cell, "to">;
+  children: false | ((cell: Cell, choose: (to: number) => void) => ComponentChildren);
 }) {
   const { tokens, segments, layers, heads } = attention;
   const size = tokens.length;
   const numbers = {
-    layer: useKept("layer", String(Math.min(2, layers))),
-    head: useKept("head", "1"),
-    from: useKept("from", String(Math.min(3, size))),
+    layer: useKept("layer", String(initial ? initial.layer + 1 : Math.min(2, layers))),
+    head: useKept("head", String(initial ? initial.head + 1 : 1)),
+    from: useKept("from", String(initial ? initial.from + 1 : Math.min(3, size))),
     to: useKept("to", ""),
   };
   const [average, setAverage] = useKept("heads", ""); // as in 1.2-2.3; empty for one head
@@ -213,17 +215,19 @@ export function AttentionExplorer({
           </>
         )}
       </div>
-      <div class="card">
-        <h3>One attention weight, step by step</h3>
-        {averaged.length ? (
-          <p class="note">A mean of heads is not computed from one query and one key. Switch the mean off to see the steps of a head.</p>
-        ) : isEmpty ? null : (
-          <>
-            <p class="note">Choose a square of the map above, or a bar below.</p>
-            {children({ layer, head, from, to }, (to) => choose({ to }))}
-          </>
-        )}
-      </div>
+      {children && (
+        <div class="card">
+          <h3>One attention weight, step by step</h3>
+          {averaged.length ? (
+            <p class="note">A mean of heads is not computed from one query and one key. Switch the mean off to see the steps of a head.</p>
+          ) : isEmpty ? null : (
+            <>
+              <p class="note">Choose a square of the map above, or a bar below.</p>
+              {children({ layer, head, from, to }, (to) => choose({ to }))}
+            </>
+          )}
+        </div>
+      )}
     </>
   );
 }

@@ -37,7 +37,7 @@ interface Rows {
   norms: number[];
   first: number[][];
 }
-interface Found {
+export interface Embedded {
   tokens: string[];
   /** Places of the tokens that the vocabulary does not know. */
   unknown: number[];
@@ -45,6 +45,8 @@ interface Found {
   input_ids: number[];
   token_type_ids: number[];
   embeddings: { word: Rows; segment: Rows; position: Rows; normalized: Rows };
+}
+export interface Found extends Embedded {
   layers: number;
   heads: number;
   /** float32 [layers, heads, T, T] in base64. */
@@ -87,7 +89,7 @@ function Inside({ model }: { model: string }) {
 }
 
 /** The three embeddings of each token. */
-function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { found: Found }) {
+export function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { found: Embedded }) {
   const largest = useMemo(
     () => Math.max(...[embeddings.word, embeddings.segment, embeddings.position].flatMap(({ first }) => first.flat().map(Math.abs))),
     [embeddings],
@@ -137,7 +139,8 @@ function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { f
   );
 }
 
-function Heads({ found, text }: { found: Found; text: Text }) {
+/** The attention of every head, and the answers without some; another cell than the first tokens may be shown at first. */
+export function Heads({ found, text, initial, hasSteps = true }: { found: Found; text: Text; initial?: Omit<Cell, "to">; hasSteps?: boolean }) {
   const attention = useMemo(() => {
     const { tokens, unknown, token_type_ids, layers, heads } = found;
     const [size, all] = [tokens.length, floats(found.weights)];
@@ -147,8 +150,8 @@ function Heads({ found, text }: { found: Found; text: Text }) {
   }, [found]);
   return (
     <>
-      <AttentionExplorer of={attention}>
-        {(cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />}
+      <AttentionExplorer of={attention} initial={initial}>
+        {hasSteps && ((cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />)}
       </AttentionExplorer>
       <Ablation attention={attention} text={text} />
     </>

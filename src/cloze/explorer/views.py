@@ -42,8 +42,21 @@ def view_attention(
     encoder: Encoder, tokenizer: Tokenizer, window: TextWindow, pair: str | None = None
 ) -> dict[str, Any]:
     """Return the input embeddings and the attention weights of every head."""
-    config, encoding = encoder.config, tokenizer.encode(window.text, pair)
+    config = encoder.config
     layers = attention_map(encoder, tokenizer, window.text, pair).layers
+    return {
+        **view_input(encoder, tokenizer, window, pair),
+        "layers": config.num_hidden_layers,
+        "heads": config.num_attention_heads,
+        "weights": _to_base64(torch.stack([layer.weights for layer in layers])),
+    }
+
+
+def view_input(
+    encoder: Encoder, tokenizer: Tokenizer, window: TextWindow, pair: str | None = None
+) -> dict[str, Any]:
+    """Return the tokens and their input embeddings: the lengths, and the first numbers."""
+    encoding = tokenizer.encode(window.text, pair)
     embeddings = input_embeddings(encoder, encoding)
     return {
         **_tokens(tokenizer, encoding, window, pair),
@@ -56,9 +69,6 @@ def view_attention(
             }
             for name in _INPUTS
         },
-        "layers": config.num_hidden_layers,
-        "heads": config.num_attention_heads,
-        "weights": _to_base64(torch.stack([layer.weights for layer in layers])),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from cloze.explorer.masking_draws import view_masking
 from cloze.explorer.text_window import TextWindow, max_window_tokens, text_window, written_tokens
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_WORD_CHARACTERS
@@ -47,6 +48,13 @@ class AblationRequest(TokenRequest):
 
     heads: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]]
     """Layer and head of each, counted from 0."""
+
+
+class MaskingRequest(TextRequest):
+    """A text to mask."""
+
+    seed: int = Field(default=0, ge=0, lt=2**53)  # a number of JavaScript
+    """Of the random numbers."""
 
 
 class SpanRequest(ModelRequest):
@@ -100,9 +108,21 @@ def window(served: ServedModel, request: TextRequest) -> TextWindow:
     return text_window(served.tokenizer, request.text, request.pair, start=request.start, max_tokens=limit)
 
 
+def embeddings(served: ServedModel, request: TextRequest) -> dict[str, Any]:
+    """Return the tokens and their input embeddings."""
+    from cloze.explorer.views import view_input  # imports torch, which an exported graph does without
+
+    return view_input(served.encoder, served.tokenizer, window(served, request), request.pair)
+
+
+def masking(served: ServedModel, request: MaskingRequest) -> dict[str, Any]:
+    """Return a text as pre-training masks it, and the random numbers that it draws."""
+    return view_masking(served.tokenizer, window(served, request), request.pair, seed=request.seed)
+
+
 def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     """Return the input embeddings and the attention weights of every head."""
-    from cloze.explorer.views import view_attention  # imports torch, which an exported graph does without
+    from cloze.explorer.views import view_attention
 
     return view_attention(served.encoder, served.tokenizer, window(served, request), request.pair)
 
@@ -166,6 +186,8 @@ async def evaluation(server: ServerState) -> dict[str, str | None]:
 
 ROUTES = (
     GetRoute("/explore/evaluation", evaluation),
+    Route("/explore/input", "encode", in_one_turn(embeddings), TextRequest),
+    Route("/explore/masking", "encode", in_one_turn(masking), MaskingRequest),
     Route("/explore/inside", "encode", in_one_turn(attention), TextRequest),
     Route("/explore/row", "encode", in_one_turn(head), HeadRequest),
     Route("/explore/layers", "encode", in_one_turn(layers), TokenRequest),

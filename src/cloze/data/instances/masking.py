@@ -18,7 +18,8 @@ Targets: TypeAlias = Literal["masked", "next", "previous"]
 
 _MIN_SHARE_WITHOUT_SPACES = 0.05
 _MIN_RATE = 1e-6
-_SELECT, _REPLACE, _RANDOM_TOKEN = 1, 2, 3  # keys of the random numbers of a token
+SELECT, REPLACE, RANDOM_TOKEN = 1, 2, 3
+"""Keys of the three random numbers of a token: its order of selection, its kind of replacement, a random token."""
 _LAST = np.uint64(2**64 - 1)
 
 
@@ -94,8 +95,8 @@ def mask_tokens(
     quota_B = num_predictions(lengths_B, config, max_predictions_per_seq)
     position_L = np.arange(lengths_B.max(initial=0))
     is_real_BL = position_L < lengths_B[:, None]
-    random_BL = mix(position_L, after=mix(keys_B)[:, None])
-    priority_BL = mix(_SELECT, after=random_BL)
+    random_BL = hash_positions(position_L, keys_B)
+    priority_BL = mix(SELECT, after=random_BL)
     if config.whole_word:
         if continues_T is None:
             continues_T = is_continuation[input_ids_T]
@@ -107,8 +108,8 @@ def mask_tokens(
     sequence_P, position_P = np.nonzero(is_chosen_BL)
     positions_P = cu_seqlens[sequence_P] + position_P
     random_P = random_BL[is_chosen_BL]
-    draw_P = uniform(_REPLACE, after=random_P)
-    random_id_P = (uniform(_RANDOM_TOKEN, after=random_P) * len(is_continuation)).astype(np.int64)
+    draw_P = uniform(REPLACE, after=random_P)
+    random_id_P = (uniform(RANDOM_TOKEN, after=random_P) * len(is_continuation)).astype(np.int64)
     masked_lm_ids = input_ids_T[positions_P]
     masked_T = input_ids_T.copy()
     masked_T[positions_P] = np.select(
@@ -117,6 +118,13 @@ def mask_tokens(
         masked_lm_ids,
     )
     return masked_T, positions_P, masked_lm_ids
+
+
+def hash_positions(
+    position_L: npt.NDArray[np.integer], keys_B: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """Return the hash of each token, [B, L], from which its random numbers are derived."""
+    return mix(position_L, after=mix(keys_B)[:, None])
 
 
 def adjacent_targets(
