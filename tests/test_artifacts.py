@@ -50,6 +50,45 @@ def test_failed_write_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def hold_temporary(path: Path, kind: str) -> "subprocess.Popen[str]":
+    """Start a process that is writing a file or a directory, and wait for its temporary one."""
+    write = f"artifacts.write_directory(Path({str(path)!r}), kind='thing')"
+    write = write if kind == "directory" else f"file_io.write_file(Path({str(path)!r}))"
+    source = f"""
+        from pathlib import Path
+        from cloze import artifacts, file_io
+        with {write} as temporary:
+            print(temporary, flush=True)
+            input()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(source)]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+@pytest.mark.protected
+@pytest.mark.trials("kill", 2)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_the_next_writer_deletes_what_a_killed_one_left_and_nothing_of_a_living_one(tmp_path, kind):
+    names = ("out", "out", "out-0123456789abcdef")
+    killed, living, other = writers = [hold_temporary(tmp_path / name, kind) for name in names]
+    paths = [Path(writer.stdout.readline().strip()) for writer in writers]
+    killed.kill()
+    killed.communicate()
+    assert all(path.exists() for path in paths)
+    if kind == "file":
+        file_io.write_text(tmp_path / "out", "text")
+    else:
+        _write(tmp_path / "out")
+    assert [path.exists() for path in paths] == [False, True, True]
+    other.communicate("\n")
+    living.communicate("\n")
+    assert other.returncode == 0
+    assert sorted(os.listdir(tmp_path)) == ["out", "out-0123456789abcdef"]
+
+
 @pytest.mark.parametrize("exchange", [True, False])
 def test_existing_output_is_replaced_only_with_overwrite(tmp_path, out, exchange):
     with pytest.raises(InputError, match=r"out: already exists.*`overwrite`"):

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from cloze.errors import ClozeError, InputError
 from cloze.file_io import (
     MAX_JSON_BYTES,
     TEMPORARY_PREFIX,
+    claim_temporary,
     disk_errors,
     read_file,
     read_json,
@@ -31,7 +32,6 @@ from cloze.file_io import (
     sha256_of_file,
     sync_directory,
     sync_file,
-    temporary_path,
 )
 from cloze.suggestions import no_such_path
 from cloze.text_encoding import LONE_SURROGATE
@@ -148,7 +148,7 @@ def write_directory(
         kind: "dataset", "checkpoint", "vocabulary": recorded in the manifest, and checked by readers.
         overwrite: replace an existing directory.
         temporary_parent: where to fill it, on the same disk; None is next to `path`. A killed writer leaves the
-            temporary directory there.
+            temporary directory there, which the next one deletes.
         before_commit: called with the finished directory just before the rename.
         exchange: replace an existing directory in one step, where the system can.
 
@@ -160,22 +160,23 @@ def write_directory(
     if path.is_symlink():  # a rename would replace the link instead of its target
         path = resolve_links(path)
     check_output_path(path, overwrite=overwrite)
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_path(path, temporary_parent)
-        temporary.mkdir()  # unlike tempfile.mkdtemp, this respects the umask
-    try:
+    with ExitStack() as claimed:
         with disk_errors(path):
-            yield temporary
-            _write_manifest(temporary, kind)
-            before_commit(temporary)
-            check_output_path(path, overwrite=overwrite)  # another process may have created it meanwhile
-            _move_into_place(temporary, path, exchange=exchange)
-    except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, ClozeError) and error.where is not None:
-            error.where = error.where.replace(str(temporary), str(path))  # the name that the user knows
-        raise
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # unlike tempfile.mkdtemp, mkdir respects the umask
+            temporary = claimed.enter_context(claim_temporary(path, Path.mkdir, temporary_parent))
+        try:
+            with disk_errors(path):
+                yield temporary
+                _write_manifest(temporary, kind)
+                before_commit(temporary)
+                check_output_path(path, overwrite=overwrite)  # another process may have created it meanwhile
+                _move_into_place(temporary, path, exchange=exchange)
+        except BaseException as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if isinstance(error, ClozeError) and error.where is not None:
+                error.where = error.where.replace(str(temporary), str(path))  # the name that the user knows
+            raise
 
 
 def _write_manifest(directory: Path, kind: str) -> None:

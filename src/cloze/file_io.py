@@ -5,9 +5,11 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar, overload
 
@@ -16,6 +18,7 @@ from cloze.errors import ClozeError, InputError, RunError
 TEMPORARY_PREFIX = ".writing-"
 """Names of files and directories that are being written; a killed writer leaves them behind."""
 MAX_JSON_BYTES = 1 << 26
+_TOKEN = re.compile("[0-9a-f]{16}")
 
 Json = TypeVar("Json", dict[str, Any], list[Any])
 
@@ -99,22 +102,77 @@ def write_file(path: Path, *, sync: bool = True, make_parents: bool = True) -> I
     with disk_errors(path):
         if make_parents:
             path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_path(path)
-        try:
-            yield temporary
-            if sync:
-                sync_file(temporary)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        # a directory of many parts, which has its parents, is deleted as a whole
+        with claim_temporary(path, Path.touch, clean=make_parents) as temporary:
+            try:
+                yield temporary
+                if sync:
+                    sync_file(temporary)
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
         if sync:
             sync_directory(path.parent)
 
 
-def temporary_path(path: Path, directory: Path | None = None) -> Path:
-    """Return a unique name for what will be renamed to `path`, next to it or in another directory."""
-    return (directory or path.parent) / f"{TEMPORARY_PREFIX}{path.name}-{secrets.token_hex(8)}"
+@contextmanager
+def claim_temporary(
+    path: Path, create: Callable[[Path], object], directory: Path | None = None, *, clean: bool = True
+) -> Iterator[Path]:
+    """Create and lock what will be renamed to `path`; delete what killed processes left for the same path.
+
+    The system releases the lock when the process ends, however it ends, so that what is not locked has no writer.
+
+    Args:
+        path: the output.
+        create: creates an empty file or directory.
+        directory: where; None is next to `path`.
+        clean: whether to delete what is left, which lists the directory.
+    """
+    directory = directory or path.parent
+    prefix = f"{TEMPORARY_PREFIX}{path.name}-"
+    if clean:
+        with suppress(OSError):  # a directory may be written and not listed
+            for left in list(directory.iterdir()):
+                if left.name.startswith(prefix) and _TOKEN.fullmatch(left.name.removeprefix(prefix)):
+                    _remove_without_writer(left)
+    while True:
+        temporary = directory / f"{prefix}{secrets.token_hex(8)}"
+        create(temporary)
+        with _locked(temporary):
+            if temporary.exists():  # else another process took it for left behind before it was locked
+                yield temporary
+                return
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Lock a file or a directory if no other process does; yield whether it is locked."""
+    try:
+        import fcntl  # not on Windows
+
+        descriptor = os.open(path, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_locked = True
+    except OSError:  # it is locked, or the disk has no locks
+        is_locked = False
+    try:
+        yield is_locked
+    finally:
+        os.close(descriptor)
+
+
+def _remove_without_writer(path: Path) -> None:
+    with _locked(path) as is_locked:
+        if is_locked and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif is_locked:
+            path.unlink(missing_ok=True)
 
 
 def sync_file(path: Path) -> None:

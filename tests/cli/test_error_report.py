@@ -141,6 +141,23 @@ def test_a_full_disk_under_stdout_is_named() -> None:
     assert (done.returncode, done.stderr) == (1, "error: stdout: No space left on device\n")
 
 
+@pytest.mark.slow
+def test_an_output_is_said_to_be_complete_where_its_summary_cannot_be_printed(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("the moor was dark and the hound was heard\n" * 40)
+    command = f"vocab {tmp_path}/text.txt --size 32 --quiet -o {tmp_path}/vocab"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "cloze", *command.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    line = f"error: stdout: No space left on device. {tmp_path}/vocab is complete.\n"
+    assert (done.returncode, done.stderr) == (1, line)
+    assert (tmp_path / "vocab/vocab.txt").exists()
+
+
 @pytest.mark.parametrize(
     "command",
     [

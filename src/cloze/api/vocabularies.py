@@ -97,7 +97,7 @@ def train_vocabulary(
         progress: True shows progress.
 
     Raises:
-        InputError: the text is wrong, or too little for this size. Nothing is written.
+        InputError: the text is wrong, or too little for this size. OUTPUT.parts keeps the counts for the next call.
         RunError: the disk is full.
     """
     from cloze.data.build import vocabulary

@@ -1,12 +1,14 @@
 """Run a function as a command: cyclopts parses its arguments, and errors are one line about a flag."""
 
 import dataclasses
+import errno
 import inspect
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -16,7 +18,7 @@ from rich.console import Console
 
 from cloze.cli.options import CommonOptions, Flag
 from cloze.cli.parameters import COMMON, EMPTY, SETTINGS, STDIN, Parameter, paragraphs, parameters_of
-from cloze.errors import MISSING, ClozeError, InputError
+from cloze.errors import MISSING, ClozeError, InputError, RunError
 from cloze.process import usable_processors
 from cloze.suggestions import did_you_mean, nearest_keyword
 from cloze.tables import MIN_COLUMNS
@@ -174,7 +176,8 @@ class Command:
             except ClozeError as error:
                 raise self._with_flags(error, values) from error.__cause__
             if shown is not None:
-                common.print(*shown)
+                with _naming_output(values.get("output")):
+                    common.print(*shown)
 
         return call
 
@@ -277,6 +280,19 @@ class Command:
         }
         near = nearest_keyword(unknown, flags, self._settings())
         return flags.get(near or "", near and f"--set {near}=VALUE")
+
+
+@contextmanager
+def _naming_output(output: object) -> Iterator[None]:
+    """Say that an output is complete where the disk has no room for what is printed about it."""
+    try:
+        yield
+        if output is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        if output is None or error.errno != errno.ENOSPC:
+            raise
+        raise RunError(str(error.strerror), where="stdout", remedy=f"{output} is complete") from error
 
 
 def _mode_flag(name: str, mode: Verb) -> Parameter:
