@@ -1,12 +1,14 @@
 """Ctrl-C and SIGTERM while an output is written."""
 
+import re
 import signal
 import time
 from pathlib import Path
 
 import pytest
-from samples import Samples
+from samples import NANO_TASK, Samples
 
+from cloze.model_paths import resolve_checkpoint
 from forked import Command
 
 
@@ -29,3 +31,55 @@ def test_a_stopped_command_leaves_no_unfinished_file(
     assert process.finish(120) == "error: interrupted\n"
     assert process.exit_code == 130
     assert not list(output.iterdir())
+
+
+def _wait_for(words: str, process: Command, errors: Path) -> None:
+    deadline = time.monotonic() + 120
+    while words not in errors.read_text("utf-8"):
+        assert process.is_running, process.finish()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _finetune(samples: Samples, tmp_path: Path, data: Path, *flags: str) -> Command:
+    errors = tmp_path / "errors"
+    errors.write_bytes(b"")
+    command = f"finetune classification -m {samples.run} -d {data} -o {tmp_path}/run"
+    return Command([*command.split(), *NANO_TASK, *flags], errors)
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_training_with_a_checkpoint_and_a_second_one_at_once(
+    samples: Samples, tmp_path: Path
+) -> None:
+    for second in (False, True):
+        process = _finetune(samples, tmp_path, samples.table, "--epochs", "100000", "--overwrite")
+        _wait_for("step 2 held-out", process, tmp_path / "errors")
+        process.send(signal.SIGINT)
+        if second:
+            _wait_for("again to stop now", process, tmp_path / "errors")
+            process.send(signal.SIGINT)
+        lines = process.finish().splitlines()
+        assert process.exit_code in ((130, -signal.SIGINT) if second else (130,))
+        assert lines.count("stopping after this step, with a checkpoint; again to stop now") == 1
+        if not second:
+            assert re.fullmatch(
+                r"error: stopped by SIGINT after step \d+. The state is saved: continue with --resume.",
+                lines[-1],
+            )
+            assert resolve_checkpoint(tmp_path / "run", "latest").is_dir()
+        assert not [line for line in lines if "Traceback" in line]
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_data_are_prepared_leaves_no_run(samples: Samples, tmp_path: Path) -> None:
+    table = tmp_path / "a.tsv"
+    table.write_text(
+        "text\tlabel\n" + "the moor was dark and the hound was heard\t1\nit was not\t0\n" * 40_000
+    )
+    process = _finetune(samples, tmp_path, table)
+    _wait_for("2 classes", process, tmp_path / "errors")
+    process.send(signal.SIGINT)
+    assert process.finish().splitlines()[-1] == "error: interrupted"
+    assert process.exit_code == 130
+    assert not (tmp_path / "run").exists()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cloze.cli.parser import Verb
@@ -87,6 +87,8 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()  # reports a full disk or a closed stdout here instead of at exit
     except OSError as error:  # of help; verbs handle theirs
         return _report(error)
+    except KeyboardInterrupt:  # a second one, while the first is handled
+        return EXIT_INTERRUPTED
 
 
 def _run(arguments: list[str]) -> int:
@@ -158,6 +160,7 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
     from cloze import process
 
     process.configure_threads()  # before a verb imports torch
+    interrupts = _Interrupts()
     try:
         parser = import_module("cloze.cli.parser")
         loaded = load()
@@ -168,36 +171,54 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
         call: Callable[[], None] = parsed.parse(arguments)
         if isinstance(loaded, parser.Verb) and "device" in parsed.parameters:
             process.configure_memory(loaded.work)
-        with _interrupt_on_sigterm(), _show_checkpoints(arguments), _print_data_warnings(parsed.in_flags):
+        with interrupts.handled(), _show_checkpoints(arguments), _print_data_warnings(parsed.in_flags):
             call()
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except Exception as error:
+        if interrupts.received:  # within torch, which reports it as an error of its own
+            print("error: interrupted", file=sys.stderr)
+            return EXIT_INTERRUPTED
         if "--debug" in arguments and not isinstance(error, BrokenPipeError):
             print(_for_people(traceback.format_exc()), end="", file=sys.stderr)
         return _report(error)
     return 0
 
 
-@contextmanager
-def _interrupt_on_sigterm() -> Iterator[None]:
-    """Let the first SIGTERM be like Ctrl-C, so that unfinished files are removed; a second one ends the process."""
+class _Interrupts:
+    """Ctrl-C and SIGTERM while a verb runs: the first removes unfinished files, the second ends the process."""
 
-    def interrupt(number: int, frame: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self.received = False
 
-    is_ours = threading.current_thread() is threading.main_thread()  # other threads may not set handlers
-    if not is_ours or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt at the first signal, and leave the second to the system."""
+        usual: dict[signal.Signals, Any] = {
+            signal.SIGINT: signal.default_int_handler,
+            signal.SIGTERM: signal.SIG_DFL,
+        }
+        is_main = threading.current_thread() is threading.main_thread()  # other threads may not set handlers
+        ours = [
+            number for number, handler in usual.items() if is_main and signal.getsignal(number) == handler
+        ]
+
+        def interrupt(number: int, frame: object) -> None:
+            self.received = True
+            for number in ours:
+                signal.signal(number, signal.SIG_DFL)
+            raise KeyboardInterrupt
+
+        for number in ours:
+            signal.signal(number, interrupt)
+        try:
+            yield
+        finally:
+            if not self.received:
+                for number in ours:
+                    signal.signal(number, usual[number])
 
 
 @contextmanager

@@ -3,11 +3,12 @@
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 from cloze.errors import ClozeError
+from cloze.progress import SILENT, Progress
 
 
 class Interrupted(ClozeError):  # noqa: N818 (no error: the user asked for it)
@@ -31,14 +32,16 @@ class StopRequest:
 
 
 @contextmanager
-def catch_signals() -> Iterator[StopRequest]:
-    """Record the first SIGINT or SIGTERM in the yielded request; a second one has its usual effect."""
+def catch_signals(progress: Progress = SILENT) -> Iterator[StopRequest]:
+    """Record the first SIGINT or SIGTERM in the yielded request, and say so; a second one has its usual effect."""
     request = StopRequest()
     previous: dict[signal.Signals, Any] = {}
 
     def note(number: int, frame: FrameType | None) -> None:
         request.signal_name = signal.Signals(number).name
         restore()
+        with suppress(RuntimeError):  # the signal came while a line was printed
+            progress.note("stopping after this step, with a checkpoint; again to stop now")
 
     def restore() -> None:
         for number, handler in previous.items():

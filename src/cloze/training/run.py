@@ -108,16 +108,18 @@ class TrainingRun:
         if not resume:
             self._objective = load(None)
             state = self._initial_state()
-            self.context.run_on_rank_zero(
-                lambda: create_run_directory(self.path, self.settings, self.in_memory)
-            )
-            with run_lock(self.path, self.context):
-                return self._train(build_batches, state)
+            with catch_signals(self.progress) as stop:
+                self.context.run_on_rank_zero(
+                    lambda: create_run_directory(self.path, self.settings, self.in_memory)
+                )
+                with run_lock(self.path, self.context):
+                    return self._train(build_batches, state, stop)
         with run_lock(self.path, self.context):
             checkpoint, changes = self.context.run_on_rank_zero(self._find_checkpoint)
             self._objective = load(checkpoint)
             state = self._initial_state() if checkpoint is None else read_state(checkpoint)
-            return self._train(build_batches, state, checkpoint, changes)
+            with catch_signals(self.progress) as stop:
+                return self._train(build_batches, state, stop, checkpoint, changes)
 
     def _find_checkpoint(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
         """Return the newest intact checkpoint, and the settings that change, which `run.toml` then has."""
@@ -138,6 +140,7 @@ class TrainingRun:
         self,
         build_batches: BuildBatches,
         state: TrainingState,
+        stop: StopRequest,
         checkpoint: Path | None = None,
         changes: Mapping[str, tuple[Any, Any]] = MappingProxyType({}),
     ) -> dict[str, float]:
@@ -146,6 +149,7 @@ class TrainingRun:
         Args:
             build_batches: builds the training batches.
             state: that of the checkpoint, or the initial one.
+            stop: set by a signal.
             checkpoint: the one that the model was read from.
             changes: settings that the resumed run changes: the values before and from here.
         """
@@ -182,7 +186,7 @@ class TrainingRun:
         used = self.budget.used(state.step, state.elapsed_seconds)
         done = used if self.budget.unit == "seconds" else state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
-        with catch_signals() as stop, training_arithmetic(), memory_errors():
+        with training_arithmetic(), memory_errors():
             self.context.run_on_rank_zero(lambda: self._open_log(changes))
             self._saved_at = self.progress.clock()
             self._started_at = self.progress.clock() - state.elapsed_seconds
