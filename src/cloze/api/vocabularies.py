@@ -40,6 +40,9 @@ def load_tokenizer(directory: str | Path) -> "Tokenizer":
     `tokenizer_config.json` take precedence. With `vocab.txt` alone, text is lower-cased if no token has a capital
     letter.
 
+    The tokenizer is called as one of transformers: `tokenizer(texts, padding=True, truncation=True,
+    return_tensors="pt")`.
+
     Args:
         directory: directory of cloze or of any BERT tool, run, cloze-mini or hf://org/name.
 

@@ -4,19 +4,21 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from cloze.arguments import check_integer, check_integers, check_text, check_texts
+from cloze.arguments import check_choice, check_integer, check_integers, check_pairs, check_text, check_texts
 from cloze.errors import InputError
+from cloze.optional_dependencies import import_package
+from cloze.suggestions import suggests_keywords
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.library_limits import library_panics
 from cloze.tokenization.template import Template
@@ -177,20 +179,29 @@ class Tokenizer(ABC):
                 [SEP].
         """
         texts = [check_text(text)] if pair is None else [check_text(text), check_text(pair, "pair")]
+        return self._encode(texts, max_length, truncation_side, _truncate_longest_first)
+
+    def _encode(
+        self,
+        texts: list[str],
+        max_length: int | None,
+        truncation_side: TruncationSide,
+        truncate: Callable[[list[int], int], list[int]],
+    ) -> Encoding:
         with library_panics():
             segments = [
                 self._backend.encode(replace_lone_surrogates(text), add_special_tokens=False)
                 for text in texts
             ]
         lengths = [len(segment) for segment in segments]
-        template = self.template(is_pair=pair is not None)
+        template = self.template(is_pair=len(texts) == 2)
         if max_length is not None:
             max_length = check_integer(max_length, "max_length", minimum=0)
             num_special = template.num_special
             if max_length < num_special:
                 what = f"max_length {max_length} has no room for the {num_special} special tokens"
                 raise InputError(what, where="max_length")
-            lengths = _truncate_longest_first(lengths, max_length - num_special)
+            lengths = truncate(lengths, max_length - num_special)
         kept = [
             slice(n) if truncation_side == "right" else slice(len(segment) - n, None)
             for segment, n in zip(segments, lengths, strict=True)
@@ -204,8 +215,79 @@ class Tokenizer(ABC):
                 [segment.tokens[part] for segment, part in zip(segments, kept, strict=True)],
                 self.tokens.__getitem__,
             ),
-            None if pair is None else len(template.special_ids[0] + template.special_ids[1]) + lengths[0],
+            None if len(texts) == 1 else len(template.special_ids[0] + template.special_ids[1]) + lengths[0],
         )
+
+    @suggests_keywords()
+    def __call__(
+        self,
+        texts: str | tuple[str, str] | Sequence[str] | Sequence[tuple[str, str]],
+        pairs: str | Sequence[str] | None = None,
+        *,
+        padding: bool | Literal["longest", "max_length"] = False,
+        truncation: bool = False,
+        max_length: int | None = None,
+        return_tensors: Literal["pt", "np"] | None = None,
+    ) -> dict[str, Any]:
+        """Return `input_ids`, `token_type_ids` and `attention_mask`, as the tokenizers of transformers do.
+
+        A tokenizer whose pairs have one type has no `token_type_ids`.
+
+        >>> import cloze
+        >>> inputs = cloze.load_tokenizer("cloze-mini")(["A door.", "The old door."], padding=True)
+        >>> inputs["attention_mask"]
+        [[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]
+
+        Shapes: [B, L] each as tensors or arrays; lists of numbers for each text, or for the one text.
+
+        Args:
+            texts: one text or pair, or a list of either.
+            pairs: the second text of each.
+            padding: pad to the longest text (True), or to `max_length`.
+            truncation: cut texts over `max_length` tokens; of an odd number of tokens for a pair whose texts are both
+                too long, the longer text keeps one more, with `encode` the first.
+            max_length: maximum number of tokens; by default the positions of the model.
+            return_tensors: pt for tensors of PyTorch, np for arrays; None for lists.
+
+        Raises:
+            InputError: a text is of another kind, the number of pairs is another, or texts of different lengths are to
+                become one tensor without padding.
+        """
+        check_choice(padding, (False, True, "longest", "max_length"), "padding")
+        check_choice(return_tensors, (None, "pt", "np"), "return_tensors")
+        checked, is_one = check_pairs(texts, pairs)
+        limit = check_integer(self.model_max_length if max_length is None else max_length, "max_length")
+        encodings = [
+            self._encode(
+                [text] if pair is None else [text, pair],
+                limit if truncation else None,
+                "right",
+                _truncate_as_transformers,
+            )
+            for text, pair in checked
+        ]
+        lengths = [len(encoding) for encoding in encodings]
+        longest = max(lengths, default=0)
+        if return_tensors and not padding and min(lengths, default=0) < longest:
+            raise InputError(
+                "texts of different lengths are no tensor", where="texts", remedy="Say `padding=True`"
+            )
+        total = max(limit, longest) if padding == "max_length" else longest
+        rows: dict[str, list[list[int]]] = {"input_ids": [], "token_type_ids": [], "attention_mask": []}
+        for encoding, length in zip(encodings, lengths, strict=True):
+            more = total - length if padding else 0
+            rows["input_ids"].append(encoding.input_ids + [self.pad_id] * more)
+            rows["token_type_ids"].append(encoding.token_type_ids + [0] * more)
+            rows["attention_mask"].append([1] * length + [0] * more)
+        if not any(self.template(is_pair=True).token_type_ids([1, 1])):
+            del rows["token_type_ids"]
+        if return_tensors is None:
+            return {name: values[0] if is_one else values for name, values in rows.items()}
+        arrays = {name: np.array(values, np.int64).reshape(len(values), -1) for name, values in rows.items()}
+        if return_tensors == "np":
+            return arrays
+        torch = import_package("torch")  # which tokenizing needs for nothing else
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """Tokenize many texts at once, without [CLS] and [SEP], as for a corpus.
@@ -272,3 +354,15 @@ def _truncate_longest_first(lengths: list[int], budget: int) -> list[int]:
     first, second = lengths
     first_kept = min(first, max((budget + 1) // 2, budget - second))
     return [first_kept, budget - first_kept]
+
+
+def _truncate_as_transformers(lengths: list[int], budget: int) -> list[int]:
+    """Return the lengths of one or two texts after truncation.
+
+    Source: truncate_encodings in tokenizers/src/utils/truncation.rs, the strategy LongestFirst.
+    """
+    if len(lengths) == 1 or sum(lengths) <= budget:
+        return [min(length, budget) for length in lengths]
+    short = min(*lengths, budget // 2)
+    cut = [short, budget - short]
+    return cut if lengths[0] <= lengths[1] else cut[::-1]

@@ -1,0 +1,63 @@
+"""A tokenizer that is called returns what that of transformers does for the same arguments."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_library_tokenizer import write
+from transformers import AutoTokenizer
+
+import cloze
+from cloze.errors import InputError
+
+TEXTS = [
+    "She closed the door.",
+    "A [MASK] door",
+    "",
+    "the moor was dark and the hound was heard by all of them",
+]
+OTHERS = ["It was late.", "Who opened it, and when, and why on a night like this one?", "a", ""]
+MINI = Path(cloze.__file__).with_name("pretrained") / "cloze-mini"
+
+CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "one text": ((TEXTS[0],), {}),
+    "one text as a tensor": ((TEXTS[0],), {"return_tensors": "pt"}),
+    "one pair": ((TEXTS[0], OTHERS[0]), {}),
+    "lists": ((TEXTS,), {}),
+    "padded": ((TEXTS,), {"padding": True, "truncation": True, "return_tensors": "pt"}),
+    "arrays": ((TEXTS,), {"padding": "longest", "return_tensors": "np"}),
+    "pairs": ((TEXTS, OTHERS), {"padding": True, "truncation": True, "return_tensors": "pt"}),
+    "pairs as tuples": (([*zip(TEXTS, OTHERS, strict=True)],), {"padding": True}),
+    "cut": ((TEXTS, OTHERS), {"padding": True, "truncation": True, "max_length": 9, "return_tensors": "pt"}),
+    "an odd number": ((TEXTS, OTHERS), {"padding": True, "truncation": True, "max_length": 10}),
+    "one length": ((TEXTS,), {"padding": "max_length", "truncation": True, "max_length": 8}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_inputs_are_those_of_transformers(tmp_path: Path, name: str, kind: str) -> None:
+    directory = MINI if kind == "bert" else write(tmp_path, "BPE", tokenizer_class="RobertaTokenizer")
+    arguments, keywords = CASES[name]
+    ours = cloze.load_tokenizer(directory)(*arguments, **keywords)
+    theirs = AutoTokenizer.from_pretrained(directory)(*arguments, **keywords)
+    assert ours.keys() == theirs.keys()
+    for key, values in ours.items():
+        expected = theirs[key]
+        assert type(values) is type(expected), key
+        if torch.is_tensor(values):
+            assert values.dtype == expected.dtype
+            assert torch.equal(values, expected), key
+        else:
+            assert (values == expected).all() if hasattr(values, "dtype") else values == expected, key
+
+
+def test_wrong_arguments_are_named() -> None:
+    tokenizer = cloze.load_tokenizer("cloze-mini")
+    with pytest.raises(InputError, match="padding=True"):
+        tokenizer(TEXTS, return_tensors="pt")
+    with pytest.raises(InputError, match=r"no return_tensors 'tf'. Choose from pt, np"):
+        tokenizer(TEXTS, return_tensors="tf")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Did you mean padding=…"):
+        tokenizer(TEXTS, paddin=True)  # type: ignore[call-arg]
