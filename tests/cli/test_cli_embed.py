@@ -283,7 +283,7 @@ CASES = {
     ),
     "an unknown pooling": Case(
         "embed -m {run} {lines} -o {out}.npy --pooling median",
-        "pooling: no pooling 'median'. Choose from cls, mean, max, mean_sqrt_len, idf_mean",
+        "pooling: no pooling 'median'. Did you mean mean?",
     ),
     "--top-k 0": Case("neighbors night -m {run} -k 0", "--top-k: 0 is less than 1"),
     "--texts without --among": Case("neighbors night -m {run} --texts {lines}", "--texts: needs --among"),

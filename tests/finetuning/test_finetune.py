@@ -248,12 +248,12 @@ BAD_SETTINGS = [
         "unknown key classification.text_colum. Did you mean classification.text_column",
     ),
     ("classification", ["classification=3"], "classification must be a table, not 3"),
-    ("classification", ["epochs=0"], "epochs 0 is not positive"),
-    ("classification", ["dev_fraction=1.5"], "dev_fraction 1.5 is not above 0 and below 1"),
-    ("classification", ["max_seq_length=4"], "max_seq_length 4 is not at least 8"),
+    ("classification", ["epochs=0"], "epochs: 0 is not positive"),
+    ("classification", ["dev_fraction=1.5"], "dev_fraction: 1.5 is not above 0 and below 1"),
+    ("classification", ["max_seq_length=4"], "max_seq_length: 4 is not at least 8"),
     ("classification", ["micro_batch_tokens=64"], "64 is less than a sequence (128)"),
-    ("classification", ["seed=-1"], "seed -1 is not at least 0"),
-    ("classification", ["budget_seconds=0"], "budget_seconds 0.0 is not above 0"),
+    ("classification", ["seed=-1"], "seed: -1 is not at least 0"),
+    ("classification", ["budget_seconds=0"], "budget_seconds: 0.0 is not above 0"),
 ]
 
 

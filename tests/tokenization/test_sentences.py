@@ -68,7 +68,7 @@ def test_blank_line_ends_a_sentence_but_line_break_does_not():
 
 
 def test_unknown_language_is_refused():
-    with pytest.raises(InputError, match=r"'klingon'.*Choose one of am, ar"):
+    with pytest.raises(InputError, match=r"'klingon'.*Choose from am, ar"):
         split_sentences("Qapla'!", language="klingon")
 
 

@@ -172,5 +172,5 @@ def test_the_format_that_contributing_adds_is_detected_and_read(tmp_path, monkey
 
 
 def test_an_unknown_format_is_refused():
-    with pytest.raises(InputError, match=r"^format: no format 'hub'\. Choose one of auto, sentences"):
+    with pytest.raises(InputError, match=r"^format: no format 'hub'\. Choose from auto, sentences"):
         ReadingConfig(text_format="hub")
