@@ -105,6 +105,20 @@ def iterate_texts(texts: object, name: str = "texts") -> Iterator[str]:
         yield text if type(text) is str else check_text(text, f"{name}[{number}]")
 
 
+def split_names(names: Any) -> tuple[str, ...] | None:
+    """Return names that a list has, or a text with commas between them; None if none are given.
+
+    >>> split_names("text, label"), split_names(["text"]), split_names(None)
+    (('text', 'label'), ('text',), None)
+    """
+    if names is None:
+        return None
+    return tuple(
+        name.strip()
+        for name in (names.split(",") if isinstance(names, str) else check_texts(names, "column_names"))
+    )
+
+
 def check_pairs(
     first: Any, second: Any = None, names: tuple[str, str] = ("texts", "pairs"), *, required: bool = False
 ) -> tuple[list[tuple[str, Any]], bool]:

@@ -1,4 +1,4 @@
-"""Text in UTF-8: files that are not, with the command that converts them, and characters that a terminal obeys."""
+"""Encodings of text: files that are not in UTF-8, with the remedy, and characters that a terminal obeys."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def _convert_from(encoding: str) -> str:
-    return f"Convert it: iconv -f {encoding} -t utf-8 OLD > NEW"
+    return f"Convert it: iconv -f {encoding} -t utf-8 OLD > NEW, or say `encoding={encoding}`"
 
 
 _NOT_TEXT = MappingProxyType(
@@ -58,6 +58,27 @@ def refuse_non_text(head: bytes, *, where: object) -> None:
     for name, zeros, others in (("utf-16le", head[1::2], head[::2]), ("utf-16be", head[::2], head[1::2])):
         if len(head) > 1 and zeros.count(0) > _UTF_16_SHARE * len(zeros) and not others.count(0):
             raise InputError("text in UTF-16, not in UTF-8", where=where, remedy=_convert_from(name))
+
+
+def check_encoding(name: str) -> str:
+    """Return the name of an encoding of text that Python knows.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        what = f"no encoding {name!r}"
+        raise InputError(
+            what, where="encoding", remedy="Write it as in utf-8, latin-1, cp1252 or utf-16"
+        ) from None
+    return name
+
+
+def say_encoding(line: bytes) -> str:
+    """Return the remedy for a line of data that is not UTF-8. Windows-1252 has all letters of Latin 1."""
+    return f"Say `encoding=cp1252` if it is Western European. {how_to_convert(line)}"
 
 
 def how_to_convert(line: bytes) -> str:

@@ -148,7 +148,7 @@ DATA_REMEDIES: dict[str, Remedy] = {
     "classes of vectors": instead("(Leave it out)", " --top-k 2", ""),
     "predict with an encoder": instead("(cloze finetune classification)", "-m {run}", "-m {classifier}"),
     "predict without the column": more(
-        r"There are '(\w+)'; say which it is with (--text-column) NAME", " {1} {0}"
+        r"the first line has '(\w+)'\. If it names them, say (--text-column) NAME", " {1} {0}"
     ),
     "predict on a directory": Remedy(
         "Name a (file) in it",
@@ -237,9 +237,9 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         valid(r"Did you mean '(\w+)'", " --text-column {0}"),
     ),
     "no names of columns": (
-        bad_table("a.csv", b"It was,a\n" + b"The rain,b\nThe wind,c\n" * 8, "a.csv:2: no column 'text'"),
+        bad_table("a.csv", b"It was,a\n" + b"The rain,b\nThe wind,c\n" * 8, "a.csv:1: no column 'text'"),
         valid(
-            r"There are '([\w ]+)', '(\w+)'; say which it is with (--text-column) NAME",
+            r"the first line has '([\w ]+)', '(\w+)'\. If it names them, say (--text-column) NAME",
             " {2} '{0}' --label-column {1}",
         ),
     ),

@@ -814,7 +814,7 @@ CASES = {
         "predict classification -m {run} {table}", "no classifier", "Fine-tune one"
     ),
     "predict without the column": bad_prediction(
-        "{tmp}/a.tsv -o {out}", "a.tsv:2: no column 'text'", prepare=write_text(b"words\nIt was\n", "a.tsv")
+        "{tmp}/a.tsv -o {out}", "a.tsv:1: no column 'text'", prepare=write_text(b"words\nIt was\n", "a.tsv")
     ),
     "predict on a missing file": bad_prediction("{tmp}/none.txt -o {out}", "{tmp}/none.txt: no such file"),
     "predict on a directory": bad_prediction("{tmp} -o {out}", "{tmp}: is a directory"),

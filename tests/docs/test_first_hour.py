@@ -101,7 +101,7 @@ def clean_the_table(hospital: Path, shell: Cloze) -> None:
     (hospital / "notes.csv").write_bytes(converted.stdout)
 
     message = shell(command, code=2).err
-    assert "no column 'text'. Did you mean 'note'? There are 'case', 'note', 'triage'" in message
+    assert "no column 'text': the first line has 'case', 'note', 'triage'. If it names them" in message
     command += f" {' '.join(COLUMNS)}"
     message = shell(command, code=2).err
     assert "the first of 2 bad rows: line 22: 'triage' is 'N/A', a placeholder and not a label" in message

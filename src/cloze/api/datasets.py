@@ -34,6 +34,7 @@ def build_dataset(
     texts: Any = None,
     format: str = "auto",
     text_field: str = "text",
+    encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
     language: str = "en",
@@ -59,6 +60,7 @@ def build_dataset(
             column text.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         language: ISO code of the language, for splitting paragraphs into sentences.
@@ -93,7 +95,7 @@ def build_dataset(
             ("overwrite", "Give it to cloze corpus merge instead") if overwrite else ("texts", None)
         )
         raise InputError("cannot be combined with `task`", where=where, remedy=remedy)
-    with open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
+    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding) as (files, reading):
         config = BuildConfig(
             reading=reading,
             language=language,
@@ -198,6 +200,7 @@ def preview_inputs(
     *,
     format: str = "auto",
     text_field: str = "text",
+    encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
 ) -> "InputPreview":
@@ -207,6 +210,7 @@ def preview_inputs(
         inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
 
@@ -215,7 +219,7 @@ def preview_inputs(
     """
     from cloze.data.build import survey
 
-    with open_text(inputs, None, format, text_field, limit, without) as (files, reading):
+    with open_text(inputs, None, format, text_field, limit, without, encoding=encoding) as (files, reading):
         shards = plan_input_shards(files, reading)
         return replace(survey.describe_inputs(shards), first_document=survey.first_document(shards))
 
@@ -226,6 +230,7 @@ def check_inputs(
     *,
     format: str = "auto",
     text_field: str = "text",
+    encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
     workers: AnyWorkers = "auto",
@@ -237,6 +242,7 @@ def check_inputs(
         inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
@@ -247,7 +253,7 @@ def check_inputs(
     """
     from cloze.data.build import survey
 
-    with open_text(inputs, None, format, text_field, limit, without) as (files, reading):
+    with open_text(inputs, None, format, text_field, limit, without, encoding=encoding) as (files, reading):
         shards = plan_input_shards(files, reading)
         shown = resolve_progress(progress)
         summary = survey.check_inputs(

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.arguments import check_text
+from cloze.arguments import check_text, split_names
 from cloze.choices import InferencePrecision, MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
@@ -97,6 +97,8 @@ def evaluate(
     missing_labels: MissingLabels | None = None,
     skip_bad_rows: bool = False,
     format: TaggingFormat | None = None,
+    encoding: str | None = None,
+    column_names: str | Sequence[str] | None = None,
     settings: Mapping[str, Any] = {},
     device: str = "auto",
     precision: InferencePrecision | None = None,
@@ -122,6 +124,9 @@ def evaluate(
         missing_labels: refuse rows without a label (default), or drop and count them.
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
+            list.
         settings: setting of the task, as in classification.pair_column=answer, or of mlm and nsp, as in
             max_seq_length=512; may be repeated. In Python a dict, as in {"classification.pair_column": "answer"}.
         device: cpu, cuda, mps or auto.
@@ -145,6 +150,8 @@ def evaluate(
         "missing_labels": missing_labels,
         "skip_bad_rows": skip_bad_rows,
         "format": format,
+        "encoding": encoding,
+        "column_names": split_names(column_names),
     }
     shown = resolve_progress(progress)
     task = _find_task_name(task, model)
@@ -199,6 +206,8 @@ def score(
     missing_labels: MissingLabels | None = None,
     skip_bad_rows: bool = False,
     format: TaggingFormat | None = None,
+    encoding: str | None = None,
+    column_names: str | Sequence[str] | None = None,
     settings: Mapping[str, Any] = {},
     overwrite: bool = False,
     progress: bool | Progress = False,
@@ -224,6 +233,9 @@ def score(
         missing_labels: refuse rows without a label (default), or drop and count them.
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
+            list.
         settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
             {"classification.pair_column": "answer"}.
         overwrite: replace existing output.
@@ -247,6 +259,8 @@ def score(
         missing_labels=missing_labels,
         skip_bad_rows=skip_bad_rows,
         format=format,
+        encoding=encoding,
+        column_names=split_names(column_names),
     )
     check_answer_files(None, errors, overwrite=overwrite, source=gold)
     if errors is not None:

@@ -70,6 +70,8 @@ def finetune(
     missing_labels: MissingLabels | None = None,
     skip_bad_rows: bool | None = None,
     format: TaggingFormat | None = None,
+    encoding: str | None = None,
+    column_names: str | Sequence[str] | None = None,
     long_texts: LongTexts | None = None,
     max_seq_length: int | None = None,
     train_examples: int | None = None,
@@ -128,6 +130,9 @@ def finetune(
         missing_labels: refuse rows without a label (default), or drop and count them.
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
+            list.
         long_texts: truncate texts over max_seq_length (default), or read them in windows.
         max_seq_length: maximum number of tokens of a sequence (default: 128, or that of the task or the model).
         train_examples: number of training examples, drawn at random as in cloze baseline (default: all).

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.arguments import check_path, check_paths, iterate
+from cloze.arguments import check_path, check_paths, iterate, split_names
 from cloze.choices import MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
@@ -44,6 +44,8 @@ def baseline(
     missing_labels: MissingLabels | None = None,
     skip_bad_rows: bool = False,
     format: TaggingFormat | None = None,
+    encoding: str | None = None,
+    column_names: str | Sequence[str] | None = None,
     settings: Mapping[str, Any] = {},
     progress: bool | Progress = False,
 ) -> BaselineResult:
@@ -62,6 +64,9 @@ def baseline(
         missing_labels: refuse rows without a label (default), or drop and count them.
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
+            list.
         settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
             {"classification.pair_column": "answer"}.
         progress: True shows progress.
@@ -85,6 +90,8 @@ def baseline(
         missing_labels=missing_labels,
         skip_bad_rows=skip_bad_rows,
         format=format,
+        encoding=encoding,
+        column_names=split_names(column_names),
     )
     check_trainable(configured)
     require(["sklearn"], extra="tasks", where="a baseline")

@@ -9,7 +9,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.arguments import check_path, check_paths
+from cloze.arguments import check_path, check_paths, split_names
 from cloze.choices import InferencePrecision, TaggingFormat
 from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
@@ -39,6 +39,8 @@ def predict_file(
     text_column: str | None = None,
     skip_bad_rows: bool = False,
     format: TaggingFormat | None = None,
+    encoding: str | None = None,
+    column_names: str | Sequence[str] | None = None,
     top_k: int | None = None,
     abstain_below: float | None = None,
     csv_safe: bool = False,
@@ -67,6 +69,9 @@ def predict_file(
         text_column: column with the text (default: text, or as in training).
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
+            list.
         top_k: maximum number of classes, or of candidate answers, the most probable first (default: all).
         abstain_below: probability under which an answer is left out: it is null, and counted.
         csv_safe: write an apostrophe before texts that a spreadsheet would compute: those that begin with =, +, -, @,
@@ -109,6 +114,8 @@ def predict_file(
         is_trained=True,
         text_column=text_column,
         format=format,
+        encoding=encoding,
+        column_names=split_names(column_names),
         skip_bad_rows=skip_bad_rows,
     )
     predictor = predictor.with_task(configured)

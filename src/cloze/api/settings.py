@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from cloze import config as configuration
-from cloze.arguments import check_path, check_type
+from cloze.arguments import check_path, check_type, split_names
 from cloze.data.reading.files import file_sha256
 from cloze.data.reading.memory import MemoryRows
 from cloze.errors import MISSING, InputError, RunError
@@ -178,6 +178,8 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
     def _keywords(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that are settings, by their dotted keys."""
         of_task = {name: values[name] for name in _OF_TASK if name in values}
+        if (names := split_names(of_task.get("column_names"))) is not None:
+            of_task["column_names"] = list(names)
         check_has_settings(find_task(self.task_name), of_task)
         keywords = {f"{self.task_name}.{name}": value for name, value in of_task.items()}
         paths = {name: str(values[name]) for name in _PATHS if name in values}
@@ -251,7 +253,10 @@ _OF_RUN = (
     "student_layers", "max_seq_length", "train_examples", "epochs", "patience", "batch_size", "learning_rate", "seed",
     "seeds", "device", "precision",
 )  # fmt: skip
-_OF_TASK = ("text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "long_texts")
+_OF_TASK = (
+    "text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "encoding",
+    "column_names", "long_texts",
+)  # fmt: skip
 
 
 def resolve_finetuning(

@@ -26,11 +26,14 @@ def open_text(
     text_field: str,
     limit: int | None,
     without: Sequence[Step],
+    *,
+    encoding: str | None = None,
 ) -> Iterator[tuple[list[str], ReadingConfig]]:
     """Yield the names of inputs, or a temporary file of JSON lines with texts in memory, and how they are read."""
     reading = ReadingConfig(
         text_format=text_format,
         text_field=text_field,
+        encoding=encoding,
         limit=limit,
         cleaning=CleaningConfig(without=tuple(without)),
     )
@@ -42,6 +45,7 @@ def open_text(
         ("inputs", is_empty),
         ("format", text_format == "auto"),
         ("text_field", text_field == "text"),
+        ("encoding", encoding is None),
     ):
         if not is_default:
             raise InputError("excludes texts", where=name, remedy="Leave out one of them")

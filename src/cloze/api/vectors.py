@@ -27,6 +27,7 @@ def embed_file(
     output: str | Path,
     tokens: bool = False,
     text_column: str = "text",
+    encoding: str | None = None,
     dtype: Literal["float32", "float16"] = "float32",
     pooling: "EmbeddingPooling | None" = None,
     idf_from: str | Path | None = None,
@@ -52,6 +53,7 @@ def embed_file(
         output: path or URL ending in .npy (vectors only), .parquet or .jsonl (with the texts).
         tokens: write a vector per word, with its line and characters, instead of one per text.
         text_column: column with the text, if the input is a table.
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         dtype: number format of the output.
         pooling: cls, mean, max, mean_sqrt_len or idf_mean (default: as in the model's directory, else mean).
         idf_from: text in which tokens are counted for idf_mean (default: the input, which is then read twice).
@@ -98,6 +100,7 @@ def embed_file(
         to_path_or_url(output),
         of="words" if tokens else "texts",
         text_column=text_column,
+        encoding=encoding,
         idf_source=None if idf_from is None else to_path_or_url(idf_from),
         dtype=dtype,
         workers=resolve_workers(workers),

@@ -66,6 +66,7 @@ def train_vocabulary(
     max_word_chars: int = 100,
     format: str = "auto",
     text_field: str = "text",
+    encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
     workers: AnyWorkers = "auto",
@@ -93,6 +94,7 @@ def train_vocabulary(
         max_word_chars: words of more characters are [UNK]. Runs of Thai, Lao or Khmer are often longer than 100.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
@@ -106,7 +108,7 @@ def train_vocabulary(
     from cloze.data.build import vocabulary
 
     check_path(output, "output")
-    with open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
+    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding) as (files, reading):
 
         def write(directory: Path) -> "Tokenizer":
             return vocabulary.train_vocabulary(
@@ -136,6 +138,7 @@ def extend_vocabulary(
     texts: Any = None,
     format: str = "auto",
     text_field: str = "text",
+    encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
     workers: AnyWorkers = "auto",
@@ -155,6 +158,7 @@ def extend_vocabulary(
         texts: instead of inputs, texts in memory.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
@@ -169,7 +173,7 @@ def extend_vocabulary(
 
     with (
         tempfile.TemporaryDirectory(prefix="cloze-") as directory,
-        open_text(inputs, texts, format, text_field, limit, without) as (files, reading),
+        open_text(inputs, texts, format, text_field, limit, without, encoding=encoding) as (files, reading),
     ):
         if words is not None and not isinstance(words, (str, Path)):
             file = Path(directory) / "words.txt"
@@ -210,6 +214,7 @@ def inspect_vocabulary(
     texts: Any = None,
     format: str = "auto",
     text_field: str = "text",
+    encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
     workers: AnyWorkers = "auto",
@@ -232,6 +237,7 @@ def inspect_vocabulary(
         texts: instead of inputs, texts in memory.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
+        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
@@ -251,7 +257,7 @@ def inspect_vocabulary(
     tokenizers = [load_wordpiece(find_tokenizer(path, "vocabulary")) for path in directories]
     examples = check_texts(text, "text")
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
-    with open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
+    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding) as (files, reading):
         if files:
             shown = resolve_progress(progress)
             counts, _ = count_input_words(

@@ -4,7 +4,7 @@ In TOML the name of the task and the settings of a run come first, those of the 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,7 +50,7 @@ def with_settings(
     settings: Mapping[str, Any],
     *,
     is_trained: bool = False,
-    **by_name: str | bool | None,
+    **by_name: str | bool | tuple[str, ...] | None,
 ) -> AnyTask:
     """Return a task with other settings.
 
@@ -117,7 +117,8 @@ def save_finetuned(
         activation=getattr(task, "activation", None),  # without which sentence-transformers takes the sigmoid
     )
     task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
-    settings = to_toml(task, TaskSettings(max_seq_length=max_seq_length))
+    of_files = {field.name: field.default for field in fields(task) if field.name in task.file_settings}
+    settings = to_toml(replace(task, **of_files), TaskSettings(max_seq_length=max_seq_length))
     (directory / TASK_FILE).write_text(settings, encoding="utf-8")
 
 

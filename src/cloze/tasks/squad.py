@@ -49,9 +49,11 @@ class Squad(SpanTask):
 
     def open_rows(self, source: Source, *, labeled: bool) -> RawTable | None:
         """Open a file in SQuAD's form."""
-        if isinstance(source, MemoryRows) or has_question_rows(source, labeled=labeled):
+        if isinstance(source, MemoryRows) or has_question_rows(
+            source, labeled=labeled, encoding=self.encoding
+        ):
             return None
-        return RawTable(squad_rows(source, labeled=labeled), lambda row, where: row)
+        return RawTable(squad_rows(source, labeled=labeled, encoding=self.encoding), lambda row, where: row)
 
     def example(self, row: Row) -> SpanQuestion:
         """Return the question of a row, and its answers; without an id it has its place."""

@@ -32,19 +32,19 @@ from cloze.tokenization.unicode import replace_lone_surrogates
 _OF_ANSWER = ("text", "answer_start")
 
 
-def has_question_rows(path: PathOrUrl, *, labeled: bool) -> bool:
+def has_question_rows(path: PathOrUrl, *, labeled: bool, encoding: str | None = None) -> bool:
     """Return whether a file has a question a row, as data sets of the Hugging Face Hub have them."""
     if not is_table(path):
         return False
     if not (is_json(path) or is_json_lines(path)):
         return True
     check_file(path)
-    with open_text(str(path)) as (_, _, head):  # SQuAD's form is often one line of 30 MB
+    with open_text(str(path), encoding) as (_, _, head):  # SQuAD's form is often one line of 30 MB
         is_rows = b'"context"' in head and not any(name in head for name in (b'"paragraphs"', b'"data"'))
     return is_rows or (not labeled and is_json_lines(path))
 
 
-def squad_rows(path: PathOrUrl, *, labeled: bool) -> Iterator[RawRow]:
+def squad_rows(path: PathOrUrl, *, labeled: bool, encoding: str | None = None) -> Iterator[RawRow]:
     """Yield a row with id, question, context and answers for each question of a file in the form of SQuAD or CMRC.
 
     An answer without its place is the first of its text, with a warning that counts those that have several. Unless
@@ -56,7 +56,7 @@ def squad_rows(path: PathOrUrl, *, labeled: bool) -> Iterator[RawRow]:
     known: dict[str, RawRow] = {}
     name = str(path)
     try:
-        table = json.loads(read_text(path))
+        table = json.loads(read_text(path, encoding))
     except json.JSONDecodeError as error:
         what = f"not JSON: {error.msg} at character {error.colno:,} of the line"
         raise InputError(what, where=f"{path}:{error.lineno}") from error

@@ -34,6 +34,11 @@ class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, Feature
     header: ClassVar[tuple[str, ...]] = ()
     """The names of the columns of a TSV whose first line may be a row."""
 
+    encoding: str | None = None
+    """Encoding of text files, as in latin-1, cp1252 or utf-16 (default: utf-8)."""
+    column_names: tuple[str, ...] = ()
+    """Names of the columns of a TSV or CSV whose first line is a row, in its order."""
+
     def named_columns(self) -> tuple[Column, ...]:
         """Return the columns as the settings name them; one that a setting names None is left out."""
         named = []
@@ -53,6 +58,9 @@ class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, Feature
         return TableConfig(
             columns=tuple(column for column in columns if labeled or not column.is_label),
             header=self.header,
+            encoding=self.encoding,
+            column_names=self.column_names,
+            can_name_columns=True,
             labeled=labeled,
             may_be_lines=not labeled and num_texts == 1,
         )

@@ -25,6 +25,7 @@ from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, SILENT_BAR, Bar, Progress
 from cloze.remote_files import is_url, list_files, to_path_or_url
 from cloze.suggestions import did_you_mean, no_such_path
+from cloze.text_encoding import check_encoding
 
 _COMPRESSION_RATIO = 3  # roughly
 _NO_TEXT = {"vocab.txt", "dataset.json", "config.json"}
@@ -40,6 +41,8 @@ class ReadingConfig:
     """A name in `FORMATS`, or "auto" to detect it. Parquet and Arrow files are always detected."""
     text_field: str = "text"
     """The field of JSON lines and tables that has the text; "a.b" is field b of field a."""
+    encoding: str | None = None
+    """That of text files; None: UTF-8."""
     limit: int | None = None
     """Maximum number of documents; None reads all."""
     cleaning: CleaningConfig = CleaningConfig()
@@ -51,6 +54,8 @@ class ReadingConfig:
     """To learn a vocabulary: word counts in memory before those of the same word are added up."""
 
     def __post_init__(self) -> None:
+        if self.encoding is not None:
+            check_encoding(self.encoding)
         if self.limit is not None and self.limit < 1:
             raise InputError(f"{self.limit} is less than 1", where="limit")
         if self.text_format not in format_names():
@@ -150,21 +155,28 @@ def _ranges_of(name: str, reading: ReadingConfig) -> Iterator[FileRange]:
     if name.startswith(HUB_PREFIX) and not is_url(name):
         yield FileRange(file=name, text_format="hub")
     elif name == STDIN:
-        yield FileRange(file=name, text_format=reading.text_format)
+        yield FileRange(file=name, text_format=reading.text_format, encoding=reading.encoding)
     else:
         for file in find_files(name):
             size, text_format = file_size(file), _format_of(file, reading)
             split = FORMATS[text_format].split if size >= 2 * reading.shard_bytes else None
+            if reading.encoding is not None and not FORMATS[text_format].magic:
+                split = None  # offsets count bytes in UTF-8
             for begin, end, size_bytes in (
                 split(file, size, reading.shard_bytes) if split else [(0, None, size)]
             ):
                 yield FileRange(
-                    file=file, text_format=text_format, begin=begin, end=end, size_bytes=size_bytes
+                    file=file,
+                    text_format=text_format,
+                    begin=begin,
+                    end=end,
+                    size_bytes=size_bytes,
+                    encoding=reading.encoding,
                 )
 
 
 def _format_of(file: str, reading: ReadingConfig) -> str:
-    with open_text(file) as (_, _, head):
+    with open_text(file, reading.encoding) as (_, _, head):
         name = detect_format(file, head, reading.text_format)
     return name or guess_text_layout(head, _text_bytes(file, file_size(file)))
 

@@ -44,6 +44,11 @@ class NoColumnError(InputError):
     """A row has no such column."""
 
 
+def is_near(error: NoColumnError) -> bool:
+    """Return whether an error suggests a column of a similar name."""
+    return "Did you mean" in (error.remedy or "")
+
+
 def find_column(cells: Mapping[str, Any], column: Column, where: str) -> str:
     """Return the name that a column has among the cells of a row, or raise `NoColumnError`."""
     name = column.find(cells)

@@ -41,6 +41,8 @@ class FileRange:
     end: int | None = None
     size_bytes: int = 0
     """On disk."""
+    encoding: str | None = None
+    """That of a text file; None: UTF-8."""
 
 
 def split_into_parts(

@@ -3,6 +3,7 @@
 Every text that cloze reads is opened by `open_text`, so that all readers agree on encodings and line ends.
 """
 
+import codecs
 import hashlib
 import io
 import lzma
@@ -22,7 +23,7 @@ from cloze.file_io import name_file
 from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
 from cloze.suggestions import no_such_path
-from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
+from cloze.text_encoding import check_encoding, ends_lines_in_cr, refuse_non_text, say_encoding
 
 STDIN = "-"
 HUB_PREFIX = "hf:"
@@ -86,15 +87,21 @@ def is_compressed(file: str) -> bool:
 
 
 @contextmanager
-def open_text(file: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, bytes]]:
+def open_text(file: str, encoding: str | None = None) -> Iterator[tuple[IO[bytes], IO[bytes] | None, bytes]]:
     """Open a file or stdin as `open_decompressed` does, and yield its first `HEAD_BYTES`, too.
 
     If the beginning has CR but no LF, CR ends a line; the content then has LF instead.
 
+    Args:
+        file: its name.
+        encoding: that of the file, if it is not UTF-8, in which the content is.
+
     Raises:
-        InputError: the file is not text, or not in UTF-8.
+        InputError: the file is not text, or not in the encoding.
     """
     with open_decompressed(file) as (stream, on_disk):
+        if encoding is not None:
+            stream = io.BufferedReader(_Utf8(stream, check_encoding(encoding), file), _BUFFER_BYTES)
         head = stream.read(HEAD_BYTES)
         refuse_non_text(head, where=file)
         if stream.seekable():
@@ -161,6 +168,40 @@ class _Prepended(io.RawIOBase):
             content, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
         buffer[: len(content)] = content
         return len(content)
+
+
+class _Utf8(io.RawIOBase):
+    """A stream in another encoding, in UTF-8."""
+
+    def __init__(self, stream: IO[bytes], encoding: str, file: str) -> None:
+        self._stream, self._encoding, self._file = stream, encoding, file
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._converted = b""
+        self._offset = 0  # of the bytes that are not decoded yet
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        is_end = False
+        while not (self._converted or is_end):
+            content = self._stream.read(_BUFFER_BYTES)
+            is_end = not content
+            try:
+                text = self._decoder.decode(content, final=is_end)
+            except UnicodeError as error:
+                place = (
+                    f" at byte {self._offset + error.start + 1:,}"
+                    if isinstance(error, UnicodeDecodeError)
+                    else ""
+                )
+                what, remedy = f"not {self._encoding}{place}", "Say another `encoding`"
+                raise InputError(what, where=self._file, remedy=remedy) from error
+            self._offset += len(content) - len(self._decoder.getstate()[0])
+            self._converted = text.encode("utf-8", "surrogatepass")
+        part, self._converted = self._converted[: len(buffer)], self._converted[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
 
 
 class _LineFeeds(io.RawIOBase):
@@ -252,7 +293,7 @@ class LineReader:
                 line = raw.decode()
             except UnicodeDecodeError as error:
                 what = f"not UTF-8 at byte {error.start + 1} of the line"
-                raise self.error(what, remedy=how_to_convert(raw)) from error
+                raise self.error(what, remedy=say_encoding(raw)) from error
             yield line.strip() if strip else line.removesuffix("\n").rstrip("\r")
             if self.next_offset > next_update:
                 self.update_progress()
@@ -284,10 +325,10 @@ def extension_of(path: object) -> str:
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
-def read_lines(path: PathOrUrl) -> Iterator[Line]:
-    """Yield the lines of a UTF-8 file, or of stdin if `path` is -, without their ends."""
+def read_lines(path: PathOrUrl, encoding: str | None = None) -> Iterator[Line]:
+    """Yield the lines of a file, by default in UTF-8, or of stdin if `path` is -, without their ends."""
     check_file(path)
-    with open_text(str(path)) as (stream, _, _):
+    with open_text(str(path), encoding) as (stream, _, _):
         name = "stdin" if str(path) == STDIN else str(path)
         limit = MAX_WHOLE_BYTES if extension_of(path) == ".json" else MAX_LINE_BYTES
         lines = LineReader(name, stream, strip=False, max_line_bytes=limit)
@@ -320,10 +361,10 @@ def too_large(where: object) -> InputError:
     return InputError(what, where=where, remedy="Split it, or write one object a line and call it .jsonl")
 
 
-def read_text(path: PathOrUrl) -> str:
-    """Return the text of a UTF-8 file of at most `MAX_WHOLE_BYTES`."""
+def read_text(path: PathOrUrl, encoding: str | None = None) -> str:
+    """Return the text of a file, by default in UTF-8, of at most `MAX_WHOLE_BYTES`."""
     check_file(path)
-    with open_text(str(path)) as (stream, _, _):
+    with open_text(str(path), encoding) as (stream, _, _):
         content = stream.read(MAX_WHOLE_BYTES + 1)
     if len(content) > MAX_WHOLE_BYTES:
         raise too_large(path)
@@ -332,5 +373,5 @@ def read_text(path: PathOrUrl) -> str:
     except UnicodeDecodeError as error:
         lines = content[: error.start].split(b"\n")
         what = f"not UTF-8 at byte {len(lines[-1]) + 1} of the line"
-        remedy = how_to_convert(content[error.start - len(lines[-1]) : error.end])
+        remedy = say_encoding(content[error.start - len(lines[-1]) : error.end])
         raise InputError(what, where=f"{path}:{len(lines)}", remedy=remedy) from error

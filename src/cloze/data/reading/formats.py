@@ -175,7 +175,7 @@ def _lines_of_range(lines: LineReader, file_range: FileRange) -> Iterator[str]:
 def _read_table(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
     """Yield the text of each row."""
     column = Column(text_field, flag="`text_field=NAME`, or `format=lines` if its lines are text")
-    config = TableConfig(columns=(column,))
+    config = TableConfig(columns=(column,), encoding=file_range.encoding)
     for text, where in parse_rows(file_range.file, config, lambda row: (row.text(text_field), row.where)):
         if (document := document_from_text(text, where)) is not None:
             yield document
@@ -285,7 +285,7 @@ def read_range(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Doc
     if name != "auto" and (read_file := FORMATS[name].read_file):
         yield from read_file(file_range, text_field, bar)
         return
-    with open_text(file_range.file) as (stream, on_disk, head):
+    with open_text(file_range.file, file_range.encoding) as (stream, on_disk, head):
         if name == "auto":
             size = len(head) if len(head) < HEAD_BYTES else math.inf
             name = detect_format(file_range.file, head) or guess_text_layout(head, size)

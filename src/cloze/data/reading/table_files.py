@@ -107,8 +107,24 @@ def open_table(
     is_also_read: Callable[[str], bool],
     header: Sequence[str],
     keeps_numbers: KeepsNumbers,
+    *,
+    encoding: str | None = None,
+    column_names: Sequence[str] = (),
 ) -> RawTable:
-    """Open a table."""
+    """Open a table.
+
+    Args:
+        path: a file, a directory of a data set, or rows in memory.
+        columns: the columns that are read of Parquet and Arrow, and show the separator of others.
+        is_also_read: whether another column is read.
+        header: the names of the columns of a TSV whose first line may be a row.
+        keeps_numbers: which columns of classes are read as numbers.
+        encoding: that of text, if it is not UTF-8.
+        column_names: the names of the columns of a TSV or CSV whose first line is a row.
+
+    Raises:
+        InputError: the file is no table, or cannot be read.
+    """
     if isinstance(path, MemoryRows):
         return RawTable(iter(path), annotated_row)
     extension = extension_of(path)
@@ -123,13 +139,13 @@ def open_table(
         rows = _arrow_rows(path, schema.names, columns, is_also_read)
         return RawTable(rows, lambda cells, where: name_classes(cells, class_names, where))
     if extension in _JSON:
-        return RawTable(read_json(path, read_lines(path)), annotated_row)
+        return RawTable(read_json(path, read_lines(path, encoding)), annotated_row)
     if is_excel(path):
         return _open_excel(path)
     if extension not in EXTENSIONS:
         remedy = f"Its name must end in {', '.join(EXTENSIONS)}"
         raise InputError("not a table that cloze reads", where=path, remedy=remedy)
-    lines = read_lines(path)
+    lines = read_lines(path, encoding)
     if header:
         first = list(islice(lines, 1))
         lines = chain(first, lines)
@@ -137,11 +153,16 @@ def open_table(
             marks = QuotationMarks()
             to_cells = partial(_by_column, header, "a row has", marks.remedy)
             return RawTable(marks.watch(split_rows(lines, "\t", len(header), quoted=False)), to_cells)
-    return open_delimited(path, lines, columns)
+    return open_delimited(path, lines, columns, column_names=column_names)
 
 
 def open_delimited(
-    path: Source, lines: Iterator[Line], columns: Sequence[Column], *, keep_empty: bool = False
+    path: Source,
+    lines: Iterator[Line],
+    columns: Sequence[Column],
+    *,
+    keep_empty: bool = False,
+    column_names: Sequence[str] = (),
 ) -> RawTable:
     """Open a TSV or CSV; its raw rows are lists of cells.
 
@@ -150,6 +171,7 @@ def open_delimited(
         lines: its lines; the first names the columns.
         columns: some names that show the separator.
         keep_empty: whether empty lines are rows.
+        column_names: the names of the columns, if the first line is a row.
     """
     first, where = next(lines, ("", f"{path}:1"))
     if (named := NAMED_SEPARATOR.fullmatch(first)) is not None:
@@ -157,23 +179,27 @@ def open_delimited(
     extension = extension_of(path)
     if extension not in (".tsv", ".csv"):
         extension = ".tsv" if "\t" in first else ".csv"
-    separator, quoted = find_separator(
-        first, [column.names for column in columns if column.is_required], extension
-    )
+    known = [] if column_names else [column.names for column in columns if column.is_required]
+    separator, quoted = find_separator(first, known, extension)
     if named is not None:
         separator, quoted = named[1], True
     if not quoted:
         second = list(islice(lines, 1))
         lines = chain(second, lines)
         quoted = bool(second) and has_quoted_json(second[0][0])
-    cells = split_cells(first, separator, where, lines, quoted=quoted) if first else []
+    if column_names:
+        lines = chain([(first, where)] if first else [], lines)
+        cells = list(column_names)
+    else:
+        cells = split_cells(first, separator, where, lines, quoted=quoted) if first else []
     names = _check_header([cell.strip().strip("\ufeff") for cell in cells], where)
     rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
     remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
+    expected = "`column_names` has" if column_names else "the first line names"
     if quoted:
-        return RawTable(rows, partial(_by_column, names, "the first line names", lambda: remedy))
+        return RawTable(rows, partial(_by_column, names, expected, lambda: remedy))
     marks = QuotationMarks()
-    return RawTable(marks.watch(rows), partial(_by_column, names, "the first line names", marks.remedy))
+    return RawTable(marks.watch(rows), partial(_by_column, names, expected, marks.remedy))
 
 
 def _open_excel(path: PathOrUrl) -> RawTable:

@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
 from cloze.data.reading.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.reading.class_names import KeepsNumbers
-from cloze.data.reading.columns import Column, NoColumnError, find_column
+from cloze.data.reading.columns import Column, NoColumnError, find_column, is_near
+from cloze.data.reading.files import extension_of
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.table_files import CellCountError, RawTable, is_table, open_table
 from cloze.data.reading.text_lines import read_texts_of_lines
 from cloze.errors import DataWarning, InputError
+from cloze.suggestions import list_names
 from cloze.tables import format_count
 
 Parsed = TypeVar("Parsed")
@@ -87,6 +89,12 @@ class TableConfig:
     """Read a file that has no name of a table as plain text, whose lines are cells of the first column."""
     skip_broken: bool = False
     """Leave out rows that have more or fewer cells than there are columns, if they are few."""
+    encoding: str | None = None
+    """That of text files; None: UTF-8."""
+    column_names: tuple[str, ...] = ()
+    """The names of the columns of a TSV or CSV whose first line is a row."""
+    can_name_columns: bool = False
+    """Whether the user can say these names with `column_names`."""
     leave_out: tuple[type[InputError], ...] | None = None
     """Kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it."""
 
@@ -130,6 +138,7 @@ def parse_rows(
                 parsed = parse(_row(cells, config, where, rows))
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
+                    _ask_for_names(error, source, config, to_cells(raw, where))
                     raise
                 (left_out if isinstance(error, leave_out) else errors).add(error)
                 if skip_broken and left_out.count > max(_MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE * rows):
@@ -160,12 +169,43 @@ def parse_rows(
 def _open(source: Source, config: TableConfig) -> RawTable:
     if config.may_be_lines and not isinstance(source, MemoryRows) and not is_table(source):
         text = config.columns[0]
-        return RawTable(read_texts_of_lines(source, text), lambda line, where: {text.names[0]: line})
+        return RawTable(
+            read_texts_of_lines(source, text, config.encoding), lambda line, where: {text.names[0]: line}
+        )
 
     def is_read(name: str) -> bool:
         return config.keeps_others or config.is_also_read(name) or (config.labeled and name == ANSWER)
 
-    return open_table(source, config.columns, is_read, config.header, config.keeps_numbers)
+    return open_table(
+        source,
+        config.columns,
+        is_read,
+        config.header,
+        config.keeps_numbers,
+        encoding=config.encoding,
+        column_names=config.column_names,
+    )
+
+
+def _ask_for_names(
+    error: NoColumnError, source: Source, config: TableConfig, cells: Mapping[str, Any]
+) -> None:
+    """Add both remedies to an error about the columns that the first line of a TSV or CSV names, or is a row of."""
+    is_delimited = not isinstance(source, MemoryRows) and extension_of(source) in (".tsv", ".csv")
+    if not is_delimited or config.column_names or not config.can_name_columns or is_near(error):
+        return
+    wanted = [column for column in config.columns if column.is_required]
+    flags = [column.flag for column in wanted if column.flag]
+    if not flags or any(column.find(cells) is not None for column in wanted):
+        return
+    names = [column.names[0] for column in wanted]
+    names += [f"column{number}" for number in range(len(names) + 1, len(cells) + 1)]
+    shown = list_names(map(repr, cells))
+    order = "" if len(names) == 1 else ", in the file's order"
+    error.where = f"{source}:1"
+    error.what = f"{error.what}: the first line has {shown}"
+    row = f"if it is a row, say `column_names={','.join(names)}`{order}"
+    error.remedy = f"If it names them, say {' and '.join(flags)}; {row}"
 
 
 def _row(cells: Mapping[str, Any], config: TableConfig, where: str, number: int) -> Row:

@@ -60,7 +60,7 @@ def read_tagged(source: Source, settings: TaggingSettings, *, labeled: bool) -> 
     Raises:
         InputError: the format is unclear, or the data are invalid.
     """
-    lines = read_lines(source) if _is_text_file(source) else iter(())
+    lines = read_lines(source, settings.encoding) if _is_text_file(source) else iter(())
     sample = list(islice(lines, _SAMPLE_LINES))
     data = TaggedData(source, settings, labeled, chain(sample, lines), [text for text, _ in sample])
     entry = find_format(data)

@@ -73,10 +73,12 @@ def _with_lists_of_excel(cells: Mapping[str, Any]) -> Mapping[str, Any]:
 def read_brat(data: TaggedData) -> Iterator[TaggedText]:
     """Yield the texts of a directory of brat, with the spans of the files of annotations beside them."""
     texts = ((path, str(path)) for path in brat_texts(data.source, labeled=data.labeled))
-    return _RowReader(data).read_texts(RawTable(texts, partial(_brat_row, labeled=data.labeled)))
+    return _RowReader(data).read_texts(
+        RawTable(texts, partial(_brat_row, labeled=data.labeled, encoding=data.settings.encoding))
+    )
 
 
-def _brat_row(text: Path, where: str, *, labeled: bool) -> Mapping[str, Any]:
+def _brat_row(text: Path, where: str, *, labeled: bool, encoding: str | None) -> Mapping[str, Any]:
     """Return a text of brat and its spans.
 
     Raises:
@@ -85,11 +87,11 @@ def _brat_row(text: Path, where: str, *, labeled: bool) -> Mapping[str, Any]:
     """
     annotations = text.with_suffix(ANNOTATIONS)
     if not labeled:
-        return {"text": read_text(text)}
+        return {"text": read_text(text, encoding)}
     if not annotations.is_file():
         raise NotAnnotatedError("without annotations", where=where)
     spans = []
-    for line, place in read_lines(annotations):
+    for line, place in read_lines(annotations, encoding):
         if not line.startswith("T"):  # relations, events, attributes and notes
             continue
         match = _BRAT_SPAN.fullmatch(line)
@@ -102,7 +104,7 @@ def _brat_row(text: Path, where: str, *, labeled: bool) -> Mapping[str, Any]:
             raise InputError(what, where=place, remedy=remedy)
         start, end = map(int, offsets.split())
         spans.append({"start": start, "end": end, "label": label, "text": marked})
-    return {"text": read_text(text), "entities": spans}
+    return {"text": read_text(text, encoding), "entities": spans}
 
 
 def read_table(data: TaggedData) -> Iterator[TaggedText]:

@@ -44,6 +44,8 @@ class TaggingSettings:
     """Number of columns of the training data, by which columns without tags are recognized."""
     format: TaggingFormat | None = None
     """How files are written: columns, conllu, json, table or text, one a line; by default it is detected."""
+    encoding: str | None = None
+    """Encoding of text files, as in latin-1, cp1252 or utf-16 (default: utf-8)."""
     tags_field: str | None = None
     """Field or column of the tags of words in JSON, Parquet and tables; by default the only one whose name says so."""
     tag_names: tuple[str, ...] = ()

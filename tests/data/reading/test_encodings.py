@@ -1,0 +1,154 @@
+"""Text in other encodings than UTF-8, and tables whose first line is a row."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cloze
+from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
+from cloze.errors import InputError
+from cloze.inference.embedding_files import read_texts
+from cloze.models.bert import BertModel
+from cloze.tasks.config import load_finetuned_task, save_finetuned, with_settings
+from cloze.tasks.custom import Classification, CustomTagging
+from cloze.tasks.registry import find_task
+from cloze.tokenization.wordpiece import WordPieceTokenizer
+from tiny_models import tiny_config
+
+TEXT = "Ein großes Café – “nah”."
+"""Latin 1 lacks its last three characters before the period."""
+FILES: dict[str, tuple[str, str]] = {
+    "a.csv": ("classification", f"text;label\n{TEXT};gut\nb;schlecht\n"),
+    "a.jsonl": ("classification", json.dumps({"text": TEXT, "label": "gut"}, ensure_ascii=False)),
+    "a.conll": ("tagging", f"{TEXT.split()[2]} B-LOC\n\nb O\n"),
+    "a.json": (
+        "squad_v1",
+        json.dumps(
+            {
+                "data": [
+                    {
+                        "paragraphs": [
+                            {
+                                "context": TEXT,
+                                "qas": [
+                                    {
+                                        "id": "1",
+                                        "question": "?",
+                                        "answers": [{"text": "Ein", "answer_start": 0}],
+                                    }
+                                ],
+                            }
+                        ]
+                    }
+                ]
+            },
+            ensure_ascii=False,
+        ),
+    ),
+}
+ENCODINGS = ("latin-1", "cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-8-sig")
+
+
+def write(path: Path, content: str, encoding: str) -> Path:
+    path.write_bytes(content.encode(encoding))
+    return path
+
+
+def read(task: str, path: Path, **settings: Any) -> str:
+    return str([*find_task(task)(**settings).examples(path)])
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("name", FILES)
+def test_text_in_an_encoding_is_that_of_utf8(tmp_path: Path, name: str, encoding: str) -> None:
+    task, content = FILES[name]
+    if encoding == "latin-1":
+        content = content.replace("–", "-").replace("“", "'").replace("”", "'")
+    path = tmp_path / name
+    expected = read(task, write(path, content, "utf-8"))
+    if task == "classification":
+        texts = list(read_texts(path))
+        document = list(read_documents(*plan_input_shards([path], ReadingConfig())))
+    assert read(task, write(path, content, encoding), encoding=encoding) == expected
+    if task == "classification":
+        assert list(read_texts(path, encoding=encoding)) == texts
+        (shard,) = plan_input_shards([path], ReadingConfig(encoding=encoding, shard_bytes=10))
+        assert list(read_documents(shard)) == document
+
+
+def test_longer_text_than_a_buffer(tmp_path: Path) -> None:
+    lines = [f"{number} {TEXT}\N{PARTY POPPER}" for number in range(20_000)]
+    path = write(tmp_path / "a.txt", "\n".join(lines), "utf-16")
+    assert list(read_texts(path, encoding="utf-16")) == lines
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize(
+    ("content", "encoding", "message"),
+    [
+        ("é".encode("latin-1"), None, r"a\.txt:1: not UTF-8.* Say `encoding=cp1252` if .* \(iconv -f latin1"),
+        ("a\n".encode("utf-16"), None, r"a\.txt: text in UTF-16.* iconv .*, or say `encoding=utf-16`"),
+        (b"ab\x81", "cp1252", r"a\.txt: not cp1252 at byte 3\. Say another `encoding`"),
+        (b"ab\n", "utf-16", r"a\.txt: not utf-16\. Say another `encoding`"),
+        ("a\n".encode("utf-16-le") + b"b", "utf-16-le", r"a\.txt: not utf-16-le at byte 5"),
+        ("abc\n".encode("utf-16-le"), "latin-1", r"a\.txt: text in UTF-16"),
+        (b"a", "rot13", r"encoding: no encoding 'rot13'\. Write it as in utf-8, latin-1"),
+        (b"a", "a\0b", "encoding: no encoding"),
+    ],
+)
+def test_text_that_is_not_in_the_encoding_is_refused(
+    tmp_path: Path, content: bytes, encoding: str | None, message: str
+) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        list(read_texts(tmp_path / "a.txt", encoding=encoding))
+
+
+def test_an_encoding_is_of_the_files_and_not_of_the_model(tmp_path: Path) -> None:
+    task = Classification(
+        labels=("x", "y"), encoding="latin-1", column_names=("label", "text"), text_column="note"
+    )
+    pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
+    model = task.head(BertModel(tiny_config(pieces)))
+    tmp_path.joinpath("m").mkdir()
+    save_finetuned(tmp_path / "m", model, WordPieceTokenizer.from_tokens(pieces), task, max_seq_length=8)
+    assert load_finetuned_task(tmp_path / "m") == Classification(labels=("x", "y"), text_column="note")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_a_table_without_names_is_asked_about_and_both_remedies_work(tmp_path: Path, name: str) -> None:
+    separator = "," if name == "a.csv" else "\t"
+    path = tmp_path / name
+    path.write_text(f"a film{separator}good\na book{separator}bad\n")
+    with pytest.raises(InputError) as caught:
+        read("classification", path)
+    assert str(caught.value) == (
+        f"{path}:1: no column 'text': the first line has 'a film', 'good'. If it names them, say `text_column=NAME` "
+        "and `label_column=NAME`; if it is a row, say `column_names=text,label`, in the file's order."
+    )
+    task = with_settings("classification", {}, column_names=("text", "label"))
+    assert [(e.text, e.label) for e in task.examples(path)] == [("a film", "good"), ("a book", "bad")]
+    task = Classification(text_column="a film", label_column="good")
+    assert [(e.text, e.label) for e in task.examples(path)] == [("a book", "bad")]
+    with pytest.raises(InputError, match=r"2 cells, `column_names` has 3 columns"):
+        read("classification", path, column_names=("id", "text", "label"))
+
+
+def test_a_similar_name_is_suggested_instead(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("texts,label\na film,good\n")
+    with pytest.raises(InputError, match=r"no column 'text'\. Did you mean 'texts'"):
+        read("classification", tmp_path / "a.csv")
+
+
+def test_names_of_columns_in_python_and_in_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("".join(f"é {i},good\nè {i},bad\n" for i in range(9)).encode("latin-1"))
+    for names in ("text,label", ["text", "label"]):
+        arguments: dict[str, Any] = {"train": path, "model": "cloze-mini", "output": tmp_path / "run"}
+        summary = cloze.validate_data("classification", **arguments, column_names=names, encoding="latin-1")
+        assert summary["classes"] == {"bad": 8, "good": 8}
+    with pytest.raises(InputError, match="column_names"):
+        cloze.validate_data("tagging", train=path, model="cloze-mini", output="x", column_names="word,tag")
+    assert CustomTagging(encoding="latin-1").encoding == "latin-1"
