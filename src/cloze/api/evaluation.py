@@ -1,6 +1,7 @@
 """Score models and predictions on labeled data, and pre-trained models on text."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.data.reading.memory import Source
     from cloze.inference.predictor import Predictor
     from cloze.metrics.breakdown import Breakdown
+    from cloze.tasks.calibration import Calibration
     from cloze.tasks.task import AnyTask
 
 
@@ -55,6 +57,13 @@ class EvaluationResult(NamedScores):
         """The scores of each class, tag or kind of question, and the confusion matrix; None for other tasks."""
         return None if self.task is None else self.task.breakdown(*map(list, zip(*self.answers, strict=True)))
 
+    @cached_property
+    def calibration(self) -> "Calibration | None":
+        """The temperature of the probabilities, and the calibration error without and with it; None without one."""
+        if self.task is None:
+            return None
+        return self.task.calibration(*map(list, zip(*self.answers, strict=True)), is_dev=False)
+
     @property
     def predictions(self) -> Iterator[dict[str, Any]]:
         """The rows that `cloze predict` writes: id or row, texts, and the answer."""
@@ -81,7 +90,8 @@ class EvaluationResult(NamedScores):
     def to_dict(self) -> dict[str, Any]:
         """Return the scores, counts and scores of parts as `--json` prints them."""
         breakdown = {} if self.breakdown is None else self.breakdown.to_dict()
-        return {"data": str(self.data), **self.counts, **self, **self.parts, **breakdown}
+        calibration = {} if self.calibration is None else {"calibration": asdict(self.calibration)}
+        return {"data": str(self.data), **self.counts, **self, **self.parts, **breakdown, **calibration}
 
 
 @suggests_keywords()

@@ -75,6 +75,7 @@ def finetune(
     long_texts: LongTexts | None = None,
     max_seq_length: int | None = None,
     train_examples: int | None = None,
+    data_fractions: Sequence[float] | None = None,
     epochs: int | None = None,
     patience: int | None = None,
     batch_size: int | None = None,
@@ -136,6 +137,8 @@ def finetune(
         long_texts: truncate texts over max_seq_length (default), or read them in windows.
         max_seq_length: maximum number of tokens of a sequence (default: 128, or that of the task or the model).
         train_examples: number of training examples, drawn at random as in cloze baseline (default: all).
+        data_fractions: shares of the training examples, as in 0.1,0.3,1.0, for a learning curve: a run on each. A
+            larger sample contains the smaller ones.
         epochs: number of epochs (default: 3); a grid then keeps it, as it keeps the next two.
         patience: number of evaluations without a better score after which training stops (default: no limit).
         batch_size: sequences per optimizer step (default: 32).

@@ -239,6 +239,7 @@ _DATA_FOLDER = "data"
 """Folder of a run with data that were given in memory."""
 _NAMES = {
     "learning_rate": "optimizer.learning_rate",
+    "data_fractions": "grid.data_fractions",
     "teacher": "distillation.teacher",
     "student_layers": "distillation.student_layers",
     "unlabeled": "distillation.unlabeled",
@@ -250,8 +251,8 @@ _REQUIRED = {
 }
 _PATHS = ("model", "train", "dev", "teacher", "unlabeled")
 _OF_RUN = (
-    "student_layers", "max_seq_length", "train_examples", "epochs", "patience", "batch_size", "learning_rate", "seed",
-    "seeds", "device", "precision",
+    "student_layers", "max_seq_length", "train_examples", "data_fractions", "epochs", "patience", "batch_size",
+    "learning_rate", "seed", "seeds", "device", "precision",
 )  # fmt: skip
 _OF_TASK = (
     "text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "encoding",

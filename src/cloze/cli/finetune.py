@@ -10,7 +10,7 @@ from cloze.api.finetuning import (
     plan_finetuning,
     validate_data,
 )
-from cloze.cli.output import format_scores, format_trials, show_plan, show_settings
+from cloze.cli.output import format_calibration, format_scores, format_trials, show_plan, show_settings
 from cloze.cli.parser import Verb, verb
 
 
@@ -38,6 +38,7 @@ def show(result: FinetuneResult) -> tuple[dict[str, Any], str]:
         lines = format_trials(report)
     else:
         lines = format_scores(extract_scores(report), examples=report["examples"], data=report["data"])
+        lines[-1:-1] = format_calibration(report)
         if "collapse" in report:
             lines.append(f"  the model learned nothing: {report['collapse']}")
     return {"run": str(result.path), **report}, "\n".join([f"wrote {result.path}", *lines])

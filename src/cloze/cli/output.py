@@ -1,11 +1,11 @@
 """Text output of scores and run plans."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cloze.progress import format_duration
-from cloze.tables import format_count, format_score
+from cloze.tables import format_count, format_score, text_table
 
 if TYPE_CHECKING:
     from cloze.api.evaluation import EvaluationResult
@@ -17,8 +17,18 @@ def show_evaluation(result: "EvaluationResult") -> tuple[dict[str, Any], str]:
     from cloze.reports.breakdown_text import format_breakdown
 
     lines = format_scores(result, examples=result.counts["examples"], data=result.data)
+    shown = result.to_dict()
+    lines[-1:-1] = format_calibration(shown)
     lines += [] if result.breakdown is None else format_breakdown(result.breakdown)
-    return result.to_dict(), "\n".join(lines)
+    return shown, "\n".join(lines)
+
+
+def format_calibration(result: Mapping[str, Any]) -> list[str]:
+    """Return a line with the temperature and the calibration error of a result that has them."""
+    if (calibration := result.get("calibration")) is None:
+        return []
+    before, error = (format_score(calibration[name]) for name in ("error_before", "error"))
+    return [f"  calibration error {error} at temperature {calibration['temperature']:.3g}, {before} at 1"]
 
 
 def format_scores(scores: Mapping[str, float], *, examples: int, data: object) -> list[str]:
@@ -30,8 +40,10 @@ def format_scores(scores: Mapping[str, float], *, examples: int, data: object) -
 def format_trials(summary: Mapping[str, Any]) -> list[str]:
     """Return the content of `trials.json`: mean and deviation of every setting, collapsed runs, the best run."""
     metric, best = summary["metric"], summary["best"]
-    lines = []
-    for setting in summary["settings"]:
+    lines, settings = [], summary["settings"]
+    if all("data_fraction" in setting for setting in settings):
+        lines, settings = format_curve(settings, metric, summary["examples"]), []
+    for setting in settings:
         results = setting["results"]
         lines.append(f"  {setting['setting'] or 'all'}, runs: {len(results)}")
         for name, mean in setting["mean"].items():
@@ -43,6 +55,32 @@ def format_trials(summary: Mapping[str, Any]) -> list[str]:
         lines += [f"    collapsed         {text}" for text in collapsed]
     lines.append(f"  best by {metric}: {best['trial']}, {format_score(best[metric])}")
     return [*lines, f"  on {summary['examples']:,} examples: {summary['data']}"]
+
+
+def format_curve(settings: Sequence[Mapping[str, Any]], metric: str, examples: int) -> list[str]:
+    """Return the scores by amount of training data as a table, and what the last step added."""
+    settings = sorted(settings, key=lambda setting: (setting["train_examples"], setting["setting"]))
+    is_grid = len({setting["train_examples"] for setting in settings}) < len(settings)
+    names = list(settings[0]["mean"])
+
+    def cell(setting: Mapping[str, Any], name: str) -> str:
+        deviation = f" ± {format_score(setting['deviation'][name])}" if name in setting["deviation"] else ""
+        return f"{format_score(setting['mean'][name])}{deviation}"
+
+    rows = [
+        [
+            setting["setting"] if is_grid else f"{setting['data_fraction']:g}",
+            f"{setting['train_examples']:,}",
+            *(cell(setting, name) for name in names),
+        ]
+        for setting in settings
+    ]
+    lines = text_table(["setting" if is_grid else "share", "train examples", *names], rows).split("\n")
+    if not is_grid and len(settings) > 1:
+        before, last = (setting["mean"][metric] for setting in settings[-2:])
+        change = f"{metric} {last - before:+.4g} from {rows[-2][1]} to {rows[-1][1]} training examples"
+        lines.append(f"{change}; {format_count(examples, 'dev example')}")
+    return [f"  {line}" for line in lines]
 
 
 def show_settings(toml: str) -> None:

@@ -115,7 +115,7 @@ class Parameter:
             negative=NEGATIVE_FLAGS.get(self.name, ""),
             metavar=self.metavar,
             show_default=(lambda _: self._shown_default) if self.is_default_shown else False,
-            allow_leading_hyphen=self._is_of_integers,
+            allow_leading_hyphen=self._is_of_numbers,
             allow_repeating=True,  # the last counts
         )
         is_of_numbers = int in _members(self.kind) or float in _members(self.kind)
@@ -140,7 +140,7 @@ class Parameter:
             type(word)("-") if str(word) == STDIN else word
             for word in (value if isinstance(value, tuple) else (value,))
         ]
-        if self._is_of_integers:
+        if self._is_of_numbers:
             words = [part for word in words for part in word.split(",")]
         words = [self._to_number(word, see) if isinstance(word, str) else word for word in words]
         for word in words:
@@ -152,9 +152,9 @@ class Parameter:
         return words[0] if self.shape == "one" else tuple(words)
 
     @property
-    def _is_of_integers(self) -> bool:
-        """Whether the value is several whole numbers, which may be separated by commas."""
-        return self.shape == "many" and self.kind is int
+    def _is_of_numbers(self) -> bool:
+        """Whether the value is several numbers, which may be separated by commas."""
+        return self.shape == "many" and self.kind in (int, float)
 
     def _to_number(self, word: str, see: str) -> object:
         """Return a word as the number that a flag takes, or as it is."""

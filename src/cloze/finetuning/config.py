@@ -35,20 +35,22 @@ class GridConfig:
     batch_sizes: tuple[int, ...] = ()
     learning_rates: tuple[float, ...] = ()
     epochs: tuple[int, ...] = ()
+    data_fractions: tuple[float, ...] = ()
+    """Shares of the training examples, for a learning curve; a larger sample contains the smaller ones."""
 
     def __post_init__(self) -> None:
-        for name in ("batch_sizes", "learning_rates", "epochs"):
+        for name in ("batch_sizes", "learning_rates", "epochs", "data_fractions"):
             values = getattr(self, name)
             if not all(value > 0 for value in values) or len(set(values)) < len(values):
                 raise ValueError(f"{name} {list(values)} must be positive and distinct")
-        configuration.check_positive(self, batch_sizes=MAX_BATCH_SIZE, learning_rates=1, epochs=_MAX_EPOCHS)
+        maxima = {"batch_sizes": MAX_BATCH_SIZE, "learning_rates": 1, "epochs": _MAX_EPOCHS}
+        configuration.check_positive(self, **maxima, data_fractions=1)
 
     @property
     def size(self) -> int:
         """The number of combinations."""
-        return math.prod(
-            max(1, len(values)) for values in (self.batch_sizes, self.learning_rates, self.epochs)
-        )
+        axes = (self.batch_sizes, self.learning_rates, self.epochs, self.data_fractions)
+        return math.prod(max(1, len(values)) for values in axes)
 
 
 PAPER_GRID = GridConfig(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5), epochs=(2, 3, 4))
@@ -81,6 +83,8 @@ class FinetuneConfig(RunSettings):
     """Hold out this share of each class."""
     train_examples: int | None = None
     """Train on this many random examples, for a learning curve; None uses all."""
+    data_fraction: float = 1.0
+    """Train on this share of them, at random."""
     epochs: int = 3
     """Passes over the training data."""
     patience: int | None = None
@@ -123,11 +127,14 @@ class FinetuneConfig(RunSettings):
             evaluations_per_epoch=1000,
         )
         configuration.check_interval(self, "(0, 1)", "dev_fraction")
+        configuration.check_interval(self, "(0, 1]", "data_fraction")
         configuration.check_interval(self, "[0, 1)", "dropout")
         configuration.check_interval(self, "[0, inf]", "freeze_layers")
         configuration.check_interval(self, "[8, inf]", "max_seq_length")
         if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
             raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
+        if self.grid.data_fractions and (self.data_fraction < 1 or self.distillation.teacher is not None):
+            raise ValueError("data_fractions cannot be combined with data_fraction or a teacher")
         if self.seed + self.seeds > 2**31:
             raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
 

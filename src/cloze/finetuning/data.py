@@ -49,6 +49,12 @@ class LabeledData:
     """Examples that a teacher alone labels."""
     unlabeled_features: Features = field(default_factory=list)
 
+    def with_fraction(self, fraction: float) -> "LabeledData":
+        """Return the data with a share of the training examples, which a larger share contains."""
+        indices = _fraction_indices(len(self.train), fraction)
+        train, features = ([values[i] for i in indices] for values in (self.train, self.train_features))
+        return replace(self, train=train, train_features=features)
+
     @property
     def flat_train_features(self) -> list[Any]:
         """The features of all training examples, those without labels last."""
@@ -144,6 +150,8 @@ def load_data(
     )
     if config.train_examples is not None:
         train = sample_examples(train, config.train_examples, where=train_source)
+    if config.data_fraction < 1:
+        train = [train[i] for i in _fraction_indices(len(train), config.data_fraction)]
     if counts := count_classes(task, train):
         progress.note(describe_classes(counts))
         if len(dev) < MIN_DEV_EXAMPLES:
@@ -233,6 +241,16 @@ def read_examples(
     task.check_scorable(dev)
     _warn_of_untrained_classes(task, train, dev, train_file)
     return task, train, dev
+
+
+def fraction_size(num_examples: int, fraction: float) -> int:
+    """Return the number of examples in a share of them, at least one."""
+    return max(1, round(fraction * num_examples))
+
+
+def _fraction_indices(num_examples: int, fraction: float) -> Sequence[int]:
+    size = fraction_size(num_examples, fraction)
+    return [int(i) for i in sample_indices(num_examples, size, seed=_SUBSET_SEED)]
 
 
 def sample_examples(train: Sequence[Any], size: int, *, where: object) -> list[Any]:

@@ -191,7 +191,7 @@ def plan_finetuning(
     prepared = precompute_features(prepare_data(task, config, inputs, context, progress), progress)
     config = prepared.config
     trials = [trial for runs in expand_grid(config).values() for trial in runs]
-    epochs = fmean(trial.epochs for trial in trials)
+    epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)
     available = available_memory(context.device)
     model = build_model(prepared).to(context.device)
     objective = FinetuningObjective(

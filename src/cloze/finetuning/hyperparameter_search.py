@@ -20,6 +20,7 @@ from cloze import artifacts
 from cloze.callbacks import Callback
 from cloze.file_io import read_json, write_json, write_text
 from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
+from cloze.finetuning.data import count_classes, fraction_size
 from cloze.finetuning.preparation import (
     PreparedData,
     RunInputs,
@@ -34,7 +35,7 @@ from cloze.parallel_map import WorkerPlacement, map_unordered
 from cloze.process import configure_memory
 from cloze.progress import SILENT, Progress
 from cloze.tables import format_score
-from cloze.tasks.task import AnyTask
+from cloze.tasks.labels import describe_classes
 from cloze.tasks.task_batch import Scores
 from cloze.training.checkpoints import keep_best_checkpoint
 from cloze.training.distributed import DistributedContext
@@ -57,16 +58,16 @@ def expand_grid(config: FinetuneConfig) -> dict[str, list[FinetuneConfig]]:
         "batch": grid.batch_sizes,
         "rate": grid.learning_rates,
         "epochs": grid.epochs,
+        "fraction": grid.data_fractions,
     }
-    single = (config.batch_size, config.optimizer.learning_rate, config.epochs)
+    single = (config.batch_size, config.optimizer.learning_rate, config.epochs, config.data_fraction)
     runs = {}
     for point in product(*(values or (value,) for values, value in zip(axes.values(), single, strict=True))):
-        batch_size, rate, epochs = point
+        batch_size, rate, epochs, fraction = point
         name = "_".join(f"{axis}-{value}" for axis, value in zip(axes, point, strict=True) if axes[axis])
         optimizer = replace(config.optimizer, learning_rate=rate)
-        setting = replace(
-            config, batch_size=batch_size, optimizer=optimizer, epochs=epochs, seeds=1, grid=GridConfig()
-        )
+        changes = {"batch_size": batch_size, "epochs": epochs, "data_fraction": fraction}
+        setting = replace(config, **changes, optimizer=optimizer, seeds=1, grid=GridConfig())
         runs[name] = [replace(setting, seed=config.seed + i) for i in range(config.seeds)]
     return runs
 
@@ -128,7 +129,7 @@ def run_trials(
             if bar is not None:
                 bar.advance(1)
                 bar.show(best=format_score(best[metric]))
-    return context.run_on_rank_zero(lambda: _summarize(prepared.task, metric, trials, results, run))
+    return context.run_on_rank_zero(lambda: _summarize(prepared, metric, trials, results, run))
 
 
 def _run_trial(
@@ -137,9 +138,13 @@ def _run_trial(
     """Make a run, or resume one of a worker that was lost or a command that was interrupted."""
     progress.note(f"\ntrial {trial.number}: {trial.path.name}")
     resume = prepared.context.run_on_rank_zero(lambda: is_run(trial.path))
-    train_and_score(
-        replace(prepared, config=trial.config), trial.path, progress, resume=resume, callbacks=callbacks
-    )
+    data = prepared.data
+    if prepared.config.grid.data_fractions:
+        data = data.with_fraction(trial.config.data_fraction)
+        if counts := count_classes(prepared.task, data.train):
+            progress.note(describe_classes(counts))
+    of_trial = replace(prepared, config=trial.config, data=data)
+    train_and_score(of_trial, trial.path, progress, resume=resume, callbacks=callbacks)
     return trial
 
 
@@ -173,7 +178,7 @@ def _result(trial: Path) -> dict[str, Any]:
 
 
 def _summarize(
-    task: AnyTask, metric: str, trials: Sequence[_Trial], results: Results, run: Path
+    prepared: PreparedData, metric: str, trials: Sequence[_Trial], results: Results, run: Path
 ) -> dict[str, Any]:
     """Write `trials.json`, `scores.json` and the pointers of the whole directory; return the summary."""
     best = _best(trials, results, metric)
@@ -181,6 +186,13 @@ def _summarize(
     for name, group in groupby(trials, key=attrgetter("setting")):
         of_setting = list(group)
         config, scored = of_setting[0].config, [results[trial.path.name] for trial in of_setting]
+        sizes = {}
+        if prepared.config.grid.data_fractions:
+            fraction = config.data_fraction
+            sizes = {
+                "data_fraction": fraction,
+                "train_examples": fraction_size(len(prepared.data.train), fraction),
+            }
         columns = {score: [result[score] for result in scored] for score in extract_scores(scored[0])}
         settings.append(
             {
@@ -188,6 +200,7 @@ def _summarize(
                 "batch_size": config.batch_size,
                 "learning_rate": config.optimizer.learning_rate,
                 "epochs": config.epochs,
+                **sizes,
                 "mean": {score: fmean(values) for score, values in columns.items()},
                 "deviation": {
                     score: math.nan if any(map(math.isnan, values)) else stdev(values)
@@ -199,7 +212,7 @@ def _summarize(
         )
     settings.sort(key=lambda setting: _rank(metric, setting["mean"]), reverse=True)
     first = {key: best[key] for key in ("data", "examples")}
-    summary = {"task": task.name, **first, "metric": metric, "best": best, "settings": settings}
+    summary = {"task": prepared.task.name, **first, "metric": metric, "best": best, "settings": settings}
     scores = {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)}
     checkpoint = follow_pointer(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run).as_posix()
     for pointer in ("latest", "best"):

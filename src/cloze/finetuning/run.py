@@ -1,7 +1,7 @@
 """One fine-tuning run, from prepared data to a scored model."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,8 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
     scores |= task.score(data.dev, predictions)
     if (breakdown := task.breakdown(data.dev, predictions)) is not None:
         scores |= breakdown.to_dict()
+    if (calibration := task.calibration(data.dev, predictions, is_dev=True)) is not None:
+        scores["calibration"] = asdict(calibration)
     write_json(run / SCORES, scores)
     return scores
 

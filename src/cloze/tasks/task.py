@@ -16,6 +16,7 @@ from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
 from cloze.models.config_file import load_labels
 from cloze.suggestions import list_names
+from cloze.tasks.calibration import Calibration
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, input_values, match_rows
 from cloze.tasks.task_batch import Array, Baseline, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
@@ -288,6 +289,18 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     def with_tuned_threshold(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Self:
         """Return the task with settings, such as a threshold, tuned on predictions for dev data."""
         return self
+
+    def calibration(
+        self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT], *, is_dev: bool
+    ) -> Calibration | None:
+        """Return the temperature of the probabilities and their calibration error; None if they are not calibrated.
+
+        Args:
+            examples: labeled ones.
+            predictions: for them.
+            is_dev: whether the temperature was fitted on them, so that the error is cross-fitted.
+        """
+        return None
 
     def for_ensemble(self, others: Sequence[Self]) -> Self:
         """Return the task for the averaged logits of several models, each fine-tuned for one of these tasks.

@@ -8,10 +8,13 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
+from cloze.config import check_interval
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Source
@@ -20,6 +23,13 @@ from cloze.metrics.classification import is_constant, is_majority_better
 from cloze.results import Result
 from cloze.suggestions import did_you_mean, list_names
 from cloze.tasks.arrays import softmax
+from cloze.tasks.calibration import (
+    MIN_EXAMPLES,
+    Calibration,
+    calibration_error,
+    cross_fitted_error,
+    fit_temperature,
+)
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import (
     check_weights,
@@ -69,10 +79,15 @@ class SequenceClassification(TextLabels[ClassPrediction]):
     class_weights: tuple[float, ...] | dict[str, float] | Literal["balanced"] = ()
     """Weight of each class in the loss: in the order of `labels`, or by label, where others have 1, or "balanced":
     by its inverse frequency in the training data, with mean 1 over the examples. By default all are equal."""
+    calibrate: bool = False
+    """Fit the temperature on the dev data after each evaluation."""
+    temperature: float = 1.0
+    """The probabilities are the softmax of the logits divided by it; labels do not change."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_weights("class_weights", self.class_weights, self.labels)
+        check_interval(self, "(0, inf)", "temperature")
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Return the task with the labels of the examples, at least two, and their weights if these are balanced."""
@@ -153,8 +168,9 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
     ) -> ClassPrediction:
         """Return the most probable label (the first of equals) from the mean logits of the windows."""
-        probabilities_C = softmax(self.raw_scores(outputs)).tolist()
-        best = int(np.argmax(probabilities_C))
+        logits_C = np.array(self.raw_scores(outputs))
+        best = int(np.argmax(softmax(logits_C)))
+        probabilities_C = softmax(logits_C / self.temperature).tolist()
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
         return ClassPrediction(self.labels[best], probabilities_C[best], probabilities)
 
@@ -162,6 +178,53 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         """Yield both classes."""
         label = prediction.label if self.labels else plain_label(prediction.label)
         yield GoldAnswer(self.gold(example), label, prediction.probability)
+
+    def dev_notes(self, examples: Sequence[LabeledText]) -> list[str]:
+        """Return whether there are too few dev examples for a temperature."""
+        if not self.calibrate or len(examples) >= MIN_EXAMPLES:
+            return []
+        return [
+            f"probabilities are not calibrated: there are {len(examples)} dev examples, fewer than {MIN_EXAMPLES}"
+        ]
+
+    def with_tuned_threshold(
+        self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]
+    ) -> Self:
+        """Return the task with the temperature that fits the dev data, if there are enough to calibrate it."""
+        if not self.calibrate or len(examples) < MIN_EXAMPLES:
+            return self
+        return replace(self, temperature=fit_temperature(*self._logits_and_targets(examples, predictions)))
+
+    def calibration(
+        self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction], *, is_dev: bool
+    ) -> Calibration | None:
+        """Return the temperature and the calibration error, if it is calibrated and there are enough examples."""
+        if (
+            not self.calibrate
+            or len(examples) < MIN_EXAMPLES
+            or not all(p.probabilities for p in predictions)
+        ):
+            return None
+        logits_NC, target_N = self._logits_and_targets(examples, predictions)
+        error = (
+            cross_fitted_error(logits_NC, target_N)
+            if is_dev
+            else calibration_error(logits_NC, target_N, self.temperature)
+        )
+        return Calibration(self.temperature, calibration_error(logits_NC, target_N), error)
+
+    def _logits_and_targets(
+        self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Return logits [N, C], up to a constant for each example, and the indices of the gold labels, [N]."""
+        probabilities_NC = np.array([[p.probabilities[label] for label in self.labels] for p in predictions])
+        logits_NC = self.temperature * np.log(np.maximum(probabilities_NC, np.finfo(np.float64).tiny))
+        return logits_NC, np.array(list(map(self.target, examples)))
+
+    def for_ensemble(self, others: Sequence[Self]) -> Self:
+        """Return the task with the mean of the temperatures."""
+        task = super().for_ensemble([replace(other, temperature=self.temperature) for other in others])
+        return replace(task, temperature=fmean(other.temperature for other in (self, *others)))
 
     def most_frequent_answer(self, train: Texts, dev: Texts) -> list[ClassPrediction]:
         """Predict the most frequent label, the first of equals."""

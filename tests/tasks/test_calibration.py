@@ -1,0 +1,122 @@
+"""The temperature of a classifier: its fit, the calibration error, and where it changes probabilities."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from cloze.errors import InputError
+from cloze.tasks.arrays import softmax
+from cloze.tasks.calibration import (
+    calibration_error,
+    cross_fitted_error,
+    expected_calibration_error,
+    fit_temperature,
+)
+from cloze.tasks.config import with_settings
+from cloze.tasks.custom import Classification
+from cloze.tasks.families.sequence_classification import ClassPrediction
+from cloze.tasks.texts import LabeledText
+
+TASK = Classification(labels=("a", "b", "c"), calibrate=True)
+
+
+def _overconfident(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return logits that are three times those by which the targets are drawn."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(count, 3))
+    cumulative = softmax(logits).cumsum(-1)
+    return 3 * logits, (rng.random((count, 1)) > cumulative).sum(-1).clip(max=2)
+
+
+def _examples(targets: Sequence[int]) -> list[LabeledText]:
+    return [LabeledText("x", label="abc"[target]) for target in targets]
+
+
+def _predictions(task: Classification, logits: np.ndarray) -> list[ClassPrediction]:
+    return [task.decode(LabeledText("x"), [], [row]) for row in logits]
+
+
+def test_calibration_error_is_the_gap_of_each_bin():
+    confidences = np.array([0.95, 0.94, 0.62, 0.61, 1.0])
+    is_right = np.array([True, False, True, True, True])
+    gaps = [
+        abs(1 - 0.94 - 0.95),
+        2 - 0.62 - 0.61,
+        0,
+    ]  # of the bins (0.933, 1], which has three, and (0.6, 0.667]
+    assert expected_calibration_error(confidences, is_right) == pytest.approx((abs(2 - 2.89) + gaps[1]) / 5)
+    assert expected_calibration_error(np.array([1 / 15, 0.0]), np.array([True, False])) == pytest.approx(
+        7 / 15
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_temperature_has_the_highest_likelihood(seed: int) -> None:
+    logits, targets = _overconfident(300, seed)
+
+    def loss(temperature: float) -> float:
+        return -float(np.log(softmax(logits / temperature)[np.arange(300), targets]).sum())
+
+    best = minimize_scalar(loss, bounds=(0.1, 10), method="bounded", options={"xatol": 1e-9}).x
+    assert fit_temperature(logits, targets) == pytest.approx(best, rel=1e-4)
+    assert 2 < best < 4.5
+
+
+def test_temperature_is_bounded_where_all_answers_are_right_or_wrong():
+    logits = np.array([[2.0, 0.0], [0.0, 2.0]])
+    assert fit_temperature(logits, np.array([0, 1])) == pytest.approx(0.1)
+    assert fit_temperature(logits, np.array([1, 0])) == pytest.approx(10)
+
+
+def test_cross_fitted_error_is_not_that_of_the_fit():
+    logits, targets = _overconfident(400)
+    fitted = calibration_error(logits, targets, fit_temperature(logits, targets))
+    assert cross_fitted_error(logits, targets) < 0.6 * calibration_error(logits, targets)
+    assert cross_fitted_error(logits, targets) != pytest.approx(fitted, abs=1e-6)
+
+
+def test_temperature_changes_probabilities_and_no_labels():
+    logits, targets = _overconfident(400)
+    examples, plain = _examples(targets), _predictions(TASK, logits)
+    tuned = TASK.with_tuned_threshold(examples, plain)
+    assert tuned.temperature == pytest.approx(fit_temperature(logits, targets), rel=1e-6)
+    calibrated = _predictions(tuned, logits)
+    assert [p.label for p in calibrated] == [p.label for p in plain]
+    assert tuned.score(examples, calibrated) == TASK.score(examples, plain)
+    assert [*calibrated[0].probabilities.values()] == pytest.approx(softmax(logits[0] / tuned.temperature))
+    assert calibrated[0].probability == max(calibrated[0].probabilities.values())
+    on_dev, on_others = (tuned.calibration(examples, calibrated, is_dev=is_dev) for is_dev in (True, False))
+    assert on_dev.temperature == on_others.temperature == tuned.temperature
+    assert on_dev.error_before == pytest.approx(calibration_error(logits, targets))
+    assert on_dev.error == pytest.approx(cross_fitted_error(logits, targets))
+    assert on_others.error == pytest.approx(calibration_error(logits, targets, tuned.temperature))
+    again = tuned.with_tuned_threshold(examples, calibrated)  # of logits, not of calibrated probabilities
+    assert again.temperature == pytest.approx(tuned.temperature, rel=1e-6)
+
+
+def test_equal_logits_keep_the_first_label_at_any_temperature():
+    logits = np.array([1.0, 1.0 + 1e-16, 30.0, 30.0])
+    task = Classification(labels=("a", "b", "c", "d"), temperature=0.01)
+    assert task.decode(LabeledText("x"), [], [logits]).label == "c"
+
+
+def test_probabilities_are_calibrated_only_if_asked_and_with_enough_examples():
+    logits, targets = _overconfident(49)
+    examples, predictions = _examples(targets), _predictions(TASK, logits)
+    assert TASK.with_tuned_threshold(examples, predictions) == TASK
+    assert TASK.calibration(examples, predictions, is_dev=True) is None
+    (note,) = TASK.dev_notes(examples)
+    assert note.startswith("probabilities are not calibrated: there are 49 dev examples")
+    plain = Classification(labels=TASK.labels)
+    assert plain.with_tuned_threshold(examples * 2, predictions * 2) == plain
+    assert plain.dev_notes(examples) == []
+
+
+def test_temperature_may_change_for_prediction_and_is_averaged():
+    task = with_settings(TASK, {"classification.temperature": 2}, is_trained=True)
+    assert task.temperature == 2.0
+    assert task.for_ensemble([TASK]).temperature == 1.5
+    with pytest.raises(InputError, match=r"temperature: 0.0 is not above 0"):
+        with_settings(TASK, {"classification.temperature": 0})
