@@ -22,7 +22,7 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
     ("rte", "a.tsv"): [
         (
             "sentence1\tsentence2\tlabel\na\tb\tentailement\n",
-            ":2: unknown label 'entailement'. The labels are entailment, not_entailment",
+            ":2: unknown label 'entailement'. Did you mean entailment? The labels are entailment, not_entailment",
         )
     ],
     ("mnli", "a.tsv"): [
