@@ -200,7 +200,7 @@ WRONG = {
     "predict mnli -m {mnli}/run {tmp}/none.tsv": "none.tsv: no such file",
     "evaluate mnli -m {mnli}/run -d {tmp}/none.tsv": "none.tsv: no such file",
     "finetune mnli -m cloze-mini -d {tmp} -o {tmp}/run": "{tmp}: no train.tsv nor mnli.train.jsonl",
-    "finetune mnli -m M -d D -o {tmp}/run -c gleu": "no recipe 'gleu'. Give a TOML file, or one of ",
+    "finetune mnli -m M -d D -o {tmp}/run -c gleu": "no recipe 'gleu'. Did you mean glue?",
 }
 
 

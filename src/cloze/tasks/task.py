@@ -218,7 +218,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         names, known = self.class_names, teacher.class_names
         if set(names) != set(known):
-            what = f"the teacher's classes are {list_names(known)}; those of the data are {list_names(names)}"
+            what = f"the teacher's classes are {list_names(known)}, those of the data are {list_names(names)}"
             raise InputError(what)
 
     def teacher_rows(self, output: Array, teacher: Self) -> Array:

@@ -21,7 +21,7 @@ from cloze.data.reading.memory import Source
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.classification import is_constant, is_majority_better
 from cloze.results import Result
-from cloze.suggestions import did_you_mean, list_names
+from cloze.suggestions import list_names
 from cloze.tasks.arrays import softmax
 from cloze.tasks.calibration import (
     MIN_EXAMPLES,
@@ -139,7 +139,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         if self.labels:
             names = tuple(name.removeprefix("LABEL_") for name in names)
         if self.labels and set(names) != set(self.labels):
-            raise InputError(f"its classes are {list_names(names)}; the task's are {list_names(self.labels)}")
+            raise InputError(f"its classes are {list_names(names)}, the task's {list_names(self.labels)}")
         return replace(self, labels=names)
 
     def target(self, example: LabeledText) -> int:
@@ -260,7 +260,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
             raise TypeError(f"label is {values['label']!r}, not a text")
         name = find_class(label, self.labels) if self.labels else label
         if name is None:
-            raise ValueError(f"unknown label {label!r}. {did_you_mean(label, self.labels)}")
+            raise ValueError(f"unknown label {label!r}, not one of {list_names(self.labels)}")
         return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
 
     def read_predictions(self, source: Source, examples: Sequence[LabeledText]) -> list[ClassPrediction]:
