@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2  # two processes, a thread each
 UV := $(BIN)/python -m uv pip install --quiet --python $(BIN)/python
-TORCH := 'torch>=2.11,<2.14'
+TORCH := torch==2.13.0
+UV_VERSION := uv==0.13.9
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 .PHONY: demo test check test-exhaustive lint format docs page clean
@@ -44,18 +45,22 @@ page: page/node_modules  # the explorer page and the scripts of HTML files, buil
 clean:
 	rm -rf $(VENV) build dist demo-run page/node_modules
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.torch: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	command -v nvidia-smi > /dev/null \
 		|| $(BIN)/python -m pip install --quiet --retries 0 --timeout 10 $(TORCH) --index-url $(TORCH_CPU_INDEX) 2> /dev/null \
 		|| echo "$(TORCH_CPU_INDEX) cannot be reached: installing torch's default build, which may be large" >&2
-	$(BIN)/python -m pip install --quiet $(TORCH) uv
+	$(BIN)/python -m pip install --quiet $(TORCH) $(UV_VERSION)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.torch
 	$(UV) --editable '.[serve,onnx,tasks]'  # the extras of the README's commands
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(UV) --editable '.[dev]'
-	touch $@
+$(VENV)/.installed-dev: $(VENV)/.torch .ci/requirements.txt
+	$(UV) --require-hashes --no-deps --requirement .ci/requirements.txt
+	$(UV) --no-deps --no-build-isolation --editable .
+	touch $@ $(VENV)/.installed
 
 page/node_modules: page/package-lock.json
 	npm --prefix page ci --no-audit --no-fund
