@@ -179,10 +179,10 @@ class DecisiveWord:
     """The probability of the answer with this word masked, too, divided by that with it."""
     chance: float
     """That a head which chooses among the words by lot looks at this one."""
-    weights_LN: npt.NDArray[np.floating]
-    """From the blank to this word."""
-    is_largest_LN: npt.NDArray[np.bool_]
-    """Whether it is the largest to a word."""
+    weights: npt.NDArray[np.floating]
+    """From the blank to this word, [L, N]."""
+    is_largest: npt.NDArray[np.bool_]
+    """Whether it is the largest to a word, [L, N]."""
 
 
 def find_decisive_word(fill_mask: cloze.FillMask, text: str, answer: str) -> DecisiveWord:
@@ -240,18 +240,20 @@ def choose_tour(
     """
     found = [find_decisive_word(fill_mask, text, answer) for text, answer in right]
     words = [word for word in found if word.ratio < 0.5 and word.distance > 1]
-    is_largest = np.stack([word.is_largest_LN for word in words], -1)
+    is_largest = np.stack([word.is_largest for word in words], -1)
     does_both = is_largest & halved_without_heads(fill_mask, words)
     counts = does_both.sum(-1)
     layer, head = map(int, np.unravel_index(counts.argmax(), counts.shape))
-    print(f"sentences {len(words)}, largest weight\n{is_largest.sum(-1)}\nand halves the probability\n{counts}")
+    print(
+        f"sentences {len(words)}, largest weight\n{is_largest.sum(-1)}\nand halves the probability\n{counts}"
+    )
     follower = {" ".join(first.split()).lower(): (first, second) for first, second, _ in pairs}
     plain = [
         word
         for word, is_one in zip(words, does_both[layer, head], strict=True)
         if is_one and is_plain(word.text) and word.text.replace(MASK, word.answer).lower() in follower
     ]
-    chosen = max(plain, key=lambda word: word.weights_LN[layer, head])
+    chosen = max(plain, key=lambda word: word.weights[layer, head])
     first, second = follower[chosen.text.replace(MASK, chosen.answer).lower()]
     looks = is_largest.sum(-1)
     others = np.delete(looks.ravel(), layer * looks.shape[1] + head)
