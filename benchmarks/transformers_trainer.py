@@ -180,7 +180,7 @@ def _score(padded: PaddedModel, prepared: PreparedData, config: FinetuneConfig) 
     task, data = prepared.task, prepared.data
     max_tokens = config.micro_batch_tokens
     predictions = predict(task, TorchEngine(padded), data.dev, data.dev_features, max_tokens=max_tokens)
-    tuned = task.with_tuned_threshold(data.dev, predictions)
+    tuned = task.with_tuned_settings(data.dev, predictions)
     if tuned != task:
         predictions = predict(tuned, TorchEngine(padded), data.dev, data.dev_features, max_tokens=max_tokens)
     return tuned.score(data.dev, predictions)

@@ -80,7 +80,7 @@ def test_cross_fitted_error_is_not_that_of_the_fit():
 def test_temperature_changes_probabilities_and_no_labels():
     logits, targets = _overconfident(400)
     examples, plain = _examples(targets), _predictions(TASK, logits)
-    tuned = TASK.with_tuned_threshold(examples, plain)
+    tuned = TASK.with_tuned_settings(examples, plain)
     assert tuned.temperature == pytest.approx(fit_temperature(logits, targets), rel=1e-6)
     calibrated = _predictions(tuned, logits)
     assert [p.label for p in calibrated] == [p.label for p in plain]
@@ -92,7 +92,7 @@ def test_temperature_changes_probabilities_and_no_labels():
     assert on_dev.error_before == pytest.approx(calibration_error(logits, targets))
     assert on_dev.error == pytest.approx(cross_fitted_error(logits, targets))
     assert on_others.error == pytest.approx(calibration_error(logits, targets, tuned.temperature))
-    again = tuned.with_tuned_threshold(examples, calibrated)  # of logits, not of calibrated probabilities
+    again = tuned.with_tuned_settings(examples, calibrated)  # of logits, not of calibrated probabilities
     assert again.temperature == pytest.approx(tuned.temperature, rel=1e-6)
 
 
@@ -105,12 +105,12 @@ def test_equal_logits_keep_the_first_label_at_any_temperature():
 def test_probabilities_are_calibrated_only_if_asked_and_with_enough_examples():
     logits, targets = _overconfident(49)
     examples, predictions = _examples(targets), _predictions(TASK, logits)
-    assert TASK.with_tuned_threshold(examples, predictions) == TASK
+    assert TASK.with_tuned_settings(examples, predictions) == TASK
     assert TASK.calibration(examples, predictions, is_dev=True) is None
     (note,) = TASK.dev_notes(examples)
     assert note.startswith("probabilities are not calibrated: there are 49 dev examples")
     plain = Classification(labels=TASK.labels)
-    assert plain.with_tuned_threshold(examples * 2, predictions * 2) == plain
+    assert plain.with_tuned_settings(examples * 2, predictions * 2) == plain
     assert plain.dev_notes(examples) == []
 
 

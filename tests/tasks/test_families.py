@@ -182,10 +182,10 @@ def test_thresholds_are_tuned_for_the_f1_of_each_label():
     )
     task = MultiLabel(labels=("a", "b"))
     assert task.dev_notes(examples) == ["no dev example has b: its threshold stays 0.5"]
-    tuned = task.with_tuned_threshold(examples, predictions)
+    tuned = task.with_tuned_settings(examples, predictions)
     assert tuned.thresholds == {"a": pytest.approx(0.15), "b": 0.5}
     assert tuned.decode(examples[0], [], [np.array([-1.6, 0.1], np.float32)]).labels == ("a", "b")
-    retuned = tuned.with_tuned_threshold(_texts("", "a", "a", ""), predictions)
+    retuned = tuned.with_tuned_settings(_texts("", "a", "a", ""), predictions)
     assert retuned.thresholds["a"] == pytest.approx(0.05)
 
 
@@ -193,7 +193,7 @@ def test_thresholds_given_before_training_are_kept():
     examples, predictions = _texts("a", "b"), _label_sets((0.4, 0.9), (0.2, 0.8))
     for given in (0.3, {"a": 0.3}):
         task = MultiLabel(thresholds=given).fit_labels(examples)
-        assert task.with_tuned_threshold(examples, predictions) == task
+        assert task.with_tuned_settings(examples, predictions) == task
         assert task.dev_notes(_texts("")) == []
     assert MultiLabel().fit_labels(examples).tune_thresholds
     with pytest.raises(InputError, match=r"multi-label.thresholds: unknown label 'c'. The labels are a, b"):

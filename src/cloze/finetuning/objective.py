@@ -173,7 +173,7 @@ class FinetuningObjective(Objective):
             yield {"loss": self.task.loss(logits, on_device)[1]["loss"]}
         outputs = {i: output for share in self.context.all_gather(outputs) for i, output in share.items()}
         predictions = decode(self.task, examples, features, outputs)
-        tuned = self.task.with_tuned_threshold(examples, predictions)
+        tuned = self.task.with_tuned_settings(examples, predictions)
         if tuned is not self.task:
             self.task, predictions = tuned, decode(tuned, examples, features, outputs)
         scores = self.task.score(examples, predictions)

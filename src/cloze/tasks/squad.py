@@ -134,7 +134,7 @@ class SquadV2(Squad):
         answer = null if best is None or odds > self.null_threshold else best
         return SpanPrediction.choose(answer, prediction.candidates, null_odds=odds)
 
-    def with_tuned_threshold(
+    def with_tuned_settings(
         self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]
     ) -> Self:
         """Return the task with the threshold that has the best F1."""

@@ -47,7 +47,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     | What is predicted? | `outputs` splits the logits by feature, `decode` turns them into a prediction |
     | How does it learn a teacher's outputs? | `soft_loss`; `teacher_rows` gives them its order of classes |
     | What is right? | `gold`; `pairs` has it beside the prediction, from which most scores follow |
-    | Which metrics? | `score`, and `with_tuned_threshold` for settings tuned on dev data |
+    | Which metrics? | `score`, and `with_tuned_settings` for settings tuned on dev data |
     """
 
     name: ClassVar[str]
@@ -286,7 +286,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return the scores by class, tag or kind of example; None if there is nothing to tell apart."""
         return None
 
-    def with_tuned_threshold(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Self:
+    def with_tuned_settings(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Self:
         """Return the task with settings, such as a threshold, tuned on predictions for dev data."""
         return self
 

@@ -220,17 +220,17 @@ def test_threshold_is_tuned_for_f1():
         _question("a b c", answer="b", key="right and unsure"),
     ]
     predictions = [_predicted("a", -3.0), _predicted("c", 3.0), _predicted("b", 2.5)]
-    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold == 2.75  # halfway to the next
+    assert SquadV2().with_tuned_settings(examples, predictions).null_threshold == 2.75  # halfway to the next
     predictions[2] = _predicted("c", 2.5)
-    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold == -0.25
+    assert SquadV2().with_tuned_settings(examples, predictions).null_threshold == -0.25
     predictions[0] = _predicted("c", -3.0)
-    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold < -3.0  # answer nothing
+    assert SquadV2().with_tuned_settings(examples, predictions).null_threshold < -3.0  # answer nothing
 
 
 def test_threshold_is_finite_next_to_a_question_without_candidates():
     examples = [_question("a b c", answer="a", key="right"), _question("a b c", key="none")]
     predictions = [_predicted("a", 4.0), replace(_predicted("", 0.0), null_odds=sys.float_info.max)]
-    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold == 5.0
+    assert SquadV2().with_tuned_settings(examples, predictions).null_threshold == 5.0
 
 
 def test_loss_is_the_mean_of_start_and_end_over_each_sequence():

@@ -269,7 +269,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         threshold = "its threshold stays" if len(absent) == 1 else "their thresholds stay"
         return [f"no dev example has {list_names(absent)}: {threshold} {_THRESHOLD}"] if absent else []
 
-    def with_tuned_threshold(
+    def with_tuned_settings(
         self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]
     ) -> Self:
         """Return the task with the threshold of each label that has the best F1; without a gold one it is 0.5."""

@@ -187,7 +187,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
             f"probabilities are not calibrated: there are {len(examples)} dev examples, fewer than {MIN_EXAMPLES}"
         ]
 
-    def with_tuned_threshold(
+    def with_tuned_settings(
         self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]
     ) -> Self:
         """Return the task with the temperature that fits the dev data, if there are enough to calibrate it."""
