@@ -292,7 +292,8 @@ def test_a_full_or_closed_stdout(paths: dict[str, Path]) -> None:
     with open("/dev/full", "wb") as full:
         done = run_cloze(command, paths, stdout=full)
     assert done.returncode == 1
-    assert one_line_of(done.stderr) == "error: No space left on device"
+    line = f"error: stdout: No space left on device. {paths['out']} is complete."
+    assert one_line_of(done.stderr) == line
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:

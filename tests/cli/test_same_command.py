@@ -99,7 +99,7 @@ def test_the_task_is_that_of_the_model(samples: Samples, tmp_path: Path, cloze: 
         ("predict classification -m {classifier}", "the input is missing. Give a file"),
         (
             "predict classification {table} {table} -m {classifier}",
-            "{table}: is one word too many",
+            "{table}: names a file, beside other inputs. One file is read at a time",
         ),
         ("predict tagging {table} -m {classifier}", "a model for the task 'classification', not 'tagging'"),
         (

@@ -50,6 +50,14 @@ def test_unpacking_restores_padded_rows(ragged):
     assert padding.unpack_sequences(lengths).squeeze(1).tolist() == mask.sum(1).tolist()
 
 
+def test_a_mask_of_integers_is_that_of_transformers(ragged):
+    input_ids, mask, token_type_ids = ragged
+    expected, _ = pack_padded(input_ids, mask, token_type_ids)
+    packed, _ = pack_padded(input_ids, mask.long(), token_type_ids)
+    assert torch.equal(packed.input_ids, expected.input_ids)
+    assert torch.equal(packed.cu_seqlens, expected.cu_seqlens)
+
+
 def test_a_mask_may_have_holes():
     packed, _ = pack_padded(torch.tensor([[5, 6, 7, 8]]), torch.tensor([[False, True, False, True]]))
     assert packed.input_ids.tolist() == [6, 8]
@@ -62,7 +70,7 @@ def test_a_mask_may_have_holes():
         ((torch.ones(2, 3),), "input_ids: torch.float32 of shape"),
         ((torch.ones(3, dtype=torch.int64),), "input_ids: torch.int64 of shape"),
         ((torch.ones(2, 3, dtype=torch.int64), torch.ones(2, 3)), "attention_mask: torch.float32, not bool"),
-        ((torch.ones(2, 3, dtype=torch.int64), torch.ones(2, 3, dtype=torch.int64)), "True is a real token"),
+        ((torch.ones(1, 2, dtype=torch.int64), torch.tensor([[0, -1]])), "nor integers of 0 and 1"),
         ((torch.ones(2, 3, dtype=torch.int64), torch.ones(2, 4, dtype=torch.bool)), "attention_mask: shape"),
         ((torch.ones(2, 3, dtype=torch.int64), torch.tensor([[True] * 3, [False] * 3])), "row 1 has no real"),
         (

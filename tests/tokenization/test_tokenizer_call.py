@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from test_library_tokenizer import write
-from transformers import AutoTokenizer
+from transformers import AutoModel, AutoTokenizer
 
 import cloze
 from cloze.errors import InputError
@@ -61,3 +61,14 @@ def test_wrong_arguments_are_named() -> None:
         tokenizer(TEXTS, return_tensors="tf")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="Did you mean padding=…"):
         tokenizer(TEXTS, paddin=True)  # type: ignore[call-arg]
+
+
+@torch.inference_mode()
+def test_an_encoder_takes_the_inputs() -> None:
+    inputs = cloze.load_tokenizer("cloze-mini")(TEXTS, OTHERS, padding=True, return_tensors="pt")
+    found = cloze.load_encoder("cloze-mini").eval()(**inputs)
+    theirs = AutoModel.from_pretrained(MINI).eval()(**inputs)
+    mask = inputs["attention_mask"].bool()
+    torch.testing.assert_close(
+        found.sequence_output[mask], theirs.last_hidden_state[mask], rtol=1e-4, atol=1e-4
+    )

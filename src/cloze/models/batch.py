@@ -72,7 +72,7 @@ def pack_padded(
         input_ids, attention_mask, token_type_ids [B, L].
 
     Args:
-        attention_mask: bool, True = real; None takes every column as real.
+        attention_mask: bool, True = real, or integers, 1 = real; None takes every column as real.
         token_type_ids: 0 or 1; None is segment A throughout.
         counts_padding: whether a token's position is its column, or counted among the real tokens of its row.
 
@@ -89,9 +89,10 @@ def pack_padded(
     for name, tensor in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
         if tensor.shape != input_ids.shape:
             raise InputError(f"shape {list(tensor.shape)}, input_ids {list(input_ids.shape)}", where=name)
-    if attention_mask.dtype != torch.bool:
-        remedy = "Give attention_mask.bool(): True is a real token"
-        raise InputError(f"{attention_mask.dtype}, not bool", where="attention_mask", remedy=remedy)
+    if attention_mask.is_floating_point() or not ((attention_mask == 0) | (attention_mask == 1)).all():
+        what = f"{attention_mask.dtype}, not bool, nor integers of 0 and 1"
+        raise InputError(what, where="attention_mask", remedy="Give 1 for a real token and 0 for padding")
+    attention_mask = attention_mask.bool()
 
     num_rows, num_columns = input_ids.shape
     lengths_B = attention_mask.sum(1)

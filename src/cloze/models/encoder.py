@@ -204,7 +204,7 @@ class Encoder(nn.Module):
 
         Args:
             input_ids: a `PackedBatch` of tensors, and nothing else; or the ids of a padded batch.
-            attention_mask: bool, True = real.
+            attention_mask: bool, True = real, or integers, 1 = real.
             token_type_ids: 0 for segment A, 1 for B.
             output_hidden_states: also return the embeddings and the output of every layer.
 

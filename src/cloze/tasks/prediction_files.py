@@ -38,7 +38,7 @@ def read_prediction_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Ma
         yield from path
         return
     if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not keys:
-        yield from json_lines(read_lines(path))
+        yield from json_lines(read_lines(path, can_name_encoding=False))
         return
     for row in read_rows(path, columns[:1], is_also_read=columns[1:].__contains__):
         values = {str(name): value for name, value in row.cells.items() if value is not None}

@@ -106,6 +106,17 @@ def test_text_that_is_not_in_the_encoding_is_refused(
         list(read_texts(tmp_path / "a.txt", encoding=encoding))
 
 
+def test_only_what_takes_an_encoding_advises_it(tmp_path: Path) -> None:
+    gold = write(tmp_path / "gold.jsonl", json.dumps({"text": "a", "label": "gut"}), "utf-8")
+    answers = write(tmp_path / "answers.jsonl", '{"row": 1, "label": "schön"}', "latin-1")
+    with pytest.raises(InputError, match=r"answers\.jsonl:1: not UTF-8") as refused:
+        cloze.score("classification", answers, gold=gold)
+    assert str(refused.value.remedy).startswith("Convert the file")
+    with pytest.raises(InputError) as refused:
+        cloze.score("classification", gold, gold=answers)
+    assert str(refused.value.remedy).startswith("Say `encoding=cp1252`")
+
+
 def test_an_encoding_is_of_the_files_and_not_of_the_model(tmp_path: Path) -> None:
     task = Classification(
         labels=("x", "y"), encoding="latin-1", column_names=("label", "text"), text_column="note"

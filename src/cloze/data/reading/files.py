@@ -23,7 +23,13 @@ from cloze.file_io import name_file
 from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
 from cloze.suggestions import no_such_path
-from cloze.text_encoding import check_encoding, ends_lines_in_cr, refuse_non_text, say_encoding
+from cloze.text_encoding import (
+    check_encoding,
+    ends_lines_in_cr,
+    how_to_convert,
+    refuse_non_text,
+    say_encoding,
+)
 
 STDIN = "-"
 HUB_PREFIX = "hf:"
@@ -240,6 +246,7 @@ class LineReader:
         max_line_bytes: a longer line is an error, and not read whole.
         progress_bytes: bytes of text between two updates of the bar.
         strip: remove white space around each line, not only its end.
+        can_name_encoding: whether the user can say another encoding with `encoding`.
 
     Raises:
         InputError: a line is too long, not UTF-8 or not text.
@@ -256,6 +263,7 @@ class LineReader:
         max_line_bytes: int = MAX_LINE_BYTES,
         progress_bytes: int = _PROGRESS_BYTES,
         strip: bool = True,
+        can_name_encoding: bool = True,
     ) -> None:
         self.number = 0
         """Of the line read last, counted from `begin`."""
@@ -263,6 +271,7 @@ class LineReader:
         """Where that line and the next one begin, in bytes of the text."""
         self._file, self._stream, self._on_disk, self._bar = file, stream, on_disk, bar
         self._begin = self._reported = begin
+        self._how_to_decode = say_encoding if can_name_encoding else how_to_convert
         self._max_line_bytes, self._progress_bytes, self._strip = max_line_bytes, progress_bytes, strip
         if begin:  # skip a line that is cut; one that begins at `begin` is whole
             stream.seek(begin - 1)
@@ -293,7 +302,7 @@ class LineReader:
                 line = raw.decode()
             except UnicodeDecodeError as error:
                 what = f"not UTF-8 at byte {error.start + 1} of the line"
-                raise self.error(what, remedy=say_encoding(raw)) from error
+                raise self.error(what, remedy=self._how_to_decode(raw)) from error
             yield line.strip() if strip else line.removesuffix("\n").rstrip("\r")
             if self.next_offset > next_update:
                 self.update_progress()
@@ -325,13 +334,20 @@ def extension_of(path: object) -> str:
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
-def read_lines(path: PathOrUrl, encoding: str | None = None) -> Iterator[Line]:
-    """Yield the lines of a file, by default in UTF-8, or of stdin if `path` is -, without their ends."""
+def read_lines(
+    path: PathOrUrl, encoding: str | None = None, *, can_name_encoding: bool = True
+) -> Iterator[Line]:
+    """Yield the lines of a file, by default in UTF-8, or of stdin if `path` is -, without their ends.
+
+    Whether the user can say another encoding with `encoding` decides what the error about a line advises.
+    """
     check_file(path)
     with open_text(str(path), encoding) as (stream, _, _):
         name = "stdin" if str(path) == STDIN else str(path)
         limit = MAX_WHOLE_BYTES if extension_of(path) == ".json" else MAX_LINE_BYTES
-        lines = LineReader(name, stream, strip=False, max_line_bytes=limit)
+        lines = LineReader(
+            name, stream, strip=False, max_line_bytes=limit, can_name_encoding=can_name_encoding
+        )
         for line in lines:
             yield line, lines.where
 
@@ -346,7 +362,7 @@ def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
     texts = list(iterate_texts(texts))
     for number, text in enumerate(texts):
         place = f"texts[{number}]" if len(texts) > 1 else "text"
-        lines = list(read_lines(STDIN)) if text == STDIN else [(text, place)]
+        lines = list(read_lines(STDIN, can_name_encoding=False)) if text == STDIN else [(text, place)]
         if not lines:
             raise InputError("no text", where="stdin", remedy="Send it one or more lines")
         read += lines
