@@ -56,8 +56,10 @@ def test_existing_paths_take_precedence_over_the_name(tmp_path, monkeypatch):
     assert find_model_directory("./sub/cloze-mini") == Path("sub/cloze-mini")
     with pytest.raises(
         InputError,
-        match=r"cloze-maxi: no such file, directory or bundled model\. Give .*: cloze-mini, cloze-mini-sentences\.",
+        match=r"big: no such file, directory or bundled model\. Give .*: cloze-mini, cloze-mini-sentences\.",
     ):
+        find_model_directory("big")
+    with pytest.raises(InputError, match=r"cloze-maxi: no such .* bundled model\. Did you mean cloze-mini\?"):
         find_model_directory("cloze-maxi")
     assert find_model_directory("") == Path()
     (tmp_path / "cloze-mini").mkdir()

@@ -74,6 +74,14 @@ def test_info_names_a_damaged_file_of_a_run(
     assert line.count("\n") == 1
 
 
+def test_info_describes_a_copy_of_a_checkpoint(run: Path, tmp_path: Path, cloze: Cloze) -> None:
+    checkpoint = sorted((run / "checkpoints").iterdir())[-1]
+    copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
+    expected = cloze(f"info {checkpoint}").out.replace(str(checkpoint), str(copy))
+    assert "steps trained" in expected
+    assert cloze(f"info {copy}").out == expected
+
+
 @pytest.mark.protected
 @pytest.mark.parametrize("kind", ["run", "checkpoint"])
 def test_info_names_the_missing_manifest_of_a_checkpoint(run: Path, cloze: Cloze, kind: str) -> None:

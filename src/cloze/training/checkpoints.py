@@ -209,7 +209,8 @@ def read_state(checkpoint: Path) -> TrainingState:
     try:
         position, best_score = DataPosition(**values["position"]), tuple(values["best_score"])
         state = TrainingState(**{**values, "position": position, "best_score": best_score})
-        if not _is_possible(state, _step_of(checkpoint)):
+        is_of_run = _NAME.fullmatch(checkpoint.name)  # a copy may have any name
+        if not _is_possible(state) or (is_of_run and state.step != _step_of(checkpoint)):
             raise TypeError("a number is of another type, negative or too large")
     except (KeyError, TypeError) as error:
         raise does_not_fit(checkpoint / STATE_FILE) from error
@@ -218,8 +219,8 @@ def read_state(checkpoint: Path) -> TrainingState:
     return replace(state, best_step=None, best_score=())
 
 
-def _is_possible(state: TrainingState, step: int) -> bool:
-    """Return whether the numbers of a state can be those after a step."""
+def _is_possible(state: TrainingState) -> bool:
+    """Return whether the numbers of a state can be those after its step."""
     position = state.position
     counts = [state.step, state.tokens, position.phase, position.epoch, position.index]
     optional = [state.best_step, state.micro_batch_tokens]
@@ -228,8 +229,7 @@ def _is_possible(state: TrainingState, step: int) -> bool:
         all(type(count) is int and count >= 0 for count in (*counts, *(n for n in optional if n is not None)))
         and all(isinstance(number, int | float) for number in numbers)
         and 0 <= state.elapsed_seconds < math.inf
-        and state.step == step
-        and (state.best_step or 0) <= step
+        and (state.best_step or 0) <= state.step
     )
 
 
