@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -543,6 +544,32 @@ def test_sheets_that_hide_data_are_refused(tmp_path: Path) -> None:
         read("classification", path)
     with pytest.raises(InputError, match=r"cannot be read as Excel's \.xlsx"):
         read("classification", write(tmp_path, "c.xlsx", "text,label\n"))
+
+
+@pytest.mark.trials("attack")
+def test_a_workbook_that_expands_without_end_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "a.xlsx"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("xl/sharedStrings.xml", "w") as part,
+    ):
+        for _ in range(501):
+            part.write(bytes(10**6))
+    assert path.stat().st_size < 3_000_000
+    with pytest.raises(InputError, match="has over 500 MB once expanded"):
+        read("classification", path)
+
+
+@pytest.mark.trials("attack", 2)
+def test_a_data_set_names_no_file_outside_its_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "dataset_info.json").write_text("{}")
+    for name in ("../a.arrow", str(tmp_path / "a.arrow")):
+        (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
+        with pytest.raises(InputError, match=r"state\.json: names '.*', which is not in"):
+            read("classification", folder)
 
 
 def test_answers_of_cmrc_that_occur_twice_are_counted(tmp_path: Path) -> None:

@@ -27,19 +27,27 @@ def names_in_dataset(folder: str | Path, names: Sequence[str]) -> list[str] | No
         names: all names in it, sorted.
 
     Raises:
-        InputError: the rows are a selection of those of the files.
+        InputError: the rows are a selection of those of the files, or a name leads out of the folder.
     """
     if _SPLITS in names:
-        return _json_list(folder, _SPLITS, "splits")
+        return _names_within(folder, _SPLITS, _json_list(folder, _SPLITS, "splits"))
     if _STATE in names and _INFO in names:
         if _json_list(folder, _STATE, "_indices_data_files"):
             what = "only a selection of these rows is the data set, which the library datasets applies"
             remedy = "Call flatten_indices() before save_to_disk"
             raise InputError(what, where=folder, remedy=remedy)
-        return [str(entry["filename"]) for entry in _json_list(folder, _STATE, "_data_files")]
+        return _names_within(
+            folder, _STATE, [entry["filename"] for entry in _json_list(folder, _STATE, "_data_files")]
+        )
     if _INFO in names:
         return [name for name in names if name.endswith(".arrow") and not name.startswith(_CACHE_PREFIX)]
     return None
+
+
+def _names_within(folder: str | Path, file: str, names: Sequence[object]) -> list[str]:
+    for name in names:
+        file_io.safe_join(Path(folder), str(name), where=Path(folder, file))
+    return list(map(str, names))
 
 
 def _json_list(folder: str | Path, name: str, key: str) -> list[Any]:
@@ -58,7 +66,9 @@ def _local_folder(path: object) -> Path | None:
 def find_splits(path: object) -> list[str]:
     """Return the splits of a local directory of a DatasetDict; none of anything else."""
     folder = _local_folder(path)
-    return _json_list(folder, _SPLITS, "splits") if folder and (folder / _SPLITS).is_file() else []
+    if folder is None or not (folder / _SPLITS).is_file():
+        return []
+    return _names_within(folder, _SPLITS, _json_list(folder, _SPLITS, "splits"))
 
 
 def dataset_files(path: object) -> list[str]:

@@ -1,10 +1,11 @@
 """Rows of Excel's .xlsx files, which the package openpyxl reads."""
 
 import datetime
+import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
-from cloze.data.reading.files import check_file, open_file
+from cloze.data.reading.files import MAX_WHOLE_BYTES, check_file, open_file
 from cloze.errors import InputError
 from cloze.optional_dependencies import import_package, require
 from cloze.remote_files import PathOrUrl
@@ -18,14 +19,17 @@ def read_cells(path: PathOrUrl) -> Iterator[tuple[list[Any], str]]:
     Dates are texts in ISO 8601, formulas their last results.
 
     Raises:
-        InputError: openpyxl is not installed, the file is damaged, or several sheets have cells.
+        InputError: openpyxl is not installed, the file is damaged or too large, or several sheets have cells.
     """
     check_file(path)
     require(["openpyxl"], extra="excel", where=path)
     openpyxl = import_package("openpyxl")
     with open_file(str(path)) as stream:
         try:
+            _check_size(stream, path)
             workbook = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+        except InputError:
+            raise
         except Exception as error:  # openpyxl raises those of zipfile, XML and many others
             what = f"cannot be read as Excel's {EXTENSION}: {str(error).partition(chr(10))[0].rstrip('. ')}"
             raise InputError(what, where=path, remedy="Save it again, or as CSV") from error
@@ -40,6 +44,15 @@ def read_cells(path: PathOrUrl) -> Iterator[tuple[list[Any], str]]:
             cells = [_plain(cell) for cell in row]
             if any(cell not in (None, "") for cell in cells):
                 yield cells, f"{path}:{number}"
+
+
+def _check_size(stream: IO[bytes], path: PathOrUrl) -> None:
+    """Refuse a file that is too large once expanded: the texts of its cells are in memory as a whole."""
+    with zipfile.ZipFile(stream) as archive:
+        if sum(part.file_size for part in archive.infolist()) > MAX_WHOLE_BYTES:
+            what = f"has over {MAX_WHOLE_BYTES // 10**6} MB once expanded, too large to read into memory as a whole"
+            raise InputError(what, where=path, remedy="Split it, or save it as CSV")
+    stream.seek(0)
 
 
 def _has_content(row: tuple[Any, ...]) -> Iterator[bool]:
