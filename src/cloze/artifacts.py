@@ -329,7 +329,7 @@ def parse_record(table: Mapping[str, Any]) -> FileRecord:
 
 
 def read_card(directory: Path) -> str:
-    """Return the card of a model, of which bytes that are not UTF-8 are replaced; empty without one.
+    """Return the text of a model card, or "" if there is none; invalid UTF-8 is replaced.
 
     Raises:
         InputError: it is larger than `MAX_JSON_BYTES`, or cannot be read.

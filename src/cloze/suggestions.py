@@ -83,7 +83,7 @@ def did_you_mean(
     choose: str = "Choose from",
     full_list: str = "",
 ) -> str:
-    """Return the remedy for a word that is none of the accepted names: the nearest, or ten of them.
+    """Return the remedy for an unknown name: the nearest accepted name, or a list of up to ten.
 
     >>> did_you_mean("bf16", ["auto", "float32", "bfloat16"])
     'Did you mean bfloat16?'

@@ -64,7 +64,7 @@ def check_encoding(name: str) -> str:
     """Return the name of an encoding of text that Python knows.
 
     Raises:
-        InputError: there is none of this name.
+        InputError: Python does not know the encoding.
     """
     try:
         "".encode(name)

@@ -335,5 +335,5 @@ def test_metrics_count_by_route(models: Mapping[str, ServedModel]) -> None:
     assert 'cloze_requests_total{route="other",status="404"} 1.0' in text
     assert 'cloze_requests_total{route="/health",status="200"} 1.0' in text
     assert "cloze_waiting_requests 0.0" in text
-    assert "cloze_open_requests 1.0" in text, "the one for these metrics"
+    assert "cloze_requests_in_progress 1.0" in text, "the one for these metrics"
     assert "cloze_batches 1.0" in text

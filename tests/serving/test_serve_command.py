@@ -115,7 +115,7 @@ def test_open_requests_are_answered_at_shutdown(
     # one client for all: creating one for each takes longer than the server takes to answer
     with ThreadPoolExecutor(6) as pool, httpx.Client(base_url=served.url, timeout=30) as client:
         asked = [pool.submit(client.post, "/tag", json={"inputs": [text + "a" * i] * 12}) for i in range(6)]
-        while "cloze_open_requests 7" not in client.get("/metrics").text:  # with this one
+        while "cloze_requests_in_progress 7" not in client.get("/metrics").text:  # with this one
             assert not any(each.done() for each in asked), "too fast to be stopped"
             time.sleep(0.01)
         served.process.terminate()

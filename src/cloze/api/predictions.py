@@ -175,7 +175,7 @@ def predict_file(
 def find_inputs(
     first: str | Path, others: str | Path | Sequence[str | Path]
 ) -> tuple[str | None, str, list[str]]:
-    """Return the task, or None for that of the model; the file to read, or "" and texts.
+    """Return the task (None: that of the model), the file to read ("" if texts are given), and the texts.
 
     Raises:
         InputError: there is no input, or one is neither a file nor written as a text, or there are several files.
@@ -256,7 +256,7 @@ def _check_outputs(
     overwrite: bool,
     source: str,
 ) -> Path | None:
-    """Return the path of a page; refuse an output that exists, and a page without explanations or called as it."""
+    """Check the output and the page before any work is done; return the path of the page."""
     from cloze.artifacts import check_output_path
     from cloze.data.row_files import check_csv_safe, check_output
 

@@ -86,7 +86,7 @@ def find_data(
 def add_checksums(
     config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY
 ) -> tuple[FinetuneConfig, dict[str, str]]:
-    """Return the settings with `data_sha256`, and the SHA-256 of each file, all of which is read.
+    """Hash the data files; return the settings with `data_sha256`, and the SHA-256 of each file.
 
     Raises:
         InputError: the data are not those that the settings were made for.

@@ -53,7 +53,7 @@ class FinetuningBatches:
         return -(-len(self.features) // self.config.batch_size)
 
     def may_be_at(self, position: DataPosition, step: int) -> bool:
-        """Return whether the next feature of a run is at this position after so many steps."""
+        """Return whether a run that has taken `step` steps is at this position."""
         epoch, steps = divmod(step, self.steps_per_epoch)
         return position == DataPosition(0, epoch, steps * self.config.batch_size)
 

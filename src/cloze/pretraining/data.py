@@ -144,7 +144,7 @@ class PretrainingBatches:
     context: DistributedContext
 
     def may_be_at(self, position: DataPosition, step: int) -> bool:
-        """Return whether the next instance of a run can be at this position after so many steps.
+        """Return whether a run that has taken `step` steps can be at this position.
 
         Epochs have about equally many instances; all of them are not planned again to count them.
         """

@@ -33,7 +33,9 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._open = Gauge("cloze_open_requests", "Requests begun and not answered", registry=self._registry)
+        self._in_progress = Gauge(
+            "cloze_requests_in_progress", "Requests in progress", registry=self._registry
+        )
         for name, text, value in (
             ("cloze_waiting_requests", "Requests that wait for the model", lambda: batcher.waiting_requests),
             ("cloze_waiting_tokens", "Their tokens, estimated", lambda: batcher.waiting_tokens),
@@ -46,9 +48,9 @@ class Metrics:
         """Set the paths with a label of their own; all others share one, so that memory stays bounded."""
         self._routes = frozenset(routes)
 
-    def count_open(self) -> AbstractContextManager[object]:
-        """Return a context that a request is open in."""
-        return self._open.track_inprogress()
+    def track_in_progress(self) -> AbstractContextManager[object]:
+        """Return a context that counts a request while it is in progress."""
+        return self._in_progress.track_inprogress()
 
     def count(self, path: str, status: int, seconds: float) -> None:
         """Record an answered request."""

@@ -57,7 +57,7 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            with self._metrics.count_open():
+            with self._metrics.track_in_progress():
                 await self._handle(scope, receive, send_counted)
         except _ClientDisconnected:
             status = _CLIENT_CLOSED

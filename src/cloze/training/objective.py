@@ -46,7 +46,7 @@ class BatchSource(Protocol):
     """Training instances as a pure function of the position in the data; one thread at a time reads them."""
 
     def may_be_at(self, position: DataPosition, step: int) -> bool:
-        """Return whether the next instance of a run can be at this position after so many steps."""
+        """Return whether a run that has taken `step` steps can be at this position."""
 
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
         """Return this rank's share of one optimizer step.

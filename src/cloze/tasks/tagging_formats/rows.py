@@ -83,7 +83,7 @@ def _brat_row(text: Path, where: str, *, labeled: bool, encoding: str | None) ->
 
     Raises:
         NotAnnotatedError: it has no file of annotations.
-        InputError: a span has several parts, or a line is none of brat's.
+        InputError: a span has several parts, or a line cannot be parsed.
     """
     annotations = text.with_suffix(ANNOTATIONS)
     if not labeled:
