@@ -66,9 +66,8 @@ def run_by_length(
     """
     limit, total = max_tokens or engine.batch_tokens, sum(num_tokens)
     concurrency = num_concurrent_batches(total) if engine.device_type == "cpu" else 1
-    if (
-        concurrency > 1
-    ):  # an equal share of the tokens for each, plus half of the longest input, which may not fit
+    if concurrency > 1:
+        # an equal share of the tokens for each, plus half of the longest input, which may not fit
         rounds = -(-total // (limit * concurrency))
         limit = min(limit, -(-total // (rounds * concurrency)) + max(num_tokens) // 2)
     batches = ((indices, make_batch(indices)) for indices in batch_by_length(num_tokens, limit))

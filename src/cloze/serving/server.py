@@ -76,9 +76,8 @@ def serve(  # noqa: PLR0913 (the settings of a verb)
         app = create_app(models, limits, threads=threads, api_key=api_key, hosts=hosts, evaluation=evaluation)
         config = uvicorn.Config(
             app,
-            http=limited_protocol(
-                limits
-            ),  # of h11: httptools, which is faster, reads heads of any length into memory
+            # of h11: httptools, which is faster, reads heads of any length into memory
+            http=limited_protocol(limits),
             backlog=_BACKLOG,
             ws="none",
             loop="asyncio",  # uvloop prints a traceback when a client disconnects
