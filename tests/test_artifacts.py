@@ -68,7 +68,7 @@ def hold_temporary(path: Path, kind: str) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.protected
-@pytest.mark.trials("kill", 2)
+@pytest.mark.trials("kill")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "directory"])
 def test_the_next_writer_deletes_what_a_killed_one_left_and_nothing_of_a_living_one(tmp_path, kind):

@@ -1,6 +1,7 @@
 """The temperature of a classifier: its fit, the calibration error, and where it changes probabilities."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,6 +113,14 @@ def test_probabilities_are_calibrated_only_if_asked_and_with_enough_examples():
     plain = Classification(labels=TASK.labels)
     assert plain.with_tuned_settings(examples * 2, predictions * 2) == plain
     assert plain.dev_notes(examples) == []
+
+
+def test_predictions_of_a_file_that_lack_labels_are_not_calibrated():
+    logits, targets = _overconfident(60)
+    examples, predictions = _examples(targets), _predictions(TASK, logits)
+    top = [replace(p, probabilities={p.label: p.probability}) for p in predictions]
+    assert TASK.calibration(examples, top, is_dev=False) is None
+    assert replace(TASK, labels=()).calibration(examples, predictions, is_dev=False) is None
 
 
 def test_temperature_may_change_for_prediction_and_is_averaged():

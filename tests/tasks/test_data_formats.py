@@ -546,6 +546,18 @@ def test_sheets_that_hide_data_are_refused(tmp_path: Path) -> None:
         read("classification", write(tmp_path, "c.xlsx", "text,label\n"))
 
 
+def test_a_damaged_sheet_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.xlsx", workbook([["text", "label"], ["a", "b"]]))
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content[:-40] if "sheet1" in name else content)
+    with pytest.raises(InputError, match=r"cannot be read as Excel's \.xlsx"):
+        read("classification", path)
+
+
+@pytest.mark.protected
 @pytest.mark.trials("attack")
 def test_a_workbook_that_expands_without_end_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
@@ -561,6 +573,7 @@ def test_a_workbook_that_expands_without_end_is_refused(tmp_path: Path) -> None:
         read("classification", path)
 
 
+@pytest.mark.protected
 @pytest.mark.trials("attack", 2)
 def test_a_data_set_names_no_file_outside_its_directory(tmp_path: Path) -> None:
     folder = tmp_path / "set"

@@ -170,6 +170,7 @@ def describe_tasks(task: str | None = None) -> "list[TaskDescription]":
     return [describe_task(kind) for kind in kinds]
 
 
+@suggests_keywords()
 def describe_formats(task: str | None = None) -> "list[DataFormat]":
     """Describe the formats of labeled data: of annotation tools, data sets and tables.
 

@@ -50,7 +50,7 @@ def check_output(output: str | None, *, overwrite: bool, source: PathOrUrl) -> N
     check_output_file(output, overwrite=overwrite, source=source)
 
 
-def check_csv_safe(output: str | None, *, where: str = "csv_safe") -> None:
+def check_csv_safe(output: str | None) -> None:
     """Check that an output is a table that spreadsheets open as text.
 
     Raises:
@@ -58,7 +58,7 @@ def check_csv_safe(output: str | None, *, where: str = "csv_safe") -> None:
     """
     if output is None or _ending(output) not in _SEPARATORS:
         remedy = f"Name an output that ends in {' or '.join(_SEPARATORS)}, or leave it out"
-        raise InputError("is for tables that spreadsheets open", where=where, remedy=remedy)
+        raise InputError("is for tables that spreadsheets open", where="csv_safe", remedy=remedy)
 
 
 def defuse_formulas(rows: Rows) -> Iterator[dict[str, Any]]:

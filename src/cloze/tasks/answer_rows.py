@@ -67,7 +67,7 @@ def with_other_cells(row: Mapping[str, Any], cells: Mapping[str, Any]) -> dict[s
     """Return the row of a prediction with the other cells of its input; NAME is input_NAME if the row has a NAME."""
     result = dict(row)
     for name, cell in cells.items():
-        while name in row or name in result:
+        while name in result:
             name = f"input_{name}"
         is_json = cell is None or isinstance(cell, (str, int, float, list, dict))
         result[name] = plain_row({name: cell})[name] if is_json else str(cell)

@@ -220,6 +220,8 @@ def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind:
     if kind == "label" and stands_for_none(label or ""):
         what = f"unknown label {label!r}, which stands for none"
         return MissingLabelError(what, where=where, remedy="`missing_labels=drop` leaves out such rows")
-    near = nearest(label or "", labels) if kind == "label" else None  # tags are alike: I-LOC, I-ORG
+    near = (
+        nearest(label or "", labels, separators="") if kind == "label" else None
+    )  # tags are alike: I-LOC, I-ORG
     remedy = f"{f'Did you mean {near}? ' if near else ''}The {kind}s are {list_names(labels)}"
     return InputError(f"unknown {kind} {label!r}", where=where, remedy=remedy)

@@ -1,9 +1,11 @@
 """SIGTERM and Ctrl-C as requests to save and stop."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -40,8 +42,11 @@ def catch_signals(progress: Progress = SILENT) -> Iterator[StopRequest]:
     def note(number: int, frame: FrameType | None) -> None:
         request.signal_name = signal.Signals(number).name
         restore()
-        with suppress(RuntimeError):  # the signal came while a line was printed
-            progress.note("stopping after this step, with a checkpoint; again to stop now")
+        line = "stopping after this step, with a checkpoint; again to stop now"
+        try:
+            progress.note(line)
+        except RuntimeError:  # the signal came while a line was printed
+            os.write(sys.stderr.fileno(), f"{line}\n".encode())
 
     def restore() -> None:
         for number, handler in previous.items():

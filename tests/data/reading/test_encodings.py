@@ -163,3 +163,9 @@ def test_names_of_columns_in_python_and_in_a_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="column_names"):
         cloze.validate_data("tagging", train=path, model="cloze-mini", output="x", column_names="word,tag")
     assert CustomTagging(encoding="latin-1").encoding == "latin-1"
+
+
+def test_named_columns_decide_the_separator(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "a, b, c, and d\tgood\n", "utf-8")
+    (example,) = Classification(column_names=("text", "label")).examples(path)
+    assert (example.text, example.label) == ("a, b, c, and d", "good")

@@ -21,10 +21,13 @@ _BEFORE_CLOSING_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
 """The text before the closing quotation mark; quotation marks within a cell are doubled."""
 
 
-def find_separator(first: str, columns: Sequence[Sequence[str]], extension: str) -> tuple[str, bool]:
+def find_separator(
+    first: str, columns: Sequence[Sequence[str]], extension: str, num_columns: int | None = None
+) -> tuple[str, bool]:
     """Return the separator of a table by its first line, and whether cells may be in quotation marks.
 
-    It is the one by which the line has the wanted columns; else the one that the line has most often.
+    It is the one by which the line has the wanted columns; else the one that the line has most often. If the line is a
+    row, `num_columns` decides.
     """
     usual = "\t" if extension == ".tsv" else ","
 
@@ -32,8 +35,12 @@ def find_separator(first: str, columns: Sequence[Sequence[str]], extension: str)
         cells = {cell.strip('"') for cell in first.split(separator)}
         return all(cells & set(names) for names in columns), first.count(separator), separator == usual
 
-    has_usual = bool(columns) and score(usual)[0]
-    separator = usual if has_usual else max(_SEPARATORS, key=score)
+    if num_columns is not None:
+        fitting = (mark for mark in (usual, *_SEPARATORS) if first.count(mark) == num_columns - 1)
+        separator = next(fitting, usual)
+    else:
+        has_usual = bool(columns) and score(usual)[0]
+        separator = usual if has_usual else max(_SEPARATORS, key=score)
     is_quoted_tsv = first.startswith('"') and first.endswith('"') and f'"{separator}"' in first
     return separator, extension != ".tsv" or separator != usual or is_quoted_tsv
 

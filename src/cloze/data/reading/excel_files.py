@@ -2,7 +2,7 @@
 
 import datetime
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from cloze.data.reading.files import MAX_WHOLE_BYTES, check_file, open_file
@@ -23,27 +23,36 @@ def read_cells(path: PathOrUrl) -> Iterator[tuple[list[Any], str]]:
     """
     check_file(path)
     require(["openpyxl"], extra="excel", where=path)
-    openpyxl = import_package("openpyxl")
     with open_file(str(path)) as stream:
-        try:
-            _check_size(stream, path)
-            workbook = openpyxl.load_workbook(stream, read_only=True, data_only=True)
-        except InputError:
-            raise
-        except Exception as error:  # openpyxl raises those of zipfile, XML and many others
-            what = f"cannot be read as Excel's {EXTENSION}: {str(error).partition(chr(10))[0].rstrip('. ')}"
-            raise InputError(what, where=path, remedy="Save it again, or as CSV") from error
-        sheets = [
-            sheet for sheet in workbook.worksheets if any(map(any, map(_has_content, sheet.iter_rows())))
-        ]
-        if len(sheets) > 1:
-            names = ", ".join(repr(sheet.title) for sheet in sheets)
-            what = f"{len(sheets)} sheets have cells: {names}"
-            raise InputError(what, where=path, remedy="Save the one to read as CSV, or remove the others")
-        for number, row in enumerate(sheets[0].iter_rows(values_only=True) if sheets else (), 1):
-            cells = [_plain(cell) for cell in row]
-            if any(cell not in (None, "") for cell in cells):
-                yield cells, f"{path}:{number}"
+        rows = _rows(stream, path)
+        while True:
+            try:  # sheets are parsed row by row
+                row = next(rows, None)
+            except InputError:
+                raise
+            except Exception as error:  # openpyxl raises those of zipfile, XML and many others
+                what = (
+                    f"cannot be read as Excel's {EXTENSION}: {str(error).partition(chr(10))[0].rstrip('. ')}"
+                )
+                raise InputError(what, where=path, remedy="Save it again, or as CSV") from error
+            if row is None:
+                return
+            yield row
+
+
+def _rows(stream: IO[bytes], path: PathOrUrl) -> Iterator[tuple[list[Any], str]]:
+    _check_size(stream, path)
+    workbook = import_package("openpyxl").load_workbook(stream, read_only=True, data_only=True)
+    sheets = [
+        sheet for sheet in workbook.worksheets if not all(map(_is_empty, sheet.iter_rows(values_only=True)))
+    ]
+    if len(sheets) > 1:
+        names = ", ".join(repr(sheet.title) for sheet in sheets)
+        what = f"{len(sheets)} sheets have cells: {names}"
+        raise InputError(what, where=path, remedy="Save the one to read as CSV, or remove the others")
+    for number, row in enumerate(sheets[0].iter_rows(values_only=True) if sheets else (), 1):
+        if not _is_empty(row):
+            yield [_plain(cell) for cell in row], f"{path}:{number}"
 
 
 def _check_size(stream: IO[bytes], path: PathOrUrl) -> None:
@@ -55,8 +64,8 @@ def _check_size(stream: IO[bytes], path: PathOrUrl) -> None:
     stream.seek(0)
 
 
-def _has_content(row: tuple[Any, ...]) -> Iterator[bool]:
-    return (cell.value is not None for cell in row)
+def _is_empty(row: Iterable[Any]) -> bool:
+    return all(cell in (None, "") for cell in row)
 
 
 def _plain(cell: Any) -> Any:

@@ -180,13 +180,14 @@ def open_delimited(
     if extension not in (".tsv", ".csv"):
         extension = ".tsv" if "\t" in first else ".csv"
     known = [] if column_names else [column.names for column in columns if column.is_required]
-    separator, quoted = find_separator(first, known, extension)
+    separator, quoted = find_separator(first, known, extension, len(column_names) or None)
     if named is not None:
         separator, quoted = named[1], True
     if not quoted:
         second = list(islice(lines, 1))
         lines = chain(second, lines)
-        quoted = bool(second) and has_quoted_json(second[0][0])
+        first_rows = [*([first] if column_names else []), *(text for text, _ in second)]
+        quoted = any(map(has_quoted_json, first_rows))
     if column_names:
         lines = chain([(first, where)] if first else [], lines)
         cells = list(column_names)

@@ -199,11 +199,8 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction], *, is_dev: bool
     ) -> Calibration | None:
         """Return the temperature and the calibration error, if it is calibrated and there are enough examples."""
-        if (
-            not self.calibrate
-            or len(examples) < MIN_EXAMPLES
-            or not all(p.probabilities for p in predictions)
-        ):
+        has_all = all(p.probabilities.keys() >= {*self.labels} for p in predictions)  # a file may lack some
+        if not (self.calibrate and self.labels and has_all) or len(examples) < MIN_EXAMPLES:
             return None
         logits_NC, target_N = self._logits_and_targets(examples, predictions)
         error = (
