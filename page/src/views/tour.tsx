@@ -106,7 +106,7 @@ function Draws({ found }: { found: Masked }) {
     <>
       <h3>{positions.length} of {tokens.length} tokens are predicted</h3>
       <p class="note">
-        Every token draws a number; the {positions.length} lowest are chosen, {Math.round(100 * masked_lm_prob)}% of {tokens.length}. Each
+        Every token of the text draws a number; the {positions.length} lowest are chosen, {Math.round(100 * masked_lm_prob)}% of {tokens.length}. Each
         of these draws another: below {mask / 100} it becomes [MASK], below {random / 100} a random token of the vocabulary, else it stays.
       </p>
       <div class="pieces" role="group" aria-label="Tokens after masking">
@@ -206,7 +206,7 @@ const STEPS = [
   },
   {
     title: "Masking",
-    lead: "Pre-training predicts 15% of the tokens. 80% of these become [MASK], 10% a random token, and 10% stay (section 3.1), so that the model cannot rely on [MASK], nor on any word that it reads. The draws are those of cloze pretrain for a seed.",
+    lead: "Pre-training predicts 15% of the tokens. 80% of these become [MASK], 10% a random token, and 10% stay (section 3.1), because fine-tuning has no [MASK]. The draws are those of cloze pretrain for a seed.",
     needs: "encode" as const, missing: NO_ENCODER, Body: Masking,
   },
   {
