@@ -23,3 +23,5 @@ FrozenLayers: TypeAlias = Literal[
 ]
 """The features of a word from a frozen encoder: the rows of table 7 of the paper."""
 GeluForm: TypeAlias = Literal["gelu", "gelu_tanh"]
+Clean: TypeAlias = Literal["pdf"]
+"""Kinds of text that have marks to remove."""

@@ -10,6 +10,7 @@ from cloze import artifacts
 from cloze.api.texts import Inputs, open_text
 from cloze.api.vocabularies import find_tokenizer
 from cloze.arguments import check_path
+from cloze.choices import Clean
 from cloze.data.build.cleaning import Step
 from cloze.data.build.input_shards import plan_input_shards
 from cloze.errors import DataWarning, InputError
@@ -37,6 +38,7 @@ def build_dataset(
     encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
+    clean: Clean | None = None,
     language: str = "en",
     splitter: str | None = None,
     segmenter: str | None = None,
@@ -63,6 +65,7 @@ def build_dataset(
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         language: ISO code of the language, for splitting paragraphs into sentences.
         splitter: "package.module:function" that splits paragraphs into sentences, instead of the rules of the language.
         segmenter: "package.module:function" that splits sentences into words for whole-word masking, in scripts without
@@ -95,7 +98,10 @@ def build_dataset(
             ("overwrite", "Give it to cloze corpus merge instead") if overwrite else ("texts", None)
         )
         raise InputError("cannot be combined with `task`", where=where, remedy=remedy)
-    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding) as (files, reading):
+    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding, clean=clean) as (
+        files,
+        reading,
+    ):
         config = BuildConfig(
             reading=reading,
             language=language,
@@ -203,6 +209,7 @@ def preview_inputs(
     encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
+    clean: Clean | None = None,
 ) -> "InputPreview":
     """Show what would be read, and write nothing.
 
@@ -213,13 +220,17 @@ def preview_inputs(
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
 
     Raises:
         InputError: the beginning of the text cannot be read.
     """
     from cloze.data.build import survey
 
-    with open_text(inputs, None, format, text_field, limit, without, encoding=encoding) as (files, reading):
+    with open_text(inputs, None, format, text_field, limit, without, encoding=encoding, clean=clean) as (
+        files,
+        reading,
+    ):
         shards = plan_input_shards(files, reading)
         return replace(survey.describe_inputs(shards), first_document=survey.first_document(shards))
 
@@ -233,6 +244,7 @@ def check_inputs(
     encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
+    clean: Clean | None = None,
     workers: AnyWorkers = "auto",
     progress: bool | Progress = False,
 ) -> "InputPreview":
@@ -245,6 +257,7 @@ def check_inputs(
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         progress: True shows progress.
 
@@ -253,7 +266,10 @@ def check_inputs(
     """
     from cloze.data.build import survey
 
-    with open_text(inputs, None, format, text_field, limit, without, encoding=encoding) as (files, reading):
+    with open_text(inputs, None, format, text_field, limit, without, encoding=encoding, clean=clean) as (
+        files,
+        reading,
+    ):
         shards = plan_input_shards(files, reading)
         shown = resolve_progress(progress)
         summary = survey.check_inputs(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloze.arguments import check_text, split_names
-from cloze.choices import InferencePrecision, MissingLabels, TaggingFormat
+from cloze.choices import Clean, InferencePrecision, MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
 from cloze.results import NamedScores
@@ -108,6 +108,7 @@ def evaluate(
     skip_bad_rows: bool = False,
     format: TaggingFormat | None = None,
     encoding: str | None = None,
+    clean: Clean | None = None,
     column_names: str | Sequence[str] | None = None,
     settings: Mapping[str, Any] = {},
     device: str = "auto",
@@ -135,6 +136,7 @@ def evaluate(
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
             list.
         settings: setting of the task, as in classification.pair_column=answer, or of mlm and nsp, as in
@@ -161,6 +163,7 @@ def evaluate(
         "skip_bad_rows": skip_bad_rows,
         "format": format,
         "encoding": encoding,
+        "clean": clean,
         "column_names": split_names(column_names),
     }
     shown = resolve_progress(progress)
@@ -217,6 +220,7 @@ def score(
     skip_bad_rows: bool = False,
     format: TaggingFormat | None = None,
     encoding: str | None = None,
+    clean: Clean | None = None,
     column_names: str | Sequence[str] | None = None,
     settings: Mapping[str, Any] = {},
     overwrite: bool = False,
@@ -244,6 +248,7 @@ def score(
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
             list.
         settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
@@ -270,6 +275,7 @@ def score(
         skip_bad_rows=skip_bad_rows,
         format=format,
         encoding=encoding,
+        clean=clean,
         column_names=split_names(column_names),
     )
     check_answer_files(None, errors, overwrite=overwrite, source=gold)

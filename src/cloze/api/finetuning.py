@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloze.api.signatures import takes_arguments_of
 from cloze.callbacks import Callback, load_writers
-from cloze.choices import LongTexts, MissingLabels, Precision, TaggingFormat
+from cloze.choices import Clean, LongTexts, MissingLabels, Precision, TaggingFormat
 from cloze.config import setting_names
 from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers
@@ -71,6 +71,7 @@ def finetune(
     skip_bad_rows: bool | None = None,
     format: TaggingFormat | None = None,
     encoding: str | None = None,
+    clean: Clean | None = None,
     column_names: str | Sequence[str] | None = None,
     long_texts: LongTexts | None = None,
     max_seq_length: int | None = None,
@@ -132,6 +133,7 @@ def finetune(
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
             list.
         long_texts: truncate texts over max_seq_length (default), or read them in windows.

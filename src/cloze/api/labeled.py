@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloze.arguments import check_path, check_paths, iterate, split_names
-from cloze.choices import MissingLabels, TaggingFormat
+from cloze.choices import Clean, MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
 from cloze.suggestions import suggests_keywords
@@ -45,6 +45,7 @@ def baseline(
     skip_bad_rows: bool = False,
     format: TaggingFormat | None = None,
     encoding: str | None = None,
+    clean: Clean | None = None,
     column_names: str | Sequence[str] | None = None,
     settings: Mapping[str, Any] = {},
     progress: bool | Progress = False,
@@ -65,6 +66,7 @@ def baseline(
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
             list.
         settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
@@ -91,6 +93,7 @@ def baseline(
         skip_bad_rows=skip_bad_rows,
         format=format,
         encoding=encoding,
+        clean=clean,
         column_names=split_names(column_names),
     )
     check_trainable(configured)

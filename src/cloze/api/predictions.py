@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloze.arguments import check_path, check_paths, split_names
-from cloze.choices import InferencePrecision, TaggingFormat
+from cloze.choices import Clean, InferencePrecision, TaggingFormat
 from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
 from cloze.progress import Progress, resolve_progress
@@ -40,6 +40,7 @@ def predict_file(
     skip_bad_rows: bool = False,
     format: TaggingFormat | None = None,
     encoding: str | None = None,
+    clean: Clean | None = None,
     column_names: str | Sequence[str] | None = None,
     top_k: int | None = None,
     abstain_below: float | None = None,
@@ -70,6 +71,7 @@ def predict_file(
         skip_bad_rows: leave out rows that cannot be read, and count them.
         format: for tagging, the format of the files (default: detected from name and lines).
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
             list.
         top_k: maximum number of classes, or of candidate answers, the most probable first (default: all).
@@ -115,6 +117,7 @@ def predict_file(
         text_column=text_column,
         format=format,
         encoding=encoding,
+        clean=clean,
         column_names=split_names(column_names),
         skip_bad_rows=skip_bad_rows,
     )

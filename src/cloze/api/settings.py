@@ -255,7 +255,7 @@ _OF_RUN = (
     "learning_rate", "seed", "seeds", "device", "precision",
 )  # fmt: skip
 _OF_TASK = (
-    "text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "encoding",
+    "text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "encoding", "clean",
     "column_names", "long_texts",
 )  # fmt: skip
 

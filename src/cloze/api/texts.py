@@ -9,6 +9,7 @@ from typing import Any
 
 from cloze import file_io
 from cloze.arguments import check_paths
+from cloze.choices import Clean
 from cloze.data.build.cleaning import CleaningConfig, Step
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.reading.memory import check_unicode_texts
@@ -27,7 +28,8 @@ def open_text(
     limit: int | None,
     without: Sequence[Step],
     *,
-    encoding: str | None = None,
+    encoding: str | None,
+    clean: Clean | None,
 ) -> Iterator[tuple[list[str], ReadingConfig]]:
     """Yield the names of inputs, or a temporary file of JSON lines with texts in memory, and how they are read."""
     reading = ReadingConfig(
@@ -35,7 +37,7 @@ def open_text(
         text_field=text_field,
         encoding=encoding,
         limit=limit,
-        cleaning=CleaningConfig(without=tuple(without)),
+        cleaning=CleaningConfig(without=tuple(without), clean=clean),
     )
     is_empty = isinstance(inputs, tuple) and not inputs
     if texts is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cloze.choices import InferencePrecision, LongTexts
+from cloze.choices import Clean, InferencePrecision, LongTexts
 from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
@@ -28,6 +28,7 @@ def embed_file(
     tokens: bool = False,
     text_column: str = "text",
     encoding: str | None = None,
+    clean: Clean | None = None,
     dtype: Literal["float32", "float16"] = "float32",
     pooling: "EmbeddingPooling | None" = None,
     idf_from: str | Path | None = None,
@@ -54,6 +55,7 @@ def embed_file(
         tokens: write a vector per word, with its line and characters, instead of one per text.
         text_column: column with the text, if the input is a table.
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         dtype: number format of the output.
         pooling: cls, mean, max, mean_sqrt_len or idf_mean (default: as in the model's directory, else mean).
         idf_from: text in which tokens are counted for idf_mean (default: the input, which is then read twice).
@@ -101,6 +103,7 @@ def embed_file(
         of="words" if tokens else "texts",
         text_column=text_column,
         encoding=encoding,
+        clean=clean,
         idf_source=None if idf_from is None else to_path_or_url(idf_from),
         dtype=dtype,
         workers=resolve_workers(workers),

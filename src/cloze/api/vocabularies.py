@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloze.api.texts import Inputs, open_text
 from cloze.arguments import check_path, check_paths, check_texts
+from cloze.choices import Clean
 from cloze.data.build.cleaning import Step
 from cloze.model_paths import resolve_checkpoint
 from cloze.parallel_map import AnyWorkers
@@ -69,6 +70,7 @@ def train_vocabulary(
     encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
+    clean: Clean | None = None,
     workers: AnyWorkers = "auto",
     overwrite: bool = False,
     progress: bool | Progress = False,
@@ -97,6 +99,7 @@ def train_vocabulary(
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         overwrite: replace existing output.
         progress: True shows progress.
@@ -108,7 +111,10 @@ def train_vocabulary(
     from cloze.data.build import vocabulary
 
     check_path(output, "output")
-    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding) as (files, reading):
+    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding, clean=clean) as (
+        files,
+        reading,
+    ):
 
         def write(directory: Path) -> "Tokenizer":
             return vocabulary.train_vocabulary(
@@ -141,6 +147,7 @@ def extend_vocabulary(
     encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
+    clean: Clean | None = None,
     workers: AnyWorkers = "auto",
     overwrite: bool = False,
     progress: bool | Progress = False,
@@ -161,6 +168,7 @@ def extend_vocabulary(
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         overwrite: replace existing output.
         progress: True shows progress.
@@ -173,7 +181,10 @@ def extend_vocabulary(
 
     with (
         tempfile.TemporaryDirectory(prefix="cloze-") as directory,
-        open_text(inputs, texts, format, text_field, limit, without, encoding=encoding) as (files, reading),
+        open_text(inputs, texts, format, text_field, limit, without, encoding=encoding, clean=clean) as (
+            files,
+            reading,
+        ),
     ):
         if words is not None and not isinstance(words, (str, Path)):
             file = Path(directory) / "words.txt"
@@ -217,6 +228,7 @@ def inspect_vocabulary(
     encoding: str | None = None,
     limit: int | None = None,
     without: Sequence[Step] = (),
+    clean: Clean | None = None,
     workers: AnyWorkers = "auto",
     progress: bool | Progress = False,
 ) -> list[InspectedVocabulary]:
@@ -240,6 +252,7 @@ def inspect_vocabulary(
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
+        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         progress: True shows progress.
 
@@ -257,7 +270,10 @@ def inspect_vocabulary(
     tokenizers = [load_wordpiece(find_tokenizer(path, "vocabulary")) for path in directories]
     examples = check_texts(text, "text")
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
-    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding) as (files, reading):
+    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding, clean=clean) as (
+        files,
+        reading,
+    ):
         if files:
             shown = resolve_progress(progress)
             counts, _ = count_input_words(

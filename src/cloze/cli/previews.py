@@ -44,6 +44,7 @@ def _describe(preview: "InputPreview") -> tuple[dict[str, Any], list[str]]:
 
 
 def _shorten(line: str) -> str:
+    line = line.replace("\n", " ")
     return line if len(line) <= _PREVIEW_CHARACTERS else f"{line[:_PREVIEW_CHARACTERS]} …"
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow
 
+from cloze.choices import Clean
 from cloze.data.reading.columns import Column
 from cloze.data.reading.files import STDIN
 from cloze.data.reading.table_files import count_rows
@@ -90,6 +91,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     of: Unit = "texts",
     text_column: str = "text",
     encoding: str | None = None,
+    clean: Clean | None = None,
     idf_source: PathOrUrl | None = None,
     dtype: Literal["float32", "float16"] = "float32",
     workers: Workers = 1,
@@ -107,6 +109,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
         of: whether to write a vector per text or per word.
         text_column: column with the text, if the input is a table.
         encoding: that of text files, if it is not UTF-8.
+        clean: kind of text that the texts are cleaned as.
         idf_source: texts in which tokens are counted for idf_mean; None is the input, which is then read twice.
         dtype: number format of the vectors in the file.
         workers: processes on a machine without an accelerator, or a cluster.
@@ -121,17 +124,20 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     """
     check_output_file(output, overwrite=overwrite, source=source)
     suffix = _check_format(output, of)
+    if clean is not None and of == "words":
+        what = "changes the characters that words are written with"
+        raise InputError(what, where="clean", remedy="Leave it out, or leave out `tokens`")
     placement = place_workers(workers, device)
     embedder = load(device=placement.local_device)
     if embedder.pooling == "idf_mean":
         if idf_source is None and str(source) == STDIN:
             what = "stdin can be read only once, and idf_mean counts tokens first"
             raise InputError(what, where="pooling", remedy="Name a text to count in with `idf_from`")
-        embedder = embedder.with_idf(read_texts(idf_source or source, text_column, encoding))
+        embedder = embedder.with_idf(read_texts(idf_source or source, text_column, encoding, clean))
     load = partial(load, device=placement.device)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
     embed_part = partial(_embed_part, get, embedder.idf, of)
-    parts = _split(read_texts(source, text_column, encoding), texts_per_part, _MAX_CHARACTERS[of])
+    parts = _split(read_texts(source, text_column, encoding, clean), texts_per_part, _MAX_CHARACTERS[of])
     counts = np.zeros(4, np.int64)
     unknown = NONE_UNKNOWN
     with (
@@ -158,14 +164,16 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     return EmbeddingFileSummary(num_texts, num_vectors, embedder.width, truncated, empty, unknown.unknown)
 
 
-def read_texts(path: PathOrUrl, text_column: str = "text", encoding: str | None = None) -> Iterator[str]:
+def read_texts(
+    path: PathOrUrl, text_column: str = "text", encoding: str | None = None, clean: Clean | None = None
+) -> Iterator[str]:
     """Yield the lines of a text file, or the cells of a table's column.
 
     Raises:
         InputError: there is no such file or column, or a line cannot be read.
     """
     column = Column("text", names=(text_column,), flag="`text_column=NAME`")
-    config = TableConfig(columns=(column,), may_be_lines=True, encoding=encoding)
+    config = TableConfig(columns=(column,), may_be_lines=True, encoding=encoding, clean=clean)
     return parse_rows(path, config, lambda row: replace_lone_surrogates(row.text("text")))
 
 

@@ -67,7 +67,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Names of the dev file in a directory of data."""
     model_settings: ClassVar[tuple[str, ...]] = ()
     """Settings that the weights depend on; they cannot be changed for prediction."""
-    file_settings: ClassVar[tuple[str, ...]] = ("encoding", "column_names")
+    file_settings: ClassVar[tuple[str, ...]] = ("encoding", "clean", "column_names")
     """Settings that say how files are written; a checkpoint does not keep them for other files."""
     trained_as: ClassVar[str | None] = None
     """Task whose models answer this one, if it has no training data."""

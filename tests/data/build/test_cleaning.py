@@ -44,6 +44,13 @@ def test_a_clean_document_stays_the_same_object():
     assert clean(document, EVERYTHING)[0] is document
 
 
+def test_wrapped_lines_are_joined_by_spaces():
+    assert cleaned("It was a bright\ncold day,\nand", FIVE_WORDS) == (
+        ("It was a bright cold day, and", FIVE_WORDS),
+        UNTOUCHED,
+    )
+
+
 def test_characters_are_composed():
     decomposed = "Le cafe\u0301 de la gare, \u212bngstro\u0308m"
     lines, counts = cleaned(FIVE_WORDS, decomposed)

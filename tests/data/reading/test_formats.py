@@ -115,17 +115,16 @@ def test_a_line_longer_than_the_head_counts(lines, size_bytes, expected):
 
 @pytest.mark.parametrize("width", [40, 60, 72, 100])
 @pytest.mark.parametrize("text", [PARAGRAPH, GERMAN])
-def test_wrapped_lines_are_joined(width, text):
-    paragraphs = [text.strip(), SPEECH, text.strip()] * 3
-    lines = [line for paragraph in paragraphs for line in (*textwrap.wrap(paragraph, width), "")]
+def test_wrapped_lines_become_paragraphs(width, text):
+    paragraphs = [textwrap.fill(paragraph, width) for paragraph in (text, SPEECH, text)] * 3
+    lines = [line for paragraph in paragraphs for line in (*paragraph.split("\n"), "")]
     assert wrapped_width(lines) in range(width - 9, width + 1)
     assert split_paragraphs(lines) == tuple(paragraphs)
 
 
 def test_paragraphs_without_blank_lines_end_before_the_margin():
-    paragraphs = [PARAGRAPH, SPEECH, PARAGRAPH]
-    lines = [line for paragraph in paragraphs for line in textwrap.wrap(paragraph, 72)]
-    assert split_paragraphs(lines) == tuple(paragraphs)
+    paragraphs = [textwrap.fill(paragraph, 72) for paragraph in (PARAGRAPH, SPEECH, PARAGRAPH)]
+    assert split_paragraphs("\n".join(paragraphs).split("\n")) == tuple(paragraphs)
 
 
 def test_unwrapped_lines_are_kept():

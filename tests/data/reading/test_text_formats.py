@@ -55,11 +55,9 @@ def test_a_wrapped_file(tmp_path):
         "It was a bright cold day in April, and the clocks were striking thirteen. " * 5,
         "The end.",
     )
-    wrapped = "\n\n".join(textwrap.fill(paragraph, 66) for paragraph in paragraphs)
-    (tmp_path / "a").write_text(wrapped)
-    assert read(tmp_path / "a") == [
-        Document(tuple(paragraph.strip() for paragraph in paragraphs), f"{tmp_path}/a:1", "paragraphs")
-    ]
+    wrapped = tuple(textwrap.fill(paragraph, 66) for paragraph in paragraphs)
+    (tmp_path / "a").write_text("\n\n".join(wrapped))
+    assert read(tmp_path / "a") == [Document(wrapped, f"{tmp_path}/a:1", "paragraphs")]
 
 
 def test_json_lines(tmp_path):

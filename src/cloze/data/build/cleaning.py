@@ -1,5 +1,6 @@
 """Clean documents in steps; each step is counted, shows examples, and can be skipped.
 
+    pdf               with `clean="pdf"`: join words divided at line ends, and delete ligatures and soft hyphens
     control           delete control characters and invisible marks; separators of lines and pages become spaces
     unicode           compose characters (NFC): "e" and a combining accent become "é"
     short_documents   drop documents of fewer than five words, except in the format `sentences`
@@ -18,8 +19,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Literal, TypeAlias, get_args
 
+from cloze.choices import Clean
 from cloze.data.build.counts import Counts
 from cloze.data.reading.documents import Document
+from cloze.data.reading.pdf_text import clean_pdf_text
 from cloze.tokenization.unicode import SCRIPTS_WITHOUT_SPACES
 
 Step: TypeAlias = Literal[
@@ -39,6 +42,7 @@ _HARMFUL = re.compile(
 _WORD = re.compile(f"[{SCRIPTS_WITHOUT_SPACES}]|[^\\W{SCRIPTS_WITHOUT_SPACES}]+")
 """In scripts without spaces every character is a word, as in BERT for Chinese."""
 _EXCERPT_CHARACTERS = 60
+_BETWEEN_LINES = "\n\n"
 Lines: TypeAlias = tuple[str, ...]
 
 
@@ -48,6 +52,8 @@ class CleaningConfig:
 
     without: tuple[Step, ...] = ()
     """Steps to skip."""
+    clean: Clean | None = None
+    """Kind of text that has a step of its own, here `pdf`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class StepCounts(Counts):
 class CleaningCounts(Counts):
     """Counts of the changes of each step."""
 
+    pdf: StepCounts = StepCounts()
     control: StepCounts = StepCounts()
     unicode: StepCounts = StepCounts()
     short_documents: StepCounts = StepCounts()
@@ -84,6 +91,7 @@ class CleaningCounts(Counts):
     def describe(self) -> list[str]:
         """Return a line per step that changed something."""
         done = {
+            "pdf": "with hyphens at line ends, ligatures or soft hyphens, now removed",
             "control": "with control characters or invisible marks, now deleted",
             "unicode": "with characters that are now composed",
             "short_documents": f"of fewer than {_MIN_WORDS} words, dropped",
@@ -103,6 +111,11 @@ def clean(document: Document, config: CleaningConfig) -> tuple[Document | None, 
     """Return the cleaned document, None if it was dropped, and the counts."""
     lines, where = document.lines, document.where
     counts = _NO_CHANGE
+    if config.clean == "pdf":
+        lines, done = _clean_pdf(lines, where)
+        counts += CleaningCounts(pdf=done)
+    if any("\n" in line for line in lines):
+        lines = tuple(line.replace("\n", " ") for line in lines)
     if "control" not in config.without and not all(map(str.isprintable, lines)):
         lines, done = _apply(_delete_control_characters, str.isprintable, lines, where)
         counts += CleaningCounts(control=done)
@@ -129,6 +142,16 @@ def clean_all(documents: Iterable[Document], config: CleaningConfig) -> tuple[li
         if counts is not _NO_CHANGE:
             total += counts
     return kept, total
+
+
+def _clean_pdf(lines: Lines, where: str) -> tuple[Lines, StepCounts]:
+    """Clean the text of a PDF, also across lines, since those of a narrow column are not known as wrapped."""
+    text = _BETWEEN_LINES.join(lines)
+    cleaned, changes = clean_pdf_text(text)
+    if not changes:
+        return lines, StepCounts()
+    example = _example(where, text.replace("\n", " "), cleaned.replace("\n", " "))
+    return tuple(filter(None, cleaned.split(_BETWEEN_LINES))), StepCounts(1, changes, (example,))
 
 
 def _is_composed(line: str) -> bool:

@@ -116,6 +116,7 @@ def part_settings(config: BuildConfig, tokenizer: WordPieceTokenizer) -> dict[st
             for name, function in functions.items()
         },
         "without": sorted({*config.reading.cleaning.without} - FINAL_STEPS),
+        "clean": config.reading.cleaning.clean,
         "part_characters": config.reading.part_characters,
         **{name: metadata.version(name) for name in _PACKAGES},
     }

@@ -71,6 +71,7 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
             "lowercase": lowercase,
             "keep_accents": keep_accents,
             "without": sorted(reading.cleaning.without),
+            "clean": reading.cleaning.clean,
             "part_characters": reading.part_characters,
             **{name: metadata.version(name) for name in _PACKAGES},
         },

@@ -18,7 +18,7 @@ class Document:
     """Consecutive text."""
 
     lines: tuple[str, ...]
-    """Not empty, without white space around them."""
+    """Not empty, without white space around them; the wrapped lines of a paragraph have line breaks between them."""
     where: str
     """Where it begins, as "file:line"."""
     kind: Kind

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from cloze.choices import Clean
 from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
 from cloze.data.reading.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.reading.class_names import KeepsNumbers
@@ -12,6 +13,7 @@ from cloze.data.reading.columns import Column, NoColumnError, find_column, is_ne
 from cloze.data.reading.files import extension_of
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.pdf_text import clean_pdf_text
 from cloze.data.reading.table_files import CellCountError, RawTable, is_table, open_table
 from cloze.data.reading.text_lines import read_texts_of_lines
 from cloze.errors import DataWarning, InputError
@@ -37,6 +39,8 @@ class Row:
     """Whether labels are read."""
     others: Mapping[str, Any] = field(default_factory=dict)
     """The other cells by the name of their column, if they are kept."""
+    num_cleaned: int = 0
+    """Changes in its texts, if they are cleaned."""
 
     def text(self, key: str) -> str:
         """Return a cell as text; InputError if it is null, a list or an object."""
@@ -91,6 +95,8 @@ class TableConfig:
     """Leave out rows that have more or fewer cells than there are columns, if they are few."""
     encoding: str | None = None
     """That of text files; None: UTF-8."""
+    clean: Clean | None = None
+    """Kind of text that the texts are cleaned as."""
     column_names: tuple[str, ...] = ()
     """The names of the columns of a TSV or CSV whose first line is a row."""
     can_name_columns: bool = False
@@ -129,13 +135,14 @@ def parse_rows(
     has_flag, skip_broken = config.leave_out is not None, config.skip_broken
     leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))
     leave_out += (CellCountError,) if skip_broken else ()
-    rows = num_rejected_spans = 0
+    rows = num_rejected_spans = num_cleaned = 0
     try:
         for raw, where in raw_rows:
             rows += 1
             try:
                 cells = annotated_row(to_cells(raw, where), where)
-                parsed = parse(_row(cells, config, where, rows))
+                row = _row(cells, config, where, rows)
+                parsed = parse(row)
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
                     _ask_for_names(error, source, config, to_cells(raw, where))
@@ -147,6 +154,7 @@ def parse_rows(
                     )
                     raise InputError(what, where=where) from None
             else:
+                num_cleaned += row.num_cleaned
                 num_rejected_spans += cells.num_rejected_spans if isinstance(cells, AnnotatedRow) else 0
                 if not errors.count:
                     yield parsed
@@ -161,9 +169,17 @@ def parse_rows(
     if left_out.count == rows:
         raise left_out.as_error(rows=rows)
     left_out.warn(source, rows)
+    _warn_of_changes(source, config, num_cleaned, num_rejected_spans)
+
+
+def _warn_of_changes(source: Source, config: TableConfig, num_cleaned: int, num_rejected_spans: int) -> None:
+    if config.clean == "pdf":
+        changes = format_count(num_cleaned, "change")
+        remark = f"{source}: `clean=pdf` made {changes}: hyphens at line ends, ligatures, soft hyphens"
+        warnings.warn(DataWarning(remark), stacklevel=3)
     if num_rejected_spans and config.labeled and config.is_also_read("spans"):
-        what = f"{format_count(num_rejected_spans, 'rejected span')} left out"
-        warnings.warn(DataWarning(f"{source}: {what}"), stacklevel=2)
+        remark = f"{source}: {format_count(num_rejected_spans, 'rejected span')} left out"
+        warnings.warn(DataWarning(remark), stacklevel=3)
 
 
 def _open(source: Source, config: TableConfig) -> RawTable:
@@ -225,4 +241,18 @@ def _row(cells: Mapping[str, Any], config: TableConfig, where: str, number: int)
     wanted |= {name: cells[name] for name in filter(config.is_also_read, cells)}
     used = names.values() if config.keeps_others else cells
     others = {name: cell for name, cell in cells.items() if name not in used}
-    return Row(wanted, where, names, number, config.labeled, others)
+    num_cleaned = 0
+    if config.clean == "pdf":
+        for column in config.columns:
+            if column.kind in ("text", "texts") and column.key in wanted:
+                wanted[column.key], changes = _clean_pdf(wanted[column.key])
+                num_cleaned += changes
+    return Row(wanted, where, names, number, config.labeled, others, num_cleaned)
+
+
+def _clean_pdf(cell: Any) -> tuple[Any, int]:
+    """Return a text or a list of texts without marks of a page's layout, and the number of changes."""
+    if isinstance(cell, list):
+        cleaned = list(map(_clean_pdf, cell))
+        return [text for text, _ in cleaned], sum(changes for _, changes in cleaned)
+    return clean_pdf_text(cell) if isinstance(cell, str) else (cell, 0)

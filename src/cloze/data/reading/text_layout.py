@@ -57,7 +57,10 @@ def guess_text_layout(head: bytes, size_bytes: float) -> Literal["sentences", "p
 
 
 def split_paragraphs(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return the paragraphs of a document from its lines, including blank ones; wrapped lines are joined."""
+    """Return the paragraphs of a document from its lines, including blank ones.
+
+    Wrapped lines become one paragraph with line breaks in it.
+    """
     width = wrapped_width(lines)
     return tuple(_unwrap(lines, width) if width else filter(None, lines))
 
@@ -91,7 +94,7 @@ def _unwrap(lines: Sequence[str], width: int) -> Iterator[str]:
         if line:
             paragraph.append(line)
             if not after or (_ENDED.search(line) and not _is_filled(line, after, width)):
-                yield " ".join(paragraph)
+                yield "\n".join(paragraph)
                 paragraph = []
 
 

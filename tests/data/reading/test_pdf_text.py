@@ -1,0 +1,192 @@
+"""Text of PDFs: words divided at line ends, ligatures and soft hyphens, in documents and in tables."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cloze
+from cloze.data.build.cleaning import CleaningConfig, clean_all
+from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
+from cloze.data.reading.columns import Column
+from cloze.data.reading.pdf_text import clean_pdf_text
+from cloze.data.reading.tables import TableConfig, parse_rows
+from cloze.errors import DataWarning, InputError
+
+EXTRACTED = """\
+The efficient office of a navigation company
+keeps its documents in folders. Every after-
+noon the officials file the classifications of
+ships, and a well-known difficulty is that the
+specifications of international vessels differ
+from those of coastal ones. The first classifica-
+tion was written by hand, and its authors
+found that the identification of a vessel needs
+more than its dimensions. A well-known rem-
+edy is a questionnaire with definitions, which
+the captains fill in before their departure. Af-
+terwards the administration compares the
+measurements with the registration, and suffi-
+cient differences lead to an investigation.
+Since these investigations are expensive, the
+responsibility for them is divided between the
+harbors.
+The characteristics of the fishing fleet are dif-
+ferent. Its boats are small, their identification
+is painted on both sides, and their registration
+is renewed annually. A self-evident conse-
+quence is that the classification of fishing
+boats takes minutes, while that of tankers
+takes an afternoon.
+"""
+"""A page, written here, that groff typeset as a PDF and PyMuPDF extracted."""
+DIVIDED = ("afternoon", "classification", "remedy", "afterwards", "sufficient", "different", "consequence")
+WHOLE = re.sub(r"(?<!well)-\n", "", EXTRACTED)
+
+
+def cleaned_documents(path: Path, text_format: str = "auto") -> tuple[list[tuple[str, ...]], int]:
+    """Return the lines of the cleaned documents of a file, and the number of changes."""
+    shards = plan_input_shards([path], ReadingConfig(text_format=text_format))
+    documents = [document for shard in shards for document in read_documents(shard)]
+    kept, counts = clean_all(documents, CleaningConfig(clean="pdf"))
+    return [document.lines for document in kept], counts.pdf.characters
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "changes"),
+    [
+        ("an exam-\nple", "an example", 1),
+        ("an exam\u2010 \n\n\x0c  ple", "an example", 1),  # a page ends between the halves
+        ("INFOR-\nMATION", "INFORMATION", 1),
+        ("in-\nter-\nnational", "international", 2),
+        ("Verände-\nrung", "Veränderung", 1),
+        ("so\xadft, and ex\xad\nample", "soft, and example", 2),
+        ("The \ufb01rst o\ufb03ce, the \ufb05andard", "The first office, the standard", 3),
+        ("a well-\nknown, well-known word", "a well-\nknown, well-known word", 0),
+        ("Well-known, and well-\nknown", "Well-known, and well-\nknown", 0),
+        ("Anglo-\nSaxon, 1990-\n1995, x -\ny", "Anglo-\nSaxon, 1990-\n1995, x -\ny", 0),
+        ("- one\n- two\nmid-air", "- one\n- two\nmid-air", 0),
+        ("北京-\n大学 Ω ½", "北京-\n大学 Ω ½", 0),
+        ("", "", 0),
+    ],
+)  # fmt: skip
+def test_words_become_whole_and_other_characters_stay(text: str, expected: str, changes: int):
+    assert clean_pdf_text(text) == (expected, changes)
+
+
+def test_a_page_of_a_pdf_has_the_words_of_its_source():
+    assert EXTRACTED.count("-\n") == len(DIVIDED)
+    text, changes = clean_pdf_text(EXTRACTED)
+    assert (text, changes) == (WHOLE, len(DIVIDED))
+    assert {*DIVIDED} <= {*re.findall(r"\w+", text.lower())}
+    assert text.count("well-known") == 2
+
+
+@given(st.text(st.sampled_from("abA-\u2010\xad\n \ufb01\ufb06é.1")))
+def test_cleaning_changes_marks_alone_and_is_counted(text: str):
+    cleaned, changes = clean_pdf_text(text)
+    assert bool(changes) == (cleaned != text)
+    assert not re.search("[\xad\ufb00-\ufb06]", cleaned)
+    letters = text.replace("\ufb01", "fi").replace("\ufb06", "st")
+    assert re.sub(r"[-\s\xad\u2010]", "", letters) == re.sub(r"[-\s\u2010]", "", cleaned)
+
+
+@pytest.mark.parametrize("unit", ["a", "a-\n", "a" * 50 + "-", "a-\n ", "\xad \n", "-\n\n", "北", "ab-\ncd "])
+def test_time_is_linear(unit: str):
+    text = unit * (400_000 // len(unit))
+    assert len(clean_pdf_text(text)[0]) <= len(text)
+
+
+def test_wrapped_lines_are_joined_after_the_words(tmp_path: Path):
+    (tmp_path / "page.txt").write_text(EXTRACTED)
+    [lines], changes = cleaned_documents(tmp_path / "page.txt")
+    assert " ".join(lines) == " ".join(WHOLE.split())
+    assert changes == len(DIVIDED)
+
+
+@pytest.mark.parametrize("text_format", ["sentences", "paragraphs", "files", "jsonl"])
+def test_words_are_joined_across_the_lines_of_narrow_columns(tmp_path: Path, text_format: str):
+    narrow = "the\nclassifi-\ncation of the\nvessel\nneeds\ndimen-\nsions"
+    row = json.dumps({"text": narrow})
+    (tmp_path / "page").write_text(row if text_format == "jsonl" else narrow)
+    [lines], changes = cleaned_documents(tmp_path / "page", text_format)
+    assert lines == ("the", "classification of the", "vessel", "needs", "dimensions")
+    assert changes == 2
+
+
+@pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
+def test_the_build_reports_the_changes_and_tells_texts_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "page.txt").write_text(EXTRACTED)
+    kept = cloze.build_dataset(tmp_path / "page.txt", vocabulary="cloze-mini", output=tmp_path / "kept")
+    cleaned = cloze.build_dataset(
+        tmp_path / "page.txt",
+        vocabulary="cloze-mini",
+        output=tmp_path / "cleaned",
+        clean="pdf",
+        progress=True,
+    )
+    assert kept is not None
+    assert cleaned is not None
+    assert cleaned.tokens < kept.tokens
+    assert cleaned.cleaning.pdf.characters == len(DIVIDED)
+    example = cleaned.cleaning.pdf.examples[0]
+    assert ("Every after- noon" in example.before, "Every afternoon" in example.after) == (True, True)
+    assert "pdf: 1 documents with hyphens at line ends, ligatures or soft hyphens" in capsys.readouterr().err
+
+
+def test_cells_of_texts_are_cleaned_and_others_are_not(tmp_path: Path):
+    with (tmp_path / "a.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows(
+            [["text", "id"], ["an exam-\nple of\xad it", "a-\nb"], ["\ufb01ne", "\ufb01"]]
+        )
+    config = TableConfig(columns=(Column("text"), Column("id", "other")), clean="pdf")
+    with pytest.warns(DataWarning, match="a.csv: `clean=pdf` made 3 changes: hyphens at line ends"):
+        rows = list(parse_rows(tmp_path / "a.csv", config, lambda row: dict(row.cells)))
+    assert rows == [{"text": "an example of it", "id": "a-\nb"}, {"text": "fine", "id": "\ufb01"}]
+
+
+@pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
+def test_a_table_is_trained_and_predicted_on_clean_text_where_it_is_asked_for(tmp_path: Path):
+    rows = [
+        {"text": "The \ufb01rst exam-\nple is good", "label": "yes"},
+        {"text": "no\xadne", "label": "no"},
+    ] * 2
+    cloze.finetune(
+        "classification",
+        model="cloze-mini",
+        train=rows,
+        dev=rows,
+        output=tmp_path / "run",
+        epochs=1,
+        clean="pdf",
+    )
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def texts(**settings: str) -> list[str]:
+        predicted = cloze.predict_file(tmp_path / "a.jsonl", model=tmp_path / "run", **settings)
+        return [row["text"] for row in predicted][:2]
+
+    assert texts(clean="pdf") == ["The first example is good", "none"]
+    assert texts() == [row["text"] for row in rows[:2]]  # the setting is that of a file
+    with pytest.raises(InputError, match="the task tagging has no such setting"):
+        cloze.finetune("tagging", model="cloze-mini", train=rows, output=tmp_path / "b", clean="pdf")
+
+
+@pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
+def test_vectors_are_of_clean_texts(tmp_path: Path):
+    for name, text in (("a", "The \ufb01rst exam-\nple"), ("b", "The first example")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
+        cloze.embed_file(
+            tmp_path / f"{name}.jsonl", model="cloze-mini", output=tmp_path / f"{name}.out.jsonl", clean="pdf"
+        )
+    assert (tmp_path / "a.out.jsonl").read_bytes() == (tmp_path / "b.out.jsonl").read_bytes()
+    with pytest.raises(InputError, match="changes the characters"):
+        cloze.embed_file(
+            tmp_path / "a.jsonl", model="cloze-mini", output=tmp_path / "c.jsonl", tokens=True, clean="pdf"
+        )
