@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.custom import Classification, CustomTagging
+from cloze.tasks.custom import Classification, CustomTagging, Regression
 from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.memory import read_memory
 from cloze.tasks.tagging_formats.settings import Offsets
@@ -168,6 +168,64 @@ def test_two_questions_or_annotators_of_label_studio_are_refused(write: Write) -
     twice["annotations"] = [*twice["annotations"][:1], {"result": [choice("neg")]}]
     with pytest.raises(InputError, match=r"2 annotations of one text differ\. Leave one annotation of each"):
         labels(write([twice]))
+
+
+SHORT = {"annotation_id": 1, "annotator": 1, "lead_time": 1.5}
+
+
+def sorted_csv(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows as Label Studio does: columns in alphabetical order, an empty cell for no answer."""
+    table = pd.DataFrame(rows)
+    table[sorted(table.columns)].to_csv(path, index=False)
+    return path
+
+
+def test_label_studios_csv_does_not_show_which_column_is_the_question(tmp_path: Path) -> None:
+    rows = [{**SHORT, "id": 1, "class": "pos", "review": "fine"}]
+    path = sorted_csv(tmp_path / "a.csv", rows)
+    with pytest.raises(InputError, match="no column 'label'"):
+        labels(path, Classification(text_column="review"))
+    assert labels(path, Classification(text_column="review", label_column="class")) == [("fine", "pos")]
+    rows = [{**SHORT, "id": 1, "stars": '[{"rating": 4}]', "text": "fine"}]
+    path = sorted_csv(tmp_path / "a.csv", rows)
+    assert labels(path, Regression(label_column="stars")) == [("fine", "4")]
+
+
+def test_short_exports_of_label_studio_have_texts_that_nobody_annotated(write: Write, tmp_path: Path) -> None:
+    done = {"text": "Ada ran", "id": 1, "who": [{"start": 0, "end": 3, "labels": ["PER"]}], **SHORT}
+    rows = [done, {"text": "Bo ran", "id": 2, **SHORT}, {"text": "Cy", "id": 3, **dict.fromkeys(SHORT)}]
+    with pytest.warns(DataWarning, match=r"1 of 3 rows are left out: 1 not annotated"):
+        assert tags(write(rows, "a.json")) == ["B-PER O", "O O"]
+    rows[0]["who"] = json.dumps(rows[0]["who"])
+    with pytest.warns(DataWarning, match=r"1 of 3 rows are left out: 1 not annotated"):
+        assert tags(sorted_csv(tmp_path / "a.csv", rows)) == ["B-PER O", "O O"]
+
+
+def test_annotators_who_disagree_in_a_short_export_are_refused(write: Write) -> None:
+    row = {"text": "fine", "id": 1, "mood": "pos", **SHORT}
+    assert labels(write([row, row])) == [("fine", "pos")] * 2
+    with pytest.raises(
+        InputError, match=r"a\.jsonl:2: the annotators of a text differ\. Leave one annotation"
+    ):
+        labels(write([row, {**row, "mood": "neg"}]))
+    assert len(list(Classification().examples(write([row, {**row, "mood": "neg"}]), labeled=False))) == 2
+
+
+def test_annotators_who_mark_the_same_spans_in_another_order_agree(write: Write) -> None:
+    marks = [{"value": {"start": a, "end": b, "labels": ["PER"]}} for a, b in ((0, 3), (4, 7))]
+    row = {"data": {"text": "Ada Bob"}, "annotations": [{"result": marks}, {"result": marks[::-1]}]}
+    assert tags(write([row])) == ["B-PER B-PER"]
+
+
+def test_spans_and_labels_of_the_data_are_not_the_annotators(write: Write) -> None:
+    old = {"text": "Ada ran", "spans": [[4, 7, "OLD"]], "entities": [[4, 7, "OLD"]]}
+    manual = {**old, "spans": [SPAN], "answer": "accept", "_view_id": "ner_manual"}
+    assert tags(write([manual, {**manual, "spans": []}])) == ["B-PER O", "O O"]
+    assert tags(write([{"data": old, "annotations": [{"result": []}]}])) == ["O O"]
+    assert tags(write([{**old, "id": 1, **SHORT}])) == ["O O"]
+    assert labels(write([{"text": "fine", "label": "old", "id": 1, "mood": "new", **SHORT}])) == [
+        ("fine", "new")
+    ]
 
 
 def test_labels_of_other_tools(write: Write) -> None:

@@ -3,7 +3,7 @@
 import datetime
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,19 @@ SPANS = [
     {"start": 13, "end": 17, "text": "Oslo", "labels": ["LOC"]},
 ]
 QUOTED_SPANS = '"' + json.dumps(SPANS).replace('"', '""') + '"'
+
+QUOTED_CHOICES = '"{""choices"": [""film"", ""good""]}"'
+
+
+def studio_csv(question: str, answers: Sequence[tuple[str, str]], separator: str = ",") -> str:
+    """Return the export of texts and quoted answers, whose columns are in alphabetical order."""
+    rows = [
+        {"text": f'"{text}"', "id": str(number), question: answer, **dict.fromkeys(META, "1")}
+        for number, (text, answer) in enumerate(answers)
+    ]
+    names = sorted(rows[0])
+    cells = [[f'"{name}"' for name in names], *([row[name] for name in names] for row in rows)]
+    return "".join(separator.join(line) + "\r\n" for line in cells)
 
 
 def studio(data: dict[str, Any], *results: dict[str, Any], **annotation: Any) -> dict[str, Any]:
@@ -145,7 +158,7 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
         (
             "classification",
             "a.json",
-            [{"text": t, "id": 1, "mood": label, **META} for t, label in LABELS],
+            [{"text": t, "id": number, "mood": label, **META} for number, (t, label) in enumerate(LABELS)],
             LABELS,
         ),
         (
@@ -161,31 +174,18 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
         (
             "classification",
             "a.csv",
-            "\n".join(
-                [f"text,id,mood,{','.join(META)}"]
-                + [f"{text},1,{label},{','.join(map(str, META.values()))}" for text, label in LABELS]
-            ),
+            studio_csv("label", [(text, f'"{label}"') for text, label in LABELS]),
             LABELS,
         ),
         (
             "multi-label",
             "a.csv",
-            'text,id,topic,annotation_id,lead_time\nA fine film,1,"{""choices"": [""film"", ""good""]}",1,4\n'
-            "A dull film,2,bad,2,4\n",
+            studio_csv("labels", [("A fine film", QUOTED_CHOICES), ("A dull film", '"bad"')]),
             SETS,
         ),
-        (
-            "tagging",
-            "a.csv",
-            f"text,id,label,annotation_id,lead_time\n{ADA},1,{QUOTED_SPANS},11,4.1\n",
-            TAGS,
-        ),
-        (
-            "tagging",
-            "a.tsv",
-            f"text\tid\tlabel\t{META_NAMES}\n{ADA}\t1\t{QUOTED_SPANS}\t{META_CELLS}\n",
-            TAGS,
-        ),
+        ("tagging", "a.csv", studio_csv("who", [(ADA, QUOTED_SPANS)]), TAGS),
+        ("tagging", "a.tsv", studio_csv("who", [(ADA, QUOTED_SPANS)], separator="\t"), TAGS),
+        ("tagging", "a.csv", studio_csv("ner", [(ADA, ""), (ADA, QUOTED_SPANS)]), ["O O O O", *TAGS]),
         (
             "tagging",
             "a.tsv",

@@ -15,7 +15,7 @@
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -34,6 +34,10 @@ class AnnotatedRow(dict[str, Any]):
     problem: InputError | None = None
     """Why the annotations cannot be used; the text can."""
     num_rejected_spans: int = 0
+    task: str | None = None
+    """Names what was annotated, if a tool has a row for each annotator."""
+    answers: object = None
+    """The answers of the annotator."""
 
 
 class AnnotationTool(NamedTuple):
@@ -73,15 +77,28 @@ def from_spacy(values: Any) -> Any:
     return values
 
 
-def check_annotated(row: Mapping[str, Any]) -> None:
+def check_annotated(row: Mapping[str, Any], where: str, answers: dict[str, object]) -> None:
     """Refuse a row whose annotations cannot be used.
+
+    Args:
+        row: the row.
+        where: its place.
+        answers: those of annotators of rows before, by what they annotated; gets those of this row.
 
     Raises:
         NotAnnotatedError: the annotator rejected, ignored or skipped it, or has not seen it.
         InputError: annotators disagree.
     """
-    if isinstance(row, AnnotatedRow) and row.problem is not None:
+    if not isinstance(row, AnnotatedRow):
+        return
+    if row.problem is not None:
         raise row.problem
+    if row.task is not None and answers.setdefault(row.task, row.answers) != row.answers:
+        raise _annotators_differ("the annotators of a text differ", where)
+
+
+def _annotators_differ(what: str, where: str) -> InputError:
+    return InputError(what, where=where, remedy="Leave one annotation of each text in the export")
 
 
 def unwrap_labels(cell: Any) -> Any:
@@ -89,11 +106,16 @@ def unwrap_labels(cell: Any) -> Any:
 
     >>> unwrap_labels({"choices": ["good"]}), unwrap_labels('{"good": 1.0, "bad": 0.0}'), unwrap_labels("{good}")
     (['good'], ['good'], '{good}')
+    >>> unwrap_labels('[{"rating": 4}]')
+    4
     """
     labels = cell
-    if isinstance(cell, str) and cell.lstrip().startswith("{"):
+    if isinstance(cell, str) and cell.lstrip().startswith(("{", "[{")):
         with suppress(ValueError, RecursionError):
             labels = json.loads(cell)
+    if isinstance(labels, list) and len(labels) == 1 and isinstance(labels[0], dict):
+        number = labels[0].get("rating", labels[0].get("number"))
+        return cell if number is None else number
     if not (isinstance(labels, dict) and labels):
         return cell
     if len(labels) == 1 and (name := next(iter(labels))) in ("choices", "cats"):
@@ -113,7 +135,8 @@ def _read_prodigy(row: Mapping[str, Any], where: str) -> AnnotatedRow:
         answers = [span.get(ANSWER) if isinstance(span, Mapping) else None for span in spans]
         if "ignore" in answers:
             annotated.problem = NotAnnotatedError("ignored", where=where)
-        annotated["spans"] = [s for s, answer in zip(spans, answers, strict=True) if answer != "reject"]
+        accepted = [span for span, answer in zip(spans, answers, strict=True) if answer != "reject"]
+        annotated = _with_spans(annotated, accepted, annotated.problem)
         annotated.num_rejected_spans = answers.count("reject")
     if isinstance(row.get("options"), list):
         chosen = _with_labels(annotated, [row.get("accept") or []], annotated.problem)
@@ -137,14 +160,10 @@ def _read_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
         reason = "skipped" if annotations else "not annotated"
         annotated.problem = NotAnnotatedError(reason, where=where)
     elif any(results != done[0] for results in done):
-        what, remedy = (
-            f"{len(done)} annotations of one text differ",
-            "Leave one annotation of each text in the export",
-        )
-        annotated.problem = InputError(what, where=where, remedy=remedy)
+        annotated.problem = _annotators_differ(f"{len(done)} annotations of one text differ", where)
     spans, labels = done[0] if done else ([], {})
     if spans or not labels:
-        annotated["entities"] = spans
+        annotated = _with_spans(annotated, spans, annotated.problem)
     return _with_labels(annotated | labels, list(labels.values()), annotated.problem)
 
 
@@ -159,17 +178,36 @@ _OF_LABEL_STUDIO = {
 }
 
 
+def is_of_label_studio(names: Container[str]) -> bool:
+    """Return whether columns are those of a short export of Label Studio."""
+    return "annotation_id" in names and "lead_time" in names
+
+
 def _read_flat_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
-    """Read the short exports, whose columns are those of the data, the id, the questions, and those of the tool."""
-    names = list(row)
-    after_id = names[names.index("id") + 1 :] if "id" in names else []
-    questions = {name: _parse_json(row[name]) for name in after_id if name not in _OF_LABEL_STUDIO}
+    """Read the short exports, with the columns of the data, the questions, and the tool; a row for each annotator.
+
+    JSON has the data before the id and the questions after it. CSV and TSV have all columns in alphabetical order.
+    """
+    names = [name for name in row if name not in _OF_LABEL_STUDIO or name == "annotation_id"]
+    is_sorted = "id" not in names or names.index("annotation_id") < names.index("id")
+    asked = names if is_sorted else names[names.index("id") :]
+    questions = {
+        name: _parse_json(row[name]) for name in asked if name not in ("annotation_id", "id", "text")
+    }
     spans = [value for value in questions.values() if _is_spans(value)]
     labels = [value for value in questions.values() if not _is_spans(value)]
-    cells = {**row, **questions}
-    if spans or not labels:
-        cells["entities"] = spans[0] if spans else []
-    return _with_labels(cells, labels)
+    data = {name: cell for name, cell in row.items() if is_sorted or name not in ("label", "labels")}
+    annotated = AnnotatedRow(data | questions)
+    if row["annotation_id"] in (None, ""):
+        annotated.problem = NotAnnotatedError("not annotated", where=where)
+    is_empty = not (labels or is_sorted) or any(value in (None, "") for value in labels)
+    if spans or is_empty:
+        annotated = _with_spans(annotated, spans[0] if spans else [], annotated.problem)
+    if not is_sorted:
+        annotated = _with_labels(annotated, labels, annotated.problem)
+    annotated.task = str((row.get("id"), row.get("text")))  # a column of the data may be called id
+    annotated.answers = questions
+    return annotated
 
 
 def _parse_json(cell: Any) -> Any:
@@ -196,7 +234,15 @@ def _results(annotation: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
             spans.append(value)
         elif (name := next((n for n in ("choices", "rating", "number") if n in value), None)) is not None:
             labels[str(result.get("from_name", "label"))] = value[name]
-    return spans, labels
+    return sorted(spans, key=str), labels
+
+
+def _with_spans(row: Mapping[str, Any], spans: Sequence[Any], problem: InputError | None) -> AnnotatedRow:
+    """Return a row with the spans of the annotator in the place of others, which the data may have."""
+    others = {name: cell for name, cell in row.items() if name not in ("entities", "spans", "ents")}
+    annotated = AnnotatedRow(others | {"entities": spans})
+    annotated.problem = problem
+    return annotated
 
 
 def _with_labels(
@@ -332,9 +378,7 @@ ANNOTATION_TOOLS = {
         lambda row: isinstance(row.get(ANSWER), str) and row[ANSWER] in _ANSWERS, _read_prodigy
     ),
     "Label Studio": AnnotationTool(lambda row: isinstance(row.get("data"), Mapping), _read_label_studio),
-    "Label Studio, short": AnnotationTool(
-        lambda row: "annotation_id" in row and "lead_time" in row, _read_flat_label_studio
-    ),
+    "Label Studio, short": AnnotationTool(is_of_label_studio, _read_flat_label_studio),
     "doccano": AnnotationTool(
         lambda row: row.keys() >= {"text", "label", "Comments"} and isinstance(row["label"], str),
         _read_doccano,

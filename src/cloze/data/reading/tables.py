@@ -136,12 +136,13 @@ def parse_rows(
     leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))
     leave_out += (CellCountError,) if skip_broken else ()
     rows = num_rejected_spans = num_cleaned = 0
+    answers: dict[str, object] = {}
     try:
         for raw, where in raw_rows:
             rows += 1
             try:
                 cells = annotated_row(to_cells(raw, where), where)
-                row = _row(cells, config, where, rows)
+                row = _row(cells, config, where, rows, answers)
                 parsed = parse(row)
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
@@ -224,10 +225,12 @@ def _ask_for_names(
     error.remedy = f"If it names them, say {' and '.join(flags)}; {row}"
 
 
-def _row(cells: Mapping[str, Any], config: TableConfig, where: str, number: int) -> Row:
-    """Return the cells of a row that are asked for."""
+def _row(
+    cells: Mapping[str, Any], config: TableConfig, where: str, number: int, answers: dict[str, object]
+) -> Row:
+    """Return the cells of a row that are asked for; `answers` are those of annotators of rows before."""
     if config.labeled and not any(column.find({ANSWER: ""}) for column in config.columns):
-        check_annotated(cells)
+        check_annotated(cells, where, answers)
     names = {}
     for column in config.columns:
         if column.is_required:

@@ -15,7 +15,7 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from cloze.data.reading.annotations import ANSWER, annotated_row
+from cloze.data.reading.annotations import ANSWER, annotated_row, is_of_label_studio
 from cloze.data.reading.bad_rows import NotAnnotatedError
 from cloze.data.reading.directories import ANNOTATIONS, brat_texts
 from cloze.data.reading.files import read_lines, read_text
@@ -116,7 +116,8 @@ def read_table(data: TaggedData) -> Iterator[TaggedText]:
     first = list(islice(rows, 1))
     rows = chain(first, rows)
     cells = first[0][0] if first else None
-    if cells is not None and not is_sentence_row(cells) and (columns := find_word_columns(cells)):
+    has_texts = cells is None or is_sentence_row(cells) or is_of_label_studio(cells)
+    if cells is not None and not has_texts and (columns := find_word_columns(cells)):
         return _RowReader(data).read_words(rows, columns)
     sentences = (row for row in rows if row[0] is not None)
     return _RowReader(data).read_texts(RawTable(sentences, lambda row, where: with_lists(row)))
