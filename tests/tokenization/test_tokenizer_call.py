@@ -32,6 +32,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "cut": ((TEXTS, OTHERS), {"padding": True, "truncation": True, "max_length": 9, "return_tensors": "pt"}),
     "an odd number": ((TEXTS, OTHERS), {"padding": True, "truncation": True, "max_length": 10}),
     "one length": ((TEXTS,), {"padding": "max_length", "truncation": True, "max_length": 8}),
+    "at least one length": ((TEXTS,), {"padding": "max_length", "max_length": 8}),
 }
 
 
@@ -57,6 +58,8 @@ def test_wrong_arguments_are_named() -> None:
     tokenizer = cloze.load_tokenizer("cloze-mini")
     with pytest.raises(InputError, match="padding=True"):
         tokenizer(TEXTS, return_tensors="pt")
+    with pytest.raises(InputError, match="truncation=True"):
+        tokenizer(TEXTS, return_tensors="pt", padding="max_length", max_length=8)
     with pytest.raises(InputError, match=r"no return_tensors 'tf'. Choose from pt, np"):
         tokenizer(TEXTS, return_tensors="tf")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="Did you mean padding=…"):

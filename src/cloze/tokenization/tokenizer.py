@@ -266,19 +266,18 @@ class Tokenizer(ABC):
             )
             for text, pair in checked
         ]
-        lengths = [len(encoding) for encoding in encodings]
-        longest = max(lengths, default=0)
-        if return_tensors and not padding and min(lengths, default=0) < longest:
-            raise InputError(
-                "texts of different lengths are no tensor", where="texts", remedy="Say `padding=True`"
-            )
-        total = max(limit, longest) if padding == "max_length" else longest
+        longest = max(map(len, encodings), default=0)
+        total = limit if padding == "max_length" else longest if padding else 0
+        lengths = {max(total, len(encoding)) for encoding in encodings}
+        if return_tensors and len(lengths) > 1:
+            remedy = "Say `truncation=True`" if padding else "Say `padding=True`"
+            raise InputError("texts of different lengths are no tensor", where="texts", remedy=remedy)
         rows: dict[str, list[list[int]]] = {"input_ids": [], "token_type_ids": [], "attention_mask": []}
-        for encoding, length in zip(encodings, lengths, strict=True):
-            more = total - length if padding else 0
+        for encoding in encodings:
+            more = max(total - len(encoding), 0)
             rows["input_ids"].append(encoding.input_ids + [self.pad_id] * more)
             rows["token_type_ids"].append(encoding.token_type_ids + [0] * more)
-            rows["attention_mask"].append([1] * length + [0] * more)
+            rows["attention_mask"].append([1] * len(encoding) + [0] * more)
         if not any(self.template(is_pair=True).token_type_ids([1, 1])):
             del rows["token_type_ids"]
         if return_tensors is None:
