@@ -134,10 +134,6 @@ PAGES = {
     "docs/reference/tasks.md": Page(inputs="MODEL=run glue"),
     "docs/reference/fine-tuning.md": Page(),
     "docs/reference/predictions.md": Page(inputs="reviews new-reviews.tsv=reviews.tsv"),
-    "docs/reference/pretraining.md": Page(
-        inputs="bert=checkpoint field.txt wiki.txt=text.txt",
-        replaced={"--number 500": "--number 2", "--steps 10000": "--steps 2"},
-    ),
     "docs/guides/distillation.md": Page(
         inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt train.conll=tagged.conll",
         replaced={
