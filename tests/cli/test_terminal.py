@@ -13,10 +13,8 @@ pytestmark = [pytest.mark.protected, pytest.mark.trials("attack")]
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f"
 """Sets the title, clears the screen, and writes red: in seven bits and in eight."""
-VERBS = (
-    "finetune", "evaluate", "predict", "score", "baseline", "fill", "next", "embed", "neighbors", "attention", "import",
-    "info", "report", "vocab inspect", "corpus audit",
-)  # fmt: skip
+VERBS = [verb for verb in USES if verb != "serve"]
+"""A server does not end."""
 
 
 @pytest.fixture
@@ -36,7 +34,8 @@ def hostile(samples: Samples, tmp_path: Path) -> dict[str, Path]:
     )
     rows = [f"It was dark {HOSTILE} {number}\t{HOSTILE}{number % 2}" for number in range(40)]
     copied.table.write_text("\n".join(["text\tlabel", *rows, ""]))
-    return {"tmp": directory, "checkpoint": copied.checkpoint, **asdict(replace(copied))}
+    (directory / HOSTILE).mkdir()
+    return {"tmp": directory / HOSTILE, "checkpoint": copied.checkpoint, **asdict(replace(copied))}
 
 
 def assert_harmless(printed: Printed, verb: str) -> None:
@@ -47,10 +46,9 @@ def assert_harmless(printed: Printed, verb: str) -> None:
 
 @pytest.mark.slow
 def test_escape_sequences_are_not_printed(hostile: dict[str, Path], cloze: Cloze) -> None:
-    hostile |= {"classifier": hostile["tmp"] / "classifier-2"}
+    hostile |= {"classifier": hostile["tmp"] / "classifier"}  # with hostile labels
     for verb in VERBS:
-        command = USES[verb].replace("{tmp}/classifier", "{classifier}")
-        assert_harmless(cloze(fill_in(command, hostile)), verb)
+        assert_harmless(cloze(fill_in(USES[verb], hostile)), verb)
     assert_harmless(cloze(fill_in("predict -m {classifier} {table}", hostile)), "predict on stdout")
 
 
