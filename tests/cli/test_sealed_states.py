@@ -81,6 +81,12 @@ STATES: dict[str, Change] = {
 }
 
 
+def refusal(checkpoint: Path, wrong: Change) -> str:
+    file = OPTIMIZER if wrong in (with_another_shape, with_negative_squares) else STATE
+    what = "does not fit the run, as a file of another version"
+    return f"error: {checkpoint / file}: {what}. Resume with the version that wrote it, or start a new run."
+
+
 @pytest.mark.parametrize("wrong", STATES)
 def test_a_state_of_another_version_is_refused_on_resume(
     samples: Samples, tmp_path: Path, error_line: ErrorLine, wrong: str
@@ -91,8 +97,7 @@ def test_a_state_of_another_version_is_refused_on_resume(
     STATES[wrong](checkpoint)
     seal(checkpoint)
     before = read_tree(run / "checkpoints")
-    line = error_line(f"pretrain -o {run} --resume")
-    assert line.startswith(f"error: {checkpoint / 'training'}")
+    assert error_line(f"pretrain -o {run} --resume") == refusal(checkpoint, STATES[wrong])
     assert read_tree(run / "checkpoints") == before
 
 
@@ -106,8 +111,7 @@ def test_a_state_of_another_step_is_refused_on_resume_of_fine_tuning(
     checkpoint = max((run / "checkpoints").iterdir())
     wrong(checkpoint)
     seal(checkpoint)
-    line = error_line(f"finetune classification -o {run} --resume")
-    assert line.startswith(f"error: {checkpoint / 'training'}")
+    assert error_line(f"finetune classification -o {run} --resume") == refusal(checkpoint, wrong)
 
 
 def shard_with(**changes: Any) -> Change:
@@ -168,6 +172,18 @@ DATASETS: dict[str, Change] = {
     "a negative number": in_json("dataset.json", documents=-1),
     "a number that is text": in_json("dataset.json", documents="40"),
 }  # fmt: skip
+REASONS = {
+    "an ID beyond the vocabulary": "token ID 999, the vocabulary has 500 tokens",
+    "no rows": "no counts of all tokens",
+    "tokens of no sentence": "its numbers of documents and tokens are not those of the shards",
+    "a document without sentences": "its documents and sentences do not cover its tokens",
+    "a paragraph beyond the sentences": "its documents and sentences do not cover its tokens",
+    "IDs that are numbers of another kind": "its columns have other types than those of a data set",
+    "columns of other names": "not a file of sentences, digest, long_paragraphs",
+    "another size of the vocabulary": "no counts of all tokens",
+    "a negative number": "a number is negative or too large",
+    "a number that is text": "documents must be of type int, not '40'",
+}
 
 
 @pytest.mark.parametrize("wrong", DATASETS)
@@ -178,28 +194,28 @@ def test_a_wrong_data_set_is_refused(
     DATASETS[wrong](data)
     seal(data)
     for command in (f"pretrain --data {data} --steps 1 -m tiny -o {tmp_path}/out", f"corpus audit {data}"):
-        error_line(command)
+        assert f": {REASONS[wrong]}" in error_line(command)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "reason"),
     [
-        in_manifest(kind=["checkpoint"]),
-        in_manifest(kind=None),
-        in_manifest(kind="dataset"),
-        in_manifest(kind="vocabulary"),
-        in_manifest(format_version="1"),
-        in_manifest(format_version=True),
-        in_manifest(files=[]),
-        in_manifest(files={"config.json": {"bytes": "9", "sha256": "0"}}),
-        in_manifest(files={"config.json": 3}),
+        (in_manifest(kind=["checkpoint"]), "damaged manifest (kind must be a string"),
+        (in_manifest(kind=None), "damaged manifest (kind must be a string"),
+        (in_manifest(kind="dataset"), "dataset"),
+        (in_manifest(kind="vocabulary"), "is a vocabulary"),
+        (in_manifest(format_version="1"), "format_version a number)"),
+        (in_manifest(format_version=True), "format_version a number)"),
+        (in_manifest(files=[]), "damaged manifest ('list' object"),
+        (in_manifest(files={"config.json": {"bytes": "9", "sha256": "0"}}), "bytes must be numbers"),
+        (in_manifest(files={"config.json": 3}), "damaged manifest ('int' object"),
     ],
 )
 def test_a_manifest_of_another_kind_is_refused(
-    samples: Samples, tmp_path: Path, error_line: ErrorLine, wrong: Change
+    samples: Samples, tmp_path: Path, error_line: ErrorLine, wrong: Change, reason: str
 ) -> None:
     model = Path(shutil.copytree(samples.checkpoint, tmp_path / "model"))
     wrong(model)
     for command in (f"info {model}", f"fill -m {model} 'a [MASK]'"):
-        error_line(command)
+        assert reason in error_line(command)
