@@ -130,7 +130,7 @@ DATA = Remedy(AGAIN, edit=copied("data"))
 CORPUS_WROTE = "a directory that (cloze corpus) wrote"
 A_CHECKPOINT = "Give the (directory) of a checkpoint"
 OTHER_NAME = "(Choose another name)"
-DEVICE = r"Choose from .*(cpu)"
+DEVICE = r"Choose from auto, (cpu)"
 WROTE = "Give a (directory) that cloze wrote"
 RANKER = "finetune ranking -m {run} -d {tmp}/judged.tsv -o {tmp}/ranker --epochs 1 --set max_seq_length=16"
 DRY = " --dry-run"
@@ -172,7 +172,7 @@ REMEDIES = {
         for damage in ("truncated", "damaged")
         for suffix, compress in COMPRESSED.items()
     },
-    "no such language": instead(r"Choose from \w+, (\w+)", "qqq", "{0}"),
+    "no such language": instead(r"Choose from am, (ar), bg,", "qqq", "{0}"),
     # vocabularies
     "too little text for the vocabulary size": more(r"Use ([\d,]+) tokens or fewer", " --size {0}"),
     "a vocabulary smaller than its alphabet": instead(r"Use at least (\d+)", "--size 20", "--size {0}"),
@@ -379,6 +379,7 @@ REMEDIES = {
     "a report of a missing run": instead("Give the (directory) of a run", "{tmp}/none", "{run} -o {out}"),
     "a report of a data set": instead("Give the (directory) of a run", "{data}", "{run} -o {out}"),
     # labeled data
+    "no such table": Remedy("--train takes (a file), a URL or", {"{tmp}/none.tsv": "{table}", "": " --validate"}),
     "a table of another kind": Remedy(
         r"Its name must end in (\.tsv)",
         {"a.ods": "a{0}", "": " --validate"},
@@ -393,7 +394,6 @@ REMEDIES = {
 
 
 NOT_RUN = {
-    "no such table": "the line says what the flag takes",
     "a binary file": "the file has no text in any encoding",
     "a pipe instead of a text": "another process must write into the pipe",
 }
