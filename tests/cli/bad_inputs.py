@@ -520,6 +520,9 @@ CASES = {
         "--set model.initializer_range=inf", "initializer_range = inf"
     ),
     "no such recipe": bad_settings("--config fest", "--config: no recipe 'fest'", "fast"),
+    "a recipe like no other": bad_settings(
+        "--config zzz", "--config: no recipe 'zzz'", "a TOML file, or one of"
+    ),
     "a missing recipe": bad_settings("--config {tmp}/none.toml", "{tmp}/none.toml: no such file"),
     "a recipe that is not TOML": bad_recipe("steps = = 3\n", "{tmp}/mine.toml: not a TOML file", "line 1"),
     "a recipe in Latin-1": case(

@@ -263,6 +263,7 @@ REMEDIES = {
     "no such device": Remedy(DEVICE, {"abacus": "{0}", "": DRY}),
     "a device that computes nothing": Remedy(DEVICE, {"meta": "{0}", "": DRY}),
     "no such recipe": Remedy(r"Did you mean (\w+)\?", {"fest": "{0}", "": DRY}),
+    "a recipe like no other": Remedy(r"or one of \w+, \w+, (fast), ", {"zzz": "{0}", "": DRY}),
     "a recipe that is not TOML": file(
         "Write lines (KEY = VALUE)", "mine.toml", "steps = 3\n", replace={"": " " + shlex.join(NANO) + DRY}
     ),
@@ -379,7 +380,9 @@ REMEDIES = {
     "a report of a missing run": instead("Give the (directory) of a run", "{tmp}/none", "{run} -o {out}"),
     "a report of a data set": instead("Give the (directory) of a run", "{data}", "{run} -o {out}"),
     # labeled data
-    "no such table": Remedy("--train takes (a file), a URL or", {"{tmp}/none.tsv": "{table}", "": " --validate"}),
+    "no such table": Remedy(
+        "--train takes (a file), a URL or", {"{tmp}/none.tsv": "{table}", "": " --validate"}
+    ),
     "a table of another kind": Remedy(
         r"Its name must end in (\.tsv)",
         {"a.ods": "a{0}", "": " --validate"},

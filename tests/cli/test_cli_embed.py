@@ -285,6 +285,10 @@ CASES = {
         "embed -m {run} {lines} -o {out}.npy --pooling median",
         "pooling: no pooling 'median'. Did you mean mean?",
     ),
+    "a pooling like no other": Case(
+        "embed -m {run} {lines} -o {out}.npy --pooling zzz",
+        "pooling: no pooling 'zzz'. Choose from cls, mean, max, mean_sqrt_len, idf_mean.",
+    ),
     "--top-k 0": Case("neighbors night -m {run} -k 0", "--top-k: 0 is less than 1"),
     "--texts without --among": Case("neighbors night -m {run} --texts {lines}", "--texts: needs --among"),
     "--pooling without --among": Case(

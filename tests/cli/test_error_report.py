@@ -1,6 +1,5 @@
 """Exceptions of the system and of packages are named for what they are: memory, a package, a file."""
 
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,11 +16,10 @@ from cloze.data.reading.arrow_files import map_record_batch
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.file_io import sha256_of_file
 
-pytestmark = [
-    pytest.mark.protected,
-    pytest.mark.trials("bad input"),
-    pytest.mark.skipif(sys.platform != "linux", reason="needs Linux"),
-]
+pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
+needs_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="needs /proc, /dev/full or names of any bytes"
+)
 
 OUT_OF_MEMORY = "error: out of memory. Use a smaller model, shorter texts or fewer --workers.\n"
 DAMAGED = InputError("damaged", where="data.arrow", remedy="Copy it again")
@@ -75,7 +73,10 @@ def test_an_error_that_explains_the_lack_of_memory_is_kept(capsys: pytest.Captur
     assert run(raising(explained, MemoryError()), capsys) == (1, line)
 
 
+@needs_linux
 def test_a_data_set_that_does_not_fit_into_the_address_space_is_not_called_damaged(tmp_path: Path) -> None:
+    import resource  # Windows has none
+
     file = tmp_path / "large.arrow"
     with file.open("wb") as stream:
         stream.truncate(1 << 32)
@@ -119,6 +120,7 @@ UNREADABLE = "/proc/self/mem"
 """Fails with EIO when its first byte is read."""
 
 
+@needs_linux
 def test_a_file_that_fails_while_it_is_read_is_named(
     samples: Samples, tmp_path: Path, cloze: Cloze, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_file_that_fails_while_it_is_read_is_named(
     assert cloze(rows, code=2).err.endswith(f"error: {UNREADABLE}: cannot be read: Input/output error\n")
 
 
+@needs_linux
 @pytest.mark.slow
 def test_a_full_disk_under_stdout_is_named() -> None:
     with open("/dev/full", "wb") as full:
@@ -141,6 +144,7 @@ def test_a_full_disk_under_stdout_is_named() -> None:
     assert (done.returncode, done.stderr) == (1, "error: stdout: No space left on device\n")
 
 
+@needs_linux
 @pytest.mark.slow
 def test_an_output_is_said_to_be_complete_where_its_summary_cannot_be_printed(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("the moor was dark and the hound was heard\n" * 40)
@@ -158,6 +162,7 @@ def test_an_output_is_said_to_be_complete_where_its_summary_cannot_be_printed(tm
     assert (tmp_path / "vocab/vocab.txt").exists()
 
 
+@needs_linux
 @pytest.mark.parametrize(
     "command",
     [
