@@ -136,9 +136,9 @@ def _feature_seconds(task: AnyTask, config: FinetuneConfig, model: Path) -> floa
     prepared = prepare_data(task, config, RunInputs.find(config), context, SILENT)
     prepared = precompute_features(prepared, SILENT)
     head = prepared.task.head(load_model(model)).to(context.device)
-    objective = FinetuningObjective(head, prepared.task, prepared.data, config, prepared.tokenizer, context)
+    objective = FinetuningObjective(head, prepared)
     seconds = time.perf_counter() - started
     timer = StepTimer(objective, config.optimizer, resolve_dtype(config.precision, context.device))
-    batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, config, context)
+    batches = FinetuningBatches(prepared)
     step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
     return seconds + config.seeds * config.epochs * batches.steps_per_epoch * timer.step_seconds(step)

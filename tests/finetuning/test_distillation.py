@@ -35,7 +35,6 @@ from cloze.tasks.features import featurize
 from cloze.tasks.registry import find_task
 from cloze.tasks.squad import SquadV1
 from cloze.tasks.task import AnyTask
-from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.checkpoints import CheckpointConfig
@@ -147,14 +146,12 @@ def test_sigmoid_divergence_is_that_of_two_classes():
 def test_loss_of_a_step_is_the_weighted_sum(config, save_teacher, is_labeled):
     task, _ = fitted(REVIEWS, Path(config.train), Path(config.model))
     config = with_teacher(config, save_teacher(task), temperature=4.0, weight=0.7)
-    tokenizer = load_tokenizer(Path(config.model))
-    task, data = load_data(REVIEWS, config, tokenizer, SILENT)
+    prepared = prepare(REVIEWS, config, DistributedContext(torch.device("cpu")))
+    task, features = prepared.task, prepared.data.flat_train_features[:5]
     model = task.head(load_model(Path(config.model)), generator=torch.Generator().manual_seed(1)).eval()
-    features = data.flat_train_features[:5]
     teacher_logits = torch.randn(5, 2, generator=torch.Generator().manual_seed(2))
     batch = replace(task.batch(features), teacher=teacher_logits.numpy(), is_labeled=is_labeled)
-    context = DistributedContext(torch.device("cpu"))
-    measured = FinetuningObjective(model, task, data, config, tokenizer, context)(batch)
+    measured = FinetuningObjective(model, prepared)(batch)
     logits, targets = model(to_device(batch)), torch.tensor([feature.target for feature in features])
     hard = nn.functional.cross_entropy(logits, targets, reduction="sum")
     soft = 16 * nn.functional.kl_div(

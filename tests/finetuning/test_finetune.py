@@ -36,7 +36,7 @@ from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 from family_cases import REVIEWS
 from helpers import finetuning_of
-from runs import assert_same_weights, finetune, resume_finetuning, rows, validate, weights
+from runs import assert_same_weights, finetune, prepare, resume_finetuning, rows, validate, weights
 
 
 @pytest.fixture
@@ -89,16 +89,14 @@ def test_run_learns_and_writes_scores(config, tmp_path):
 
 
 def test_best_metric_decides_the_best_checkpoint(config, tmp_path):
-    task, data = load_data(REVIEWS, config, load_tokenizer(Path(config.model)), SILENT)
+    prepared = prepare(REVIEWS, config, DistributedContext(torch.device("cpu")))
     one, other = (
         {"loss": 0.5, "accuracy": accuracy, "macro_f1": f1} for accuracy, f1 in ((0.9, 0.4), (0.8, 0.7))
     )
-
-    def objective(config: FinetuneConfig) -> FinetuningObjective:
-        tokenizer, context = load_tokenizer(Path(config.model)), DistributedContext(torch.device("cpu"))
-        return FinetuningObjective(nn.Linear(1, 1), task, data, config, tokenizer, context)
-
-    by_accuracy, by_f1 = objective(config), objective(replace(config, best_metric="macro_f1"))
+    by_accuracy, by_f1 = (
+        FinetuningObjective(nn.Linear(1, 1), replace(prepared, config=replace(config, best_metric=metric)))
+        for metric in ("accuracy", "macro_f1")
+    )
     assert by_accuracy.selection_score(one) > by_accuracy.selection_score(other)
     assert by_f1.selection_score(one) < by_f1.selection_score(other)
 

@@ -194,10 +194,8 @@ def plan_finetuning(
     epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)
     available = available_memory(context.device)
     model = build_model(prepared).to(context.device)
-    objective = FinetuningObjective(
-        model, prepared.task, prepared.data, trials[0], prepared.tokenizer, context
-    )
-    batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, trials[0], context)
+    of_first = replace(prepared, config=trials[0])
+    objective, batches = FinetuningObjective(model, of_first), FinetuningBatches(of_first)
     step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
     if prepared.teacher is not None:
         progress.note("the outputs of the teacher are computed once before, which the estimate leaves out")

@@ -11,57 +11,44 @@ from torch import Tensor, nn
 
 from cloze.data.batch import DataPosition, Indices, batch_by_length
 from cloze.finetuning.batches import shuffled_indices
-from cloze.finetuning.config import FinetuneConfig
-from cloze.finetuning.data import LabeledData
-from cloze.finetuning.teacher import TeacherOutputs
+from cloze.finetuning.preparation import PreparedData
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
 from cloze.tasks.config import save_finetuned
 from cloze.tasks.predict import decode
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array, TaskBatch
-from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import EvaluatedSums, MetricSums
 from cloze.training.objective import Objective, StepData
 
 
 @dataclass(slots=True)
 class FinetuningBatches:
-    """The training batches of a run: the features of an epoch in random order.
+    """The training batches of a run: the features of an epoch in random order; a rank takes its share of each step."""
 
-    Args:
-        task: packs the features.
-        features: the features of all training examples.
-        config: batch size and seed.
-        context: this rank, which takes its share of each step.
-        num_labeled: number of features with labels, the first ones; None: all.
-        teacher: outputs that the features learn, if there is a teacher.
-    """
-
-    task: AnyTask
-    features: Sequence[Any]
-    config: FinetuneConfig
-    context: DistributedContext
-    num_labeled: int | None = None
-    teacher: TeacherOutputs | None = None
+    prepared: PreparedData
+    features: Sequence[Any] = field(init=False)
+    """Those of all training examples."""
     _order: tuple[int, Indices] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.features = self.prepared.data.flat_train_features
 
     @property
     def steps_per_epoch(self) -> int:
         """Steps of an epoch; the last one may have fewer features."""
-        return -(-len(self.features) // self.config.batch_size)
+        return -(-len(self.features) // self.prepared.config.batch_size)
 
     def may_be_at(self, position: DataPosition, step: int) -> bool:
         """Return whether a run that has taken `step` steps is at this position."""
         epoch, steps = divmod(step, self.steps_per_epoch)
-        return position == DataPosition(0, epoch, steps * self.config.batch_size)
+        return position == DataPosition(0, epoch, steps * self.prepared.config.batch_size)
 
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
         """Return this rank's share of the next `batch_size` features of the epoch."""
-        end = position.index + self.config.batch_size
+        end = position.index + self.prepared.config.batch_size
         indices = self._epoch_order(position.epoch)[position.index : end]
-        share = indices[self.context.rank :: self.context.world_size]
+        share = indices[self.prepared.context.rank :: self.prepared.context.world_size]
         has_share = len(share) > 0  # the last step of an epoch may have fewer features than there are ranks
         share = share if has_share else indices[:1]
         batches = list(self._micro_batches(share, micro_batch_tokens))
@@ -77,49 +64,38 @@ class FinetuningBatches:
 
     def _micro_batches(self, share: Indices, max_tokens: int) -> Iterator[TaskBatch]:
         """Yield batches of features of like lengths; each has only labeled or only unlabeled ones."""
-        is_labeled = share < (len(self.features) if self.num_labeled is None else self.num_labeled)
+        task, outputs = self.prepared.task, self.prepared.teacher_outputs
+        is_labeled = share < self.prepared.data.num_labeled_features
         for indices, has_labels in ((share[is_labeled], True), (share[~is_labeled], False)):
             lengths = [self.features[i].num_tokens for i in indices]
-            whole = sum(lengths) if self.task.uses_in_batch_negatives else max_tokens
+            whole = sum(lengths) if task.uses_in_batch_negatives else max_tokens
             for chosen in batch_by_length(lengths, whole):
-                batch = self.task.batch([self.features[i] for i in indices[chosen]])
-                teacher = None if self.teacher is None else self.teacher.rows(indices[chosen])
+                batch = task.batch([self.features[i] for i in indices[chosen]])
+                teacher = None if outputs is None else outputs.rows(indices[chosen])
                 yield replace(batch, teacher=teacher, is_labeled=has_labels)
 
     def _epoch_order(self, epoch: int) -> Indices:
         if self._order is None or self._order[0] != epoch:
-            self._order = epoch, shuffled_indices(len(self.features), seed=self.config.seed, epoch=epoch)
+            seed = self.prepared.config.seed
+            self._order = epoch, shuffled_indices(len(self.features), seed=seed, epoch=epoch)
         return self._order[1]
 
 
 class FinetuningObjective(Objective):
-    """The loss of a task, and its scores on the dev data.
+    """The loss of a task, and its scores on the dev data, of which a rank evaluates its share.
 
     Args:
-        model: the task's model, on its device.
-        task: the task; each evaluation tunes its threshold.
-        data: training and dev data.
-        config: settings of the run.
-        tokenizer: the model's tokenizer, which is saved with it.
-        context: this rank, which evaluates its share of the dev data.
+        model: the task's model, on the device of the rank.
+        prepared: the data, and the settings of the run.
+        task: the task as tuned before; each evaluation tunes its threshold. None: that of the data.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        task: AnyTask,
-        data: LabeledData,
-        config: FinetuneConfig,
-        tokenizer: Tokenizer,
-        context: DistributedContext,
-    ) -> None:
+    def __init__(self, model: nn.Module, prepared: PreparedData, task: AnyTask | None = None) -> None:
         super().__init__(model)
-        self.task = task
-        self.data = data
-        self.config = config
-        self.tokenizer = tokenizer
-        self.context = context
-        self.device = context.device
+        self.task = task or prepared.task
+        self.prepared = prepared
+        self.config, self.context = prepared.config, prepared.context
+        self.device = prepared.context.device
 
     def forward(self, batch: Any) -> MetricSums:
         """Return the loss of a batch, and what else the task measures."""
@@ -150,7 +126,7 @@ class FinetuningObjective(Objective):
 
     def _dev_batches(self) -> list[Indices]:
         """Return the dev features of each batch, by their indices."""
-        lengths = [feature.num_tokens for group in self.data.dev_features for feature in group]
+        lengths = [feature.num_tokens for group in self.prepared.data.dev_features for feature in group]
         return list(batch_by_length(lengths, self.config.micro_batch_tokens))
 
     def evaluate(self) -> Iterator[EvaluatedSums]:
@@ -158,7 +134,7 @@ class FinetuningObjective(Objective):
 
         Rank zero alone yields the scores.
         """
-        examples, features = self.data.dev, self.data.dev_features
+        examples, features = self.prepared.data.dev, self.prepared.data.dev_features
         flat = list(chain.from_iterable(features))
         outputs: dict[int, Array] = {}
         for indices in self.context.share(self._dev_batches()):
@@ -191,5 +167,5 @@ class FinetuningObjective(Objective):
 
     def save_model(self, directory: Path) -> None:
         """Write config, weights, tokenizer and the task as tuned."""
-        max_seq_length = self.config.max_seq_length
-        save_finetuned(directory, self.model, self.tokenizer, self.task, max_seq_length=max_seq_length)
+        tokenizer, max_seq_length = self.prepared.tokenizer, self.config.max_seq_length
+        save_finetuned(directory, self.model, tokenizer, self.task, max_seq_length=max_seq_length)

@@ -187,13 +187,9 @@ def _check_encoder_settings(task: AnyTask, config: FinetuneConfig, num_layers: i
 
 def with_teacher_outputs(prepared: PreparedData, run: Path, progress: Progress) -> PreparedData:
     """Add the outputs of the teacher for the training data, if there is one; the directory of the run keeps them."""
-    teacher, context = prepared.teacher, prepared.context
-    if teacher is None or prepared.teacher_outputs is not None:
+    if prepared.teacher is None or prepared.teacher_outputs is not None:
         return prepared
-    task, config, tokenizer = prepared.task, prepared.config, prepared.tokenizer
-    context.run_on_rank_zero(
-        lambda: ensure_outputs(run, teacher, context.device, task, config, tokenizer, prepared.data, progress)
-    )
+    prepared.context.run_on_rank_zero(lambda: ensure_outputs(run, prepared, progress))
     return replace(prepared, teacher_outputs=read_outputs(run))
 
 

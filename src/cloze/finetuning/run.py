@@ -84,25 +84,19 @@ def train_and_score(
         InputError: the model to start from cannot be read; nothing was written.
     """
     task, config, context = prepared.task, prepared.config, prepared.context
-    features = prepared.data.flat_train_features
-    steps_per_epoch = -(-len(features) // config.batch_size)
+    steps_per_epoch = FinetuningBatches(prepared).steps_per_epoch
     if prepared.teacher is not None and prepared.teacher_outputs is None and not resume:
         prepared.teacher.load_model()  # one that cannot be read is found before anything is written
 
     def load(checkpoint: Path | None) -> FinetuningObjective:
-        tuned = task
         if checkpoint is None:
-            model = build_model(prepared)
-        else:
-            model = freeze(load_model(checkpoint, task.head, verify=False), config)
-            tuned = load_finetuned_task(checkpoint)  # with the threshold of the last evaluation
-        return FinetuningObjective(
-            model.to(context.device), tuned, prepared.data, config, prepared.tokenizer, context
-        )
+            return FinetuningObjective(build_model(prepared).to(context.device), prepared)
+        model = freeze(load_model(checkpoint, task.head, verify=False), config).to(context.device)
+        # with the threshold of the last evaluation
+        return FinetuningObjective(model, prepared, load_finetuned_task(checkpoint))
 
     def build_batches() -> FinetuningBatches:
-        outputs = with_teacher_outputs(prepared, run, progress).teacher_outputs
-        return FinetuningBatches(task, features, config, context, prepared.data.num_labeled_features, outputs)
+        return FinetuningBatches(with_teacher_outputs(prepared, run, progress))
 
     training_run = TrainingRun(
         path=run,

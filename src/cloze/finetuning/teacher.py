@@ -12,18 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import nn
 
 from cloze import artifacts, file_io
 from cloze.config import to_dict
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
-from cloze.finetuning.data import LabeledData
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.quantization import refuse_int8
@@ -38,6 +36,9 @@ from cloze.tasks.task_batch import Array
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.model_card import card_license
+
+if TYPE_CHECKING:  # which imports this module
+    from cloze.finetuning.preparation import PreparedData
 
 FOLDER = "teacher"
 _KIND = "teacher outputs"
@@ -143,28 +144,10 @@ def checkpoint_sha256(directory: Path) -> str:
     return digest.hexdigest()
 
 
-def ensure_outputs(
-    run: Path,
-    teacher: Teacher,
-    device: torch.device,
-    task: AnyTask,
-    config: FinetuneConfig,
-    tokenizer: Tokenizer,
-    data: LabeledData,
-    progress: Progress,
-) -> None:
-    """Compute a teacher's outputs for the training data and keep them in a run, unless it has them.
-
-    Args:
-        run: the directory of the run.
-        teacher: the teacher.
-        device: the device to compute on.
-        task: the student's.
-        config: settings of the run.
-        tokenizer: that of both.
-        data: the training examples.
-        progress: receives progress messages.
-    """
+def ensure_outputs(run: Path, prepared: "PreparedData", progress: Progress) -> None:
+    """Compute the teacher's outputs for the training data and keep them in a run, unless it has them."""
+    task, config, tokenizer, teacher = prepared.task, prepared.config, prepared.tokenizer, prepared.teacher
+    assert teacher is not None
     key = {
         "teacher": teacher.sha256,
         "data": config.data_sha256,
@@ -184,8 +167,8 @@ def ensure_outputs(
         except artifacts.IntegrityError as error:
             progress.note(f"{error}: computed again")
     artifacts.remove_temporary_files(run)
-    model = teacher.load_model().to(device)
-    examples = [*data.train, *data.unlabeled]
+    model = teacher.load_model().to(prepared.context.device)
+    examples = [*prepared.data.train, *prepared.data.unlabeled]
     with (
         artifacts.write_directory(path, kind=_KIND, overwrite=True) as directory,
         (directory / _VALUES).open("wb") as file,
@@ -227,15 +210,7 @@ def read_outputs(run: Path) -> TeacherOutputs:
 def compute_targets(
     task: AnyTask, teacher: Teacher, model: nn.Module, features: Sequence[Any], *, max_tokens: int
 ) -> list[Array]:
-    """Return what features learn from a teacher, computed in float32.
-
-    Args:
-        task: the student's.
-        teacher: the teacher.
-        model: its model, on its device.
-        features: the student's.
-        max_tokens: maximum number of tokens of a batch.
-    """
+    """Return what features learn from a teacher and its model, computed in float32; `task` is the student's."""
     outputs = compute_outputs(
         teacher.task, TorchEngine(model, adapts_to_load=False), features, max_tokens=max_tokens
     )

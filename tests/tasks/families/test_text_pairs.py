@@ -182,8 +182,7 @@ def test_all_pairs_of_a_step_are_one_batch(configure, tmp_path):
     data = tmp_path / "a.tsv"
     task, config = configure("text-pairs", data, "max_seq_length=16 batch_size=12", dev=data)
     context = DistributedContext(torch.device("cpu"))
-    prepared = prepare(task, config, context)
-    batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, config, context)
+    batches = FinetuningBatches(prepare(task, config, context))
     sizes = [
         [batch.num_targets for batch in batches.step_data(0, DataPosition(0, 0, start), 16).batches]
         for start in (0, 12)
