@@ -6,7 +6,7 @@ In TOML the name of the task and the settings of a run come first, those of the 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from cloze import config as configuration
 from cloze.arguments import check_type
@@ -14,10 +14,8 @@ from cloze.errors import InputError
 from cloze.file_names import TASK_FILE
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task_batch import Module
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:  # torch is not needed to answer with a graph
-    from torch import nn
 
 Config = TypeVar("Config")
 
@@ -103,7 +101,7 @@ def to_toml(task: AnyTask, config: Any) -> str:
 
 
 def save_finetuned(
-    directory: Path, model: "nn.Module", tokenizer: Tokenizer, task: AnyTask, *, max_seq_length: int
+    directory: Path, model: Module, tokenizer: Tokenizer, task: AnyTask, *, max_seq_length: int
 ) -> None:
     """Write config, weights, tokenizer and task into the directory of a checkpoint."""
     from cloze.models.checkpoint import save_model

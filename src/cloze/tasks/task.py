@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,21 @@ from cloze.suggestions import list_names
 from cloze.tasks.calibration import Calibration
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, input_values, match_rows
-from cloze.tasks.task_batch import Array, Baseline, FeatureT, GoldAnswer, Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import (
+    Array,
+    Baseline,
+    Encoder,
+    FeatureT,
+    GoldAnswer,
+    Module,
+    OptionalGenerator,
+    Outputs,
+    Scores,
+    SummedLoss,
+    TaskBatch,
+    Tensor,
+)
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:  # a graph answers without torch
-    import torch
-    from torch import Tensor, nn
-
-    from cloze.models.encoder import Encoder
-    from cloze.training.metric_sums import MetricSums
 
 ExampleT = TypeVar("ExampleT")
 PredictionT = TypeVar("PredictionT")
@@ -80,7 +86,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     frozen_states: ClassVar[Callable[..., Any] | None] = None
     """Method that returns the `states` of a batch from a frozen encoder, which `outputs` splits by feature."""
     head_name: ClassVar[str | None] = None
-    """The class of the module that `head` returns, by which a graph is known to have this head."""
+    """The class of the module that `head` returns: one of `cloze.models.heads`, unless the task builds another."""
     has_head: ClassVar[bool] = True
     """Whether its models have a head with weights; without one, every checkpoint answers the task."""
     head_settings: ClassVar[tuple[str, ...]] = ()
@@ -156,7 +162,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return the task with the settings that are unset and that the checkpoint to start from has."""
         return self
 
-    def write_checkpoint_files(self, directory: Path, model: "nn.Module", *, max_seq_length: int) -> None:
+    def write_checkpoint_files(self, directory: Path, model: Module, *, max_seq_length: int) -> None:
         """Write files of other programs beside a model of the task."""
 
     @property
@@ -192,18 +198,20 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     def batch(self, features: Sequence[FeatureT]) -> TaskBatch:
         """Pack features in the given order."""
 
-    @abstractmethod
-    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
+    def head(self, bert: Encoder, *, generator: OptionalGenerator = None) -> Module:
         """Return the encoder with this task's head, a module from batch to logits."""
+        from cloze.models import heads
+
+        assert self.head_name is not None
+        head: type[heads.ModelWithOutputLayer] = getattr(heads, self.head_name)
+        num_labels = len(self.class_names) if head.has_labels else None
+        return head(bert, num_labels=num_labels, generator=generator)
 
     @abstractmethod
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
-        """Return the loss summed over the targets, and metrics to log, `loss` among them.
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
+        """Return the summed loss and metrics of the head's logits for the batch, in float32."""
 
-        The logits are the head's for the batch, in float32.
-        """
-
-    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the loss between the logits and `batch.teacher`, summed over the targets, in float32.
 
         The class that defines it is the family within which a model can be a teacher.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,18 @@ import numpy.typing as npt
 from cloze.data.batch import Array as BatchArray
 from cloze.data.batch import PackedBatch
 
+if TYPE_CHECKING:  # a graph answers without torch
+    import torch
+
+    import cloze.models.encoder
+    from cloze.training.metric_sums import MetricSums
+
+Tensor: TypeAlias = "torch.Tensor"
+Module: TypeAlias = "torch.nn.Module"
+OptionalGenerator: TypeAlias = "torch.Generator | None"
+Encoder: TypeAlias = "cloze.models.encoder.Encoder"
+SummedLoss: TypeAlias = "tuple[Tensor, MetricSums]"
+"""The loss summed over the targets, and metrics to log, `loss` among them."""
 Array: TypeAlias = npt.NDArray[np.float32]
 Outputs: TypeAlias = Sequence[Array]
 """The outputs of the features of an example."""

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,6 @@ from cloze.tasks.table_task import ID, LabeledTask
 from cloze.tasks.task import PredictionT
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:  # a graph answers without torch
-    import torch
-    from torch import nn
-
-    from cloze.models.encoder import Encoder
 
 _TASK_OF_PROBLEM_TYPE = {
     "single_label_classification": "classification",
@@ -146,12 +140,6 @@ class TextTask(LabeledTexts[PredictionT], Generic[PredictionT]):
     def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
         """Pack sequences in the given order."""
         return pack(features, self.targets([feature.target for feature in features]))
-
-    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
-        """Return the encoder with a dense layer on the pooled [CLS], one logit per class name."""
-        from cloze.models.heads import BertForSequenceClassification
-
-        return BertForSequenceClassification(bert, num_labels=len(self.class_names), generator=generator)
 
     def for_external_checkpoint(self, directory: Path) -> Self:
         """Return the task for a checkpoint of another program, whose config.json may name another problem."""

@@ -1,6 +1,6 @@
 """Tagging with a frozen encoder, whose outputs for the words are computed once."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from cloze.choices import FrozenLayers
 from cloze.config import check_positive
@@ -8,13 +8,7 @@ from cloze.tasks.arrays import split_rows
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.registry import register_task
 from cloze.tasks.tagging_formats.settings import Context
-from cloze.tasks.task_batch import Array, TaskBatch
-
-if TYPE_CHECKING:  # a graph answers without torch
-    import torch
-    from torch import Tensor, nn
-
-    from cloze.models.encoder import Encoder
+from cloze.tasks.task_batch import Array, Encoder, Module, OptionalGenerator, TaskBatch, Tensor
 
 
 @register_task("feature-tagging")
@@ -46,7 +40,7 @@ class FeatureTagging(Tagging):
         super().__post_init__()
         check_positive(self, lstm_size=10_000)
 
-    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
+    def head(self, bert: Encoder, *, generator: OptionalGenerator = None) -> Module:
         """Return the frozen encoder with a BiLSTM."""
         from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification
 
@@ -58,13 +52,13 @@ class FeatureTagging(Tagging):
             generator=generator,
         )
 
-    def frozen_states(self, encoder: "Encoder", batch: TaskBatch) -> "Tensor":
+    def frozen_states(self, encoder: Encoder, batch: TaskBatch) -> Tensor:
         """Return the encoder's vectors of the words."""
         from cloze.models.frozen_encoder import frozen_states
 
         return frozen_states(encoder, batch, self.layers)
 
-    def word_logits(self, logits: "Tensor", batch: TaskBatch) -> "Tensor":
+    def word_logits(self, logits: Tensor, batch: TaskBatch) -> Tensor:
         """Return the logits, which this head computes for words only."""
         return logits
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,15 +34,10 @@ from cloze.tasks.labels import (
     warn_of_similar_classes,
 )
 from cloze.tasks.registry import register_task
-from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.text_labels import TextLabels
 from cloze.tasks.texts import CustomTexts, LabeledText
 from cloze.tasks.tfidf import Texts, class_probabilities
-
-if TYPE_CHECKING:  # a graph answers without torch
-    from torch import Tensor
-
-    from cloze.training.metric_sums import MetricSums
 
 _THRESHOLD = 0.5
 _SEPARATORS = frozenset(";|,")
@@ -228,7 +223,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
                 row_C[indices] = 1
         return targets_BC
 
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the binary cross entropy of logits [B, C], averaged over labels, summed over sequences."""
         import torch
         from torch import nn
@@ -242,7 +237,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         loss = loss_BC.mean(-1).sum()
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of each label's sigmoid from the teacher's, averaged over labels."""
         from cloze.training.losses import sigmoid_divergence
 

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,16 +24,9 @@ from cloze.tasks.arrays import softmax, split_rows
 from cloze.tasks.features import TextFeature, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.table_task import LabeledTask
-from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.tfidf import fit_tfidf
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:  # a graph answers without torch
-    import torch
-    from torch import Tensor, nn
-
-    from cloze.models.encoder import Encoder
-    from cloze.training.metric_sums import MetricSums
 
 _INDEX = re.compile(r"([0-9]+)(?:\.0+)?")  # programs that know missing numbers write 1.0
 
@@ -115,13 +108,7 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         """Pack the choices in the given order; an unknown label is packed as 0."""
         return pack(features, np.array([feature.target or 0 for feature in features], np.int64))
 
-    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
-        """Return the encoder with one score per sequence."""
-        from cloze.models.heads import BertForMultipleChoice
-
-        return BertForMultipleChoice(bert, generator=generator)
-
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed cross entropy of scores [S], a softmax over each example's choices, and the accuracy."""
         import torch
         from torch import nn
@@ -132,7 +119,7 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         logits_BC = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
         return cross_entropy(logits_BC, batch.targets)
 
-    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of the softmax over each example's choices from the teacher's."""
         import torch
         from torch import nn

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -22,13 +22,8 @@ from cloze.tasks.arrays import sigmoid
 from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.families.text_regression import NumberAnswers
 from cloze.tasks.features import TextFeature
-from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, TextTask
-
-if TYPE_CHECKING:  # a graph answers without torch
-    from torch import Tensor
-
-    from cloze.training.metric_sums import MetricSums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +90,7 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         """Return 1 for a relevant passage, whatever its grade."""
         return float(self.gold(example) > 0)
 
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed binary cross entropy of logits [B, 1] or [B, 2]."""
         from torch import nn
 
@@ -103,7 +98,7 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         loss = nn.functional.binary_cross_entropy_with_logits(margins_B, batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of the probability of relevance from the teacher's."""
         from cloze.training.losses import sigmoid_divergence
 
@@ -186,6 +181,6 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         self._relevant_queries(examples, [0.0] * len(examples))
 
 
-def _margins(logits: "Tensor") -> "Tensor":
+def _margins(logits: Tensor) -> Tensor:
     """Return the logits of relevance, [B, 1]; of two classes the difference, whose sigmoid is the second's softmax."""
     return logits if logits.shape[1] == 1 else logits.diff()

@@ -6,7 +6,7 @@ Shapes: T tokens in the packed batch, B pairs, D hidden.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,17 +25,20 @@ from cloze.tasks.families.text_regression import ScoreScale
 from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.table_task import TableTask
 from cloze.tasks.task import PredictionT
-from cloze.tasks.task_batch import Array, Baseline, Outputs, TaskBatch
+from cloze.tasks.task_batch import (
+    Array,
+    Baseline,
+    Encoder,
+    Module,
+    OptionalGenerator,
+    Outputs,
+    SummedLoss,
+    TaskBatch,
+    Tensor,
+)
 from cloze.tasks.texts import LabeledText
 from cloze.tasks.tfidf import tfidf_cosines
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:  # a graph answers without torch
-    import torch
-    from torch import Tensor, nn
-
-    from cloze.models.encoder import Encoder
-    from cloze.training.metric_sums import MetricSums
 
 MIN_COSINE_SPREAD = 0.001
 """Cosines that spread less are constant."""
@@ -91,7 +94,7 @@ class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[Predi
             what = f"the teacher's prompt is {teacher.prompt or ''!r}, the student's {self.prompt or ''!r}"
             raise InputError(what, remedy=f"Say `{self.name}.prompt={teacher.prompt or ''}`")
 
-    def write_checkpoint_files(self, directory: Path, model: "nn.Module", *, max_seq_length: int) -> None:
+    def write_checkpoint_files(self, directory: Path, model: Module, *, max_seq_length: int) -> None:
         """Write the files of sentence-transformers."""
         from cloze.models.sentence_encoder import SentenceEncoder
 
@@ -136,13 +139,13 @@ class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[Predi
         """Return the targets of a batch, [B]; an unknown one is 0."""
         return np.array([feature.target or 0.0 for feature in features], np.float32)
 
-    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
+    def head(self, bert: Encoder, *, generator: OptionalGenerator = None) -> Module:
         """Return the encoder with its pooling."""
         from cloze.models.sentence_encoder import SentenceEncoder
 
         return SentenceEncoder(bert, pooling=self.pooling or "mean")
 
-    def vectors(self, pooled: "Tensor", batch: TaskBatch) -> "tuple[Tensor, Tensor]":
+    def vectors(self, pooled: Tensor, batch: TaskBatch) -> tuple[Tensor, Tensor]:
         """Return the normalized vectors of all first texts, [B, D], and of all others, those of second texts first."""
         from torch import nn
 
@@ -179,19 +182,19 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         is_known = example.label is not None and self.minimum is not None and self.maximum is not None
         return self.scaled_score(example) if is_known else None
 
-    def cosines(self, pooled: "Tensor", batch: TaskBatch) -> "Tensor":
+    def cosines(self, pooled: Tensor, batch: TaskBatch) -> Tensor:
         """Return the cosine of each pair, [B]."""
         first_BD, second_BD = self.vectors(pooled, batch)
         return (first_BD * second_BD).sum(-1)
 
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed squared error of the cosines, from pooled vectors [2B, D]."""
         from torch import nn
 
         loss = nn.functional.mse_loss(self.cosines(logits, batch), batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the squared error between both cosines."""
         from torch import nn
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,15 +40,10 @@ from cloze.tasks.labels import (
     unknown_label,
     warn_of_similar_classes,
 )
-from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.text_labels import TextLabels
 from cloze.tasks.texts import LabeledText
 from cloze.tasks.tfidf import Texts, class_probabilities
-
-if TYPE_CHECKING:  # a graph answers without torch
-    from torch import Tensor
-
-    from cloze.training.metric_sums import MetricSums
 
 _MANY_CLASSES = 20
 
@@ -146,7 +141,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         """Return the index of the class."""
         return self.labels.index(self.gold(example))
 
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed cross entropy of logits [B, C], and the accuracy."""
         import torch
 
@@ -158,7 +153,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
             weight_C = torch.tensor(self.class_weights).to(logits, non_blocking=True)
         return cross_entropy(logits, batch.targets, weight=weight_C)
 
-    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of the softmax from the teacher's."""
         from cloze.training.losses import softmax_divergence
 

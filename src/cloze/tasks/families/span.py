@@ -6,7 +6,7 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tok
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,8 @@ from cloze.tasks.paragraphs import Context, SpanQuestion
 from cloze.tasks.span_baselines import sentence_of_overlap, span_of_overlap
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tasks.table_task import ID, TableTask
-from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:  # a graph answers without torch
-    import torch
-    from torch import Tensor, nn
-
-    from cloze.models.encoder import Encoder
-    from cloze.training.metric_sums import MetricSums
 
 Integers: TypeAlias = npt.NDArray[np.int32]
 
@@ -150,13 +143,7 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         targets = np.array([feature.target for feature in features])
         return TaskBatch.extend(batch, targets=targets, counts=tuple(f.num_tokens for f in features))
 
-    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
-        """Return the encoder with two scores for every token."""
-        from cloze.models.heads import BertForQuestionAnswering
-
-        return BertForQuestionAnswering(bert, generator=generator)
-
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the cross entropy of logits [T, 2] over each sequence, the mean of start and end, summed.
 
         Differs: the paper has the sum of start and end; Google's code takes the mean, and so does this.

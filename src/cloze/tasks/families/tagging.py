@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -38,15 +38,8 @@ from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging
 from cloze.tasks.tagging_formats.formats import read_tagged
 from cloze.tasks.tagging_formats.settings import TaggingSettings
 from cloze.tasks.task import Task
-from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:  # a graph answers without torch
-    import torch
-    from torch import Tensor, nn
-
-    from cloze.models.encoder import Encoder
-    from cloze.training.metric_sums import MetricSums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,25 +202,19 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         """Pack sequences in the given order."""
         return pack(features)
 
-    def head(self, bert: "Encoder", *, generator: "torch.Generator | None" = None) -> "nn.Module":
-        """Return the encoder with a dense layer on every token."""
-        from cloze.models.heads import BertForTokenClassification
-
-        return BertForTokenClassification(bert, num_labels=len(self.labels), generator=generator)
-
-    def word_logits(self, logits: "Tensor", batch: TaskBatch) -> "Tensor":
+    def word_logits(self, logits: Tensor, batch: TaskBatch) -> Tensor:
         """Select the logits of the words, [W, C], from those of the tokens, [T, C]."""
         assert batch.positions is not None
         # not logits[...]: on a CPU, the gradient of indexing is summed in a different order each time
         return logits.index_select(0, batch.positions)
 
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed cross entropy of the words, and the accuracy of the tags."""
         from cloze.training.losses import cross_entropy
 
         return cross_entropy(self.word_logits(logits, batch), batch.targets)
 
-    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of each word's softmax from the teacher's."""
         from cloze.training.losses import softmax_divergence
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,10 @@ from cloze.errors import DataWarning, InputError
 from cloze.tasks.families.sentence_vectors import MIN_COSINE_SPREAD, VectorTask
 from cloze.tasks.features import TextFeature
 from cloze.tasks.registry import register_task
-from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText
 from cloze.tasks.tfidf import fit_tfidf
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:  # a graph answers without torch
-    from torch import Tensor
-
-    from cloze.training.metric_sums import MetricSums
 
 _SCALE = 20.0
 _ROWS_AT_ONCE = 1024
@@ -160,7 +155,7 @@ class TextPairs(VectorTask[PairVectors]):
         others_C = list(chain(second_B, *negatives))
         return np.array([[(first, other) in pairs for other in others_C] for first in first_B])
 
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed cross entropy of the right pairs, and the share that have the largest cosine."""
         import torch
 
@@ -173,7 +168,7 @@ class TextPairs(VectorTask[PairVectors]):
         targets_B = torch.arange(len(scores_BC), device=scores_BC.device)
         return cross_entropy(scores_BC, targets_B, metric="batch_accuracy")
 
-    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of the softmax over the second texts of the step from the teacher's.
 
         Only cosines are compared, so that vectors may have other lengths. Hard negatives are left to the labels.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +24,9 @@ from cloze.models.cross_encoder import Activation, load_activation
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeature
 from cloze.tasks.prediction_files import finite_number
-from cloze.tasks.task_batch import Baseline, Outputs, Scores, TaskBatch
+from cloze.tasks.task_batch import Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, LabeledTexts, TextTask
 from cloze.tasks.tfidf import Texts, tfidf_cosines, tfidf_features
-
-if TYPE_CHECKING:  # a graph answers without torch
-    from torch import Tensor
-
-    from cloze.training.metric_sums import MetricSums
 
 _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 
@@ -210,7 +205,7 @@ class TextRegression(ScoreScale, TextTask[float]):
         """Return the score on the model's scale."""
         return self.scaled_score(example)
 
-    def loss(self, logits: "Tensor", batch: TaskBatch) -> "tuple[Tensor, MetricSums]":
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed squared error of logits [B, 1]."""
         from torch import nn
 
@@ -218,7 +213,7 @@ class TextRegression(ScoreScale, TextTask[float]):
         loss = nn.functional.mse_loss(scores_B, batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def soft_loss(self, logits: "Tensor", batch: TaskBatch, temperature: float) -> "Tensor":
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the squared error between both outputs."""
         from torch import nn
 
