@@ -163,11 +163,7 @@ class FinetuneConfig(RunSettings):
 
 
 def load_finetuning(path: Path, task: str | None = None) -> tuple[AnyTask, FinetuneConfig]:
-    """Return the task and the settings in a TOML file, such as a run's `run.toml`.
-
-    Args:
-        path: the file.
-        task: name of the task; None takes it from the file.
+    """Return the task and the settings in a TOML file, such as a run's `run.toml`, which may name the task.
 
     Raises:
         InputError: no such task, an unknown key, a wrong type, a value out of range.

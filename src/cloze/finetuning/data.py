@@ -201,12 +201,7 @@ def read_examples(
 ) -> tuple[AnyTask, list[Any], list[Any]]:
     """Return the task fitted to the training data, the training examples, and the dev examples.
 
-    Args:
-        task: the task.
-        train_file: training data.
-        dev_file: dev data; None holds out a share of the training data.
-        dev_fraction: the held-out share.
-        stratify: hold out this share of each class.
+    Without dev data a share of the training data is held out; `stratify` holds out this share of each class.
 
     Raises:
         InputError: a line is wrong, or there are no training examples.

@@ -52,16 +52,11 @@ def finetune(
     """Fine-tune a model on a task, as `cloze.finetune` does; under torchrun, on all of its ranks.
 
     Args:
-        task: the task, with its settings.
-        config: the settings of the run; `run.toml` keeps both.
+        config: the settings of the run; `run.toml` keeps them and those of the task.
         run: directory of the run. Several runs, over seeds or a grid, have their directories in its `trials`.
-        inputs: the models and the data in memory that the settings name.
         workers: where several runs are made: one after the other in this process, in processes of a machine without
             an accelerator, or on a cluster, each with the threads that it has there.
-        overwrite: replace an existing run.
         resume: continue the run in the directory; task and settings are those that `resumed_settings` returns.
-        callbacks: receive what the run measures.
-        progress: receives progress messages.
 
     Returns:
         The content of `scores.json`, or of `trials.json` of several runs.
@@ -104,8 +99,6 @@ def resumed_settings(
     """Return the task and the settings of a run to resume, with those that may change and do.
 
     Args:
-        run: the run.
-        task_name: name of the task.
         settings: all that are given, also in a TOML file.
         explicit: settings of arguments, not of a recipe, which may change a setting of a single run.
 

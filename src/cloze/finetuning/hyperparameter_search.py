@@ -93,10 +93,7 @@ def run_trials(
 
     Args:
         prepared: the data, which workers read again, and the settings, with seeds or a grid.
-        run: the directory of all runs.
         placement: where they are made, in any order.
-        progress: receives progress messages.
-        callbacks: receive what the runs of this process measure.
 
     Returns:
         The content of `trials.json`.

@@ -34,10 +34,6 @@ _SCALE = {"minimum", "maximum"}
 def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
     """Return the weights of a checkpoint's head, converted for a task whose labels are known; empty without a head.
 
-    Args:
-        task: the task to learn.
-        directory: a checkpoint of cloze or another program.
-
     Raises:
         InputError: the head has other answers than the task.
     """

@@ -103,13 +103,6 @@ def prepare_data(
 ) -> PreparedData:
     """Read, check and tokenize all data.
 
-    Args:
-        task: the task, with its settings.
-        config: the settings of the run, or of several.
-        inputs: what they name.
-        context: this rank.
-        progress: receives progress messages.
-
     Raises:
         InputError: a data file is wrong, there is no such model or score, or the ranks cannot share the batches.
     """

@@ -70,11 +70,7 @@ def train_and_score(
     """Make one run, and score its best checkpoint.
 
     Args:
-        prepared: the data, and the settings of this run.
-        run: its directory.
-        progress: receives progress messages.
         resume: continue from the newest intact checkpoint; otherwise an existing run is replaced.
-        callbacks: receive what the run measures.
         in_memory: data in memory, which the run keeps.
 
     Returns:

@@ -20,10 +20,7 @@ def prediction_row(
     """Return a prediction as `cloze predict` writes it: id or row, texts, and the answer.
 
     Args:
-        task: the task.
         number: number of the example, from 1, which is its row if the example has none.
-        example: the example.
-        prediction: the prediction for it.
         is_labeled: add `gold`, as `cloze evaluate` does.
     """
     gold = task.gold(example) if is_labeled else None
@@ -83,12 +80,6 @@ def check_answer_files(
 ) -> None:
     """Check that predictions and wrong answers can be written to their files; None writes none.
 
-    Args:
-        output: file of predictions.
-        errors: file of wrong answers.
-        overwrite: whether existing files are replaced.
-        source: the data, whose file is not overwritten.
-
     Raises:
         InputError: a file exists, is the source or the other one, or has an ending that names no format.
     """
@@ -120,10 +111,6 @@ def wrong_answer_rows(task: AnyTask, answers: Iterable[tuple[Any, Any]]) -> list
     """Return the wrong answers to labeled examples, those with the highest confidence first.
 
     A row has id or row, texts, `gold`, `prediction` and `confidence`; of a tagger also the `word`.
-
-    Args:
-        task: the task.
-        answers: examples with their predictions.
     """
     rows: list[dict[str, Any]] = [
         _identify(number, example)

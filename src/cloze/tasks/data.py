@@ -39,10 +39,8 @@ def open_data(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTas
     """Return the source of data, a file or rows in memory, and the task as `read_memory` does.
 
     Args:
-        task: the task.
         data: a file, the directory of a benchmark, or rows.
         name: the argument that has the data, for messages.
-        split: the split that is read from a directory.
 
     Raises:
         InputError: there is no such file, or a row is of another kind.

@@ -148,9 +148,7 @@ def warn_of_similar_classes(classes: Iterable[str], rows: Iterable[tuple[str, st
     """Warn of classes that differ only in spelling, each group once.
 
     Args:
-        classes: names of the classes.
         rows: class and place of each row of it.
-        where: the file.
     """
     groups = similar_classes(classes)
     if not groups:

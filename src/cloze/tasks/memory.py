@@ -15,7 +15,6 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
     """Return data in memory as rows of a task, and the task, which knows from tuples whether there are pairs.
 
     Args:
-        task: the task.
         data: rows as dicts or tuples, or a table of pandas, datasets or Arrow, or a dict of columns. A tuple has the
             values in the order of the task's columns; a pair of texts may be a tuple in it.
         name: name of the argument, for messages.

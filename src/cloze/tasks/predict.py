@@ -28,12 +28,7 @@ def predict(
     """Return a prediction for each example, in their order.
 
     Args:
-        task: the task of the model.
-        engine: a fine-tuned model.
-        examples: any number of them.
-        features: the features of each example.
         max_tokens: maximum number of tokens of a batch; None is where the device is fastest.
-        progress: receives progress messages.
     """
     flat = [feature for group in features for feature in group]
     outputs = compute_outputs(task, engine, flat, max_tokens=max_tokens, progress=progress)

@@ -63,8 +63,6 @@ def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) ->
     """Return the task called `name`.
 
     Args:
-        name: of a task.
-        where: the place of the name, for the error.
         others: further names that the error may suggest.
 
     Raises:

@@ -304,8 +304,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return the temperature of the probabilities and their calibration error; None if they are not calibrated.
 
         Args:
-            examples: labeled ones.
-            predictions: for them.
             is_dev: whether the temperature was fitted on them, so that the error is cross-fitted.
         """
         return None

@@ -63,11 +63,6 @@ def read_sentences(source: Source, columns: ConllColumns, lines: Iterable[Line])
 
     Columns are separated by a tab if the first word's line has one, else by spaces.
 
-    Args:
-        source: the file.
-        columns: the columns to read.
-        lines: its lines.
-
     Raises:
         InputError: a line is invalid, or there are no words.
     """

@@ -141,8 +141,6 @@ def group_words(
     """Yield the sentences of rows of words: a new number of a sentence, or an empty row, begins the next one.
 
     Args:
-        rows: cells by column.
-        columns: their names.
         tag: the column of the tags; None leaves them out.
         tag_name: returns the tag of a cell, from the cell, its column and its place.
 
