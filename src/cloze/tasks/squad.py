@@ -4,7 +4,6 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import tee
-from statistics import fmean
 from typing import Any, ClassVar, Self
 
 from cloze.data.reading.json_rows import as_text
@@ -115,6 +114,7 @@ class SquadV2(Squad):
     metrics = ("f1", "exact")
     allows_no_answer = True
     defaults = (*SpanTask.defaults, "batch_size=48", "epochs=2")
+    averaged_settings = ("null_threshold",)
     train_files = _file_names("train", "v2.0")
     dev_files = _file_names("dev", "v2.0")
 
@@ -146,11 +146,6 @@ class SquadV2(Squad):
         _, f1 = squad_v2_question_scores(answers, best)
         tuned = best_threshold(f1, best, odds, {question for question in answers if answers[question]})
         return replace(self, null_threshold=_between_odds(tuned.threshold, odds.values()))
-
-    def for_ensemble(self, others: Sequence[Self]) -> Self:
-        """Return the task with the mean of the thresholds, as the odds are means, too."""
-        task = super().for_ensemble([replace(other, null_threshold=self.null_threshold) for other in others])
-        return replace(task, null_threshold=fmean(other.null_threshold for other in (self, *others)))
 
     def score(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> Scores:
         """Return exact match and F1, of all questions and of those with and without an answer, in percent."""

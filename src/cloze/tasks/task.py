@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
 from cloze.models.config_file import load_labels
 from cloze.suggestions import list_names
+from cloze.tasks.arrays import split_rows
 from cloze.tasks.calibration import Calibration
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.prediction_order import identity_of, input_values, match_rows
@@ -91,6 +93,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Whether its models have a head with weights; without one, every checkpoint answers the task."""
     head_settings: ClassVar[tuple[str, ...]] = ()
     """Settings that a head without weights follows; they may change for prediction."""
+    averaged_settings: ClassVar[tuple[str, ...]] = ()
+    """Tuned settings that are averaged as the logits of several models are."""
     uses_in_batch_negatives: ClassVar[bool] = False
     """Whether the loss compares the examples of a step, which then are one batch."""
 
@@ -167,8 +171,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes of config.json; empty if there are none."""
-        return ()
+        """The classes of config.json: by default the setting `labels`; empty if there are none."""
+        return getattr(self, "labels", ())
 
     def with_class_names(self, names: tuple[str, ...]) -> Self:
         """Return the task with the classes of another program's config.json, in their order.
@@ -248,9 +252,9 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         names = other.class_names
         return np.array([names.index(name) for name in self.class_names], np.int64), 1.0, 0.0
 
-    @abstractmethod
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        """Return the logits of each feature of the batch."""
+        """Return the logits of each feature of the batch: by default as many rows as `batch.counts` says."""
+        return split_rows(logits, batch.counts)
 
     @abstractmethod
     def decode(self, example: ExampleT, features: Sequence[FeatureT], outputs: Outputs) -> PredictionT:
@@ -312,15 +316,18 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return the task for the averaged logits of several models, each fine-tuned for one of these tasks.
 
         Raises:
-            InputError: the settings differ, so that the logits cannot be averaged.
+            InputError: settings other than `averaged_settings` differ, so that the logits cannot be averaged.
         """
         for other in others:
-            names = [setting.name for setting in fields(self)]
+            names = [setting.name for setting in fields(self) if setting.name not in self.averaged_settings]
             if unequal := [name for name in names if getattr(self, name) != getattr(other, name)]:
                 what = ", ".join(f"{name} is {getattr(other, name)!r}" for name in unequal)
                 remedy = "Only models with the same settings of the task can answer together"
                 raise InputError(what, where=self.name, remedy=remedy)
-        return self
+        tasks = (self, *others)
+        return replace(
+            self, **{name: fmean(getattr(task, name) for task in tasks) for name in self.averaged_settings}
+        )
 
     def baselines(self) -> Mapping[str, Baseline]:
         """Return predictors without an encoder by name, whose scores a model should beat."""

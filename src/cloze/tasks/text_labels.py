@@ -31,11 +31,6 @@ class TextLabels(TextTask[PredictionT], Generic[PredictionT]):
     def __post_init__(self) -> None:
         check_unique(self.labels)
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The labels."""
-        return self.labels
-
     def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
         """Return the examples of a file without those whose labels stand for none beside the others of the file.
 

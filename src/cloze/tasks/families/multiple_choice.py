@@ -20,11 +20,11 @@ from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.classification import is_majority_better
 from cloze.results import Result
-from cloze.tasks.arrays import softmax, split_rows
+from cloze.tasks.arrays import softmax
 from cloze.tasks.features import TextFeature, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.table_task import LabeledTask
-from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
+from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.tfidf import fit_tfidf
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -133,10 +133,6 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
             for scores in (logits, batch.teacher)
         )
         return softmax_divergence(student_BC, teacher_BC, temperature)
-
-    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        """Return the scores of each feature's choices, [C]."""
-        return split_rows(logits, batch.counts)
 
     def decode(
         self, example: ChoiceQuestion, features: Sequence[TextFeature], outputs: Outputs

@@ -8,7 +8,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from statistics import fmean
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -68,6 +67,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
     answer_keys = ("label", "probability", "probabilities")
     abstention_keys = ("label",)
     model_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights")
+    averaged_settings = ("temperature",)
     problem_type = "single_label_classification"
     target_dtype = np.int64
 
@@ -212,11 +212,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         probabilities_NC = np.array([[p.probabilities[label] for label in self.labels] for p in predictions])
         logits_NC = self.temperature * np.log(np.maximum(probabilities_NC, np.finfo(np.float64).tiny))
         return logits_NC, np.array(list(map(self.target, examples)))
-
-    def for_ensemble(self, others: Sequence[Self]) -> Self:
-        """Return the task with the mean of the temperatures."""
-        task = super().for_ensemble([replace(other, temperature=self.temperature) for other in others])
-        return replace(task, temperature=fmean(other.temperature for other in (self, *others)))
 
     def most_frequent_answer(self, train: Texts, dev: Texts) -> list[ClassPrediction]:
         """Predict the most frequent label, the first of equals."""

@@ -15,13 +15,12 @@ from cloze.config import check_positive
 from cloze.data.batch import collate
 from cloze.data.reading.columns import Column
 from cloze.metrics.squad import exact_score
-from cloze.tasks.arrays import split_rows
 from cloze.tasks.features import max_context_windows, sliding_windows
 from cloze.tasks.paragraphs import Context, SpanQuestion
 from cloze.tasks.span_baselines import sentence_of_overlap, span_of_overlap
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tasks.table_task import ID, TableTask
-from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
+from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
 
 Integers: TypeAlias = npt.NDArray[np.int32]
@@ -155,10 +154,6 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         logits_BL2 = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
         loss = nn.functional.cross_entropy(logits_BL2, batch.targets, reduction="sum") / 2
         return loss, {"loss": (loss.detach(), batch.num_targets)}
-
-    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        """Return the logits of each sequence, [L, 2]."""
-        return split_rows(logits, batch.counts)
 
     def decode(
         self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Outputs

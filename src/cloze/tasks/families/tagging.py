@@ -22,7 +22,7 @@ from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
 from cloze.metrics.breakdown import Breakdown, class_breakdown, class_scores
 from cloze.metrics.conll import entities, entity_scores
-from cloze.tasks.arrays import softmax, split_rows
+from cloze.tasks.arrays import softmax
 from cloze.tasks.labels import check_unique, unknown_label
 from cloze.tasks.tag_baselines import all_outside, most_frequent_tags
 from cloze.tasks.tag_predictions import (
@@ -125,11 +125,6 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         """Return file and line of a sentence's document."""
         return example.document
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The labels."""
-        return self.labels
-
     def with_class_names(self, names: tuple[str, ...]) -> Self:
         """Return the task with a model's labels: tags of entities, or plain ones."""
         if unnamed := [name for name in names if name.startswith("LABEL_")]:
@@ -222,7 +217,7 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
 
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the logits of the words of each sequence, [W, C]."""
-        return split_rows(logits[batch.positions], batch.counts)
+        return super().outputs(logits[batch.positions], batch)
 
     def decode(
         self, example: TaggedText, features: Sequence[TaggingFeature], outputs: Outputs
