@@ -61,7 +61,10 @@ class TextFeature:
         return any(sequence.is_truncated for sequence in self.sequences)
 
 
-def pack(features: Sequence[TextFeature], targets: npt.NDArray[Any]) -> TaskBatch:
+TextFeatures: TypeAlias = Sequence[TextFeature]
+
+
+def pack(features: TextFeatures, targets: npt.NDArray[Any]) -> TaskBatch:
     """Pack the sequences of features in the given order."""
     sequences = [sequence for feature in features for sequence in feature.sequences]
     batch = collate([s.input_ids for s in sequences], [s.token_type_ids for s in sequences])

@@ -7,8 +7,10 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -162,3 +164,6 @@ class SpanQuestion:
     """Accepted answers; empty if the paragraph has no answer."""
     where: str = "question"
     """File and place in it."""
+
+
+Questions: TypeAlias = Sequence[SpanQuestion]

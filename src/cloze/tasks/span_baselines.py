@@ -5,16 +5,14 @@ Words are weighted by inverse document frequency (IDF) over the paragraphs of th
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from cloze.tasks.paragraphs import Paragraph, SpanQuestion
+from cloze.tasks.paragraphs import Paragraph, Questions, SpanQuestion
 from cloze.tasks.running_text import split_text
 from cloze.tasks.span_decoding import Answer, SpanPrediction
 from cloze.tasks.tagged_text import Sentence
-
-Questions: TypeAlias = Sequence[SpanQuestion]
 
 _MAX_RARE_SHARE = 0.1
 """A word in a larger share of the paragraphs is too frequent to be part of an answer."""

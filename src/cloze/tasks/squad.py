@@ -21,7 +21,7 @@ from cloze.metrics.squad import (
 )
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.families.span import SpanFeature, SpanTask, gold_answers
-from cloze.tasks.paragraphs import Paragraph, SpanQuestion
+from cloze.tasks.paragraphs import Paragraph, Questions, SpanQuestion
 from cloze.tasks.registry import register_task
 from cloze.tasks.span_baselines import no_answer
 from cloze.tasks.span_decoding import SpanPrediction
@@ -73,13 +73,13 @@ class Squad(SpanTask):
         questions = _share_paragraphs(question for question, _ in read)
         return zip(questions, (others for _, others in cells), strict=True)
 
-    def read_predictions(self, source: Source, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
+    def read_predictions(self, source: Source, examples: Questions) -> list[SpanPrediction]:
         """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
         answers = read_answers(source)
         _check_complete(examples, answers, source)
         return [self.from_json(answers[example.id]) for example in examples]
 
-    def breakdown(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> Breakdown:
+    def breakdown(self, examples: Questions, predictions: Sequence[SpanPrediction]) -> Breakdown:
         """Return exact match and F1, in percent, by question word."""
         questions = {example.id: example.question for example in examples}
         return question_breakdown(questions, gold_answers(examples), _predicted_texts(examples, predictions))
@@ -95,7 +95,7 @@ class SquadV1(Squad):
     train_files = _file_names("train", "v1.1")
     dev_files = _file_names("dev", "v1.1")
 
-    def score(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> Scores:
+    def score(self, examples: Questions, predictions: Sequence[SpanPrediction]) -> Scores:
         """Return exact match and F1, in percent."""
         return squad_v1_scores(gold_answers(examples), _predicted_texts(examples, predictions))
 
@@ -134,9 +134,7 @@ class SquadV2(Squad):
         answer = null if best is None or odds > self.null_threshold else best
         return SpanPrediction.choose(answer, prediction.candidates, null_odds=odds)
 
-    def with_tuned_settings(
-        self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]
-    ) -> Self:
+    def with_tuned_settings(self, examples: Questions, predictions: Sequence[SpanPrediction]) -> Self:
         """Return the task with the threshold that has the best F1."""
         answers = gold_answers(examples)
         best, odds = {}, {}
@@ -147,13 +145,13 @@ class SquadV2(Squad):
         tuned = best_threshold(f1, best, odds, {question for question in answers if answers[question]})
         return replace(self, null_threshold=_between_odds(tuned.threshold, odds.values()))
 
-    def score(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> Scores:
+    def score(self, examples: Questions, predictions: Sequence[SpanPrediction]) -> Scores:
         """Return exact match and F1, of all questions and of those with and without an answer, in percent."""
         scores = squad_v2_scores(gold_answers(examples), _predicted_texts(examples, predictions))
         return {name: value for name, value in scores.items() if not name.endswith("total")}
 
     def score_with_na_probs(
-        self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction], na_probs: PathOrUrl
+        self, examples: Questions, predictions: Sequence[SpanPrediction], na_probs: PathOrUrl
     ) -> Scores:
         """Return all scores of evaluate-v2.0.py, with the best thresholds on the confidences in a file."""
         confidences = read_na_probs(na_probs)
@@ -164,7 +162,7 @@ class SquadV2(Squad):
         """Return "no answer", and those of every family of spans."""
         return {"no_answer": no_answer, **super().baselines()}
 
-    def collapse(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> str | None:
+    def collapse(self, examples: Questions, predictions: Sequence[SpanPrediction]) -> str | None:
         """Detect predictions without an answer, or no better than that, unless no question has an answer."""
         if not any(example.answers for example in examples):
             return None
@@ -183,13 +181,11 @@ def _share_paragraphs(questions: Iterator[SpanQuestion]) -> Iterator[SpanQuestio
         yield replace(question, paragraph=paragraph)
 
 
-def _predicted_texts(
-    examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]
-) -> dict[str, str]:
+def _predicted_texts(examples: Questions, predictions: Sequence[SpanPrediction]) -> dict[str, str]:
     return {example.id: prediction.text for example, prediction in zip(examples, predictions, strict=True)}
 
 
-def _check_complete(examples: Sequence[SpanQuestion], by_id: Collection[str], path: Source) -> None:
+def _check_complete(examples: Questions, by_id: Collection[str], path: Source) -> None:
     if missing := [example.id for example in examples if example.id not in by_id]:
         what = f"{len(missing):,} of {len(examples):,} questions are missing, such as {missing[0]!r}"
         raise InputError(what, where=path, remedy='Give "" for no answer')

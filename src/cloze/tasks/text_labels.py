@@ -14,8 +14,8 @@ from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.tasks.labels import check_unique, find_labels_for_none, warn_of_minus_one
 from cloze.tasks.task import PredictionT
 from cloze.tasks.task_batch import Array, Baseline
-from cloze.tasks.texts import LabeledText, TextTask
-from cloze.tasks.tfidf import Texts, tfidf_features
+from cloze.tasks.texts import LabeledText, Texts, TextTask
+from cloze.tasks.tfidf import tfidf_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +82,11 @@ class TextLabels(TextTask[PredictionT], Generic[PredictionT]):
             self.decode(example, [], [logits_C]) for example, logits_C in zip(dev, logits_NC, strict=True)
         ]
 
-    def label_shares(self, examples: Sequence[LabeledText]) -> dict[str, float]:
+    def label_shares(self, examples: Texts) -> dict[str, float]:
         """Return the share of the examples that have each label."""
         counts = Counter(chain.from_iterable(map(self.classes_of, examples)))
         return {label: counts[label] / len(examples) for label in self.labels}
 
-    def breakdown(self, examples: Sequence[LabeledText], predictions: Sequence[PredictionT]) -> Breakdown:
+    def breakdown(self, examples: Texts, predictions: Sequence[PredictionT]) -> Breakdown:
         """Return precision, recall and F1 of each label, and the confusion matrix if a text has one label."""
         return class_breakdown(*self.compare(examples, predictions), self.labels)

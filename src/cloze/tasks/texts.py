@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self
+from typing import Any, ClassVar, Generic, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
 from cloze.models.config_file import load_labels
 from cloze.models.cross_encoder import load_activation
-from cloze.tasks.features import Target, TextFeature, encode_text, pack
+from cloze.tasks.features import Target, TextFeature, TextFeatures, encode_text, pack
 from cloze.tasks.table_task import ID, LabeledTask
 from cloze.tasks.task import PredictionT
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch
@@ -48,6 +48,9 @@ class LabeledText:
     """Row of the table, or line of the text, from 1."""
     id: str | None = field(default=None, kw_only=True, compare=False)
     """From the column `id`, if the table has one."""
+
+
+Texts: TypeAlias = Sequence[LabeledText]
 
 
 def text_columns(
@@ -137,7 +140,7 @@ class TextTask(LabeledTexts[PredictionT], Generic[PredictionT]):
         )
         return [TextFeature((sequence,), target) for sequence in sequences]
 
-    def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
+    def batch(self, features: TextFeatures) -> TaskBatch:
         """Pack sequences in the given order."""
         return pack(features, self.targets([feature.target for feature in features]))
 

@@ -8,15 +8,13 @@ Shapes: N texts, C classes.
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cloze.errors import InputError
-from cloze.tasks.texts import LabeledText
-
-Texts: TypeAlias = Sequence[LabeledText]
+from cloze.tasks.texts import Texts
 
 _TOKEN_PATTERN = r"\w+|[^\w\s]"
 _MAX_ITERATIONS = 1000

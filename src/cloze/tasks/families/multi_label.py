@@ -24,7 +24,7 @@ from cloze.metrics.classification import best_f1_threshold, is_constant
 from cloze.results import Result
 from cloze.suggestions import list_names
 from cloze.tasks.arrays import sigmoid
-from cloze.tasks.features import Target, TextFeature
+from cloze.tasks.features import Target, TextFeatures
 from cloze.tasks.labels import (
     PLACEHOLDERS,
     check_weights,
@@ -36,8 +36,8 @@ from cloze.tasks.labels import (
 from cloze.tasks.registry import register_task
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.text_labels import TextLabels
-from cloze.tasks.texts import CustomTexts, LabeledText
-from cloze.tasks.tfidf import Texts, class_probabilities
+from cloze.tasks.texts import CustomTexts, LabeledText, Texts
+from cloze.tasks.tfidf import class_probabilities
 
 _THRESHOLD = 0.5
 _SEPARATORS = frozenset(";|,")
@@ -156,7 +156,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         labels = (label.strip() for label in (example.label or "").split(self.separator))
         return frozenset(label for label in labels if label)
 
-    def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
+    def fit_labels(self, examples: Texts) -> Self:
         """Return the task with the labels of the examples."""
         labels = self.labels or self.label_columns
         labels = labels or tuple(sorted(frozenset().union(*map(self.classes_of, examples))))
@@ -243,9 +243,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
 
         return sigmoid_divergence(logits, batch.teacher, temperature).mean(-1).sum()
 
-    def decode(
-        self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
-    ) -> LabelSetPrediction:
+    def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> LabelSetPrediction:
         """Return the labels above their thresholds from the mean logits of the windows."""
         probabilities_C = sigmoid(self.raw_scores(outputs)).tolist()
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
@@ -257,16 +255,14 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         thresholds = self.thresholds
         return thresholds.get(label, _THRESHOLD) if isinstance(thresholds, dict) else thresholds
 
-    def dev_notes(self, examples: Sequence[LabeledText]) -> list[str]:
+    def dev_notes(self, examples: Texts) -> list[str]:
         """Return which thresholds cannot be tuned."""
         known = frozenset().union(*map(self.classes_of, examples))
         absent = [label for label in self.labels if label not in known] if self.tune_thresholds else []
         threshold = "its threshold stays" if len(absent) == 1 else "their thresholds stay"
         return [f"no dev example has {list_names(absent)}: {threshold} {_THRESHOLD}"] if absent else []
 
-    def with_tuned_settings(
-        self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]
-    ) -> Self:
+    def with_tuned_settings(self, examples: Texts, predictions: Sequence[LabelSetPrediction]) -> Self:
         """Return the task with the threshold of each label that has the best F1; without a gold one it is 0.5."""
         if not self.tune_thresholds:
             return self
@@ -313,9 +309,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         log_NC2 = np.log(np.stack(columns, axis=1))
         return log_NC2[..., 1] - log_NC2[..., 0]
 
-    def collapse(
-        self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]
-    ) -> str | None:
+    def collapse(self, examples: Texts, predictions: Sequence[LabelSetPrediction]) -> str | None:
         """Detect a constant prediction."""
         return "one set of labels only" if is_constant(*self.compare(examples, predictions)) else None
 

@@ -21,7 +21,7 @@ from cloze.errors import InputError
 from cloze.metrics.classification import is_majority_better
 from cloze.results import Result
 from cloze.tasks.arrays import softmax
-from cloze.tasks.features import TextFeature, encode_choices, pack
+from cloze.tasks.features import TextFeature, TextFeatures, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.table_task import LabeledTask
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
@@ -104,7 +104,7 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         )
         return [TextFeature(tuple(sequences), example.label) for sequences in windows]
 
-    def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
+    def batch(self, features: TextFeatures) -> TaskBatch:
         """Pack the choices in the given order; an unknown label is packed as 0."""
         return pack(features, np.array([feature.target or 0 for feature in features], np.int64))
 
@@ -134,9 +134,7 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         )
         return softmax_divergence(student_BC, teacher_BC, temperature)
 
-    def decode(
-        self, example: ChoiceQuestion, features: Sequence[TextFeature], outputs: Outputs
-    ) -> ChoicePrediction:
+    def decode(self, example: ChoiceQuestion, features: TextFeatures, outputs: Outputs) -> ChoicePrediction:
         """Return the most probable choice (the first of equals) from the mean scores of the windows."""
         probabilities_C = softmax(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
         best = int(np.argmax(probabilities_C))

@@ -21,9 +21,9 @@ from cloze.models.config_file import load_labels
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.families.text_regression import NumberAnswers
-from cloze.tasks.features import TextFeature
+from cloze.tasks.features import TextFeatures
 from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
-from cloze.tasks.texts import LabeledText, TextTask
+from cloze.tasks.texts import LabeledText, Texts, TextTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         """Return the logit of relevance of each sequence."""
         return super().outputs(logits if logits.shape[1] == 1 else np.diff(logits), batch)
 
-    def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
+    def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> float:
         """Return the highest probability of the windows."""
         return float(sigmoid(self.raw_scores(outputs)[0]))
 
@@ -123,7 +123,7 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         """Return the highest logit of the windows."""
         return [float(np.max(outputs))]
 
-    def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
+    def score(self, examples: Texts, predictions: Sequence[float]) -> Scores:
         """Return the means over queries of MRR@10, nDCG@10, MAP and recall@100.
 
         Queries without a relevant passage are left out. Of passages with equal scores the less relevant is ranked
@@ -132,18 +132,14 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         queries = self._relevant_queries(examples, predictions)
         return {**ranking_scores(queries), "queries": float(len(queries))}
 
-    def rank_passages(
-        self, examples: Sequence[LabeledText], predictions: Sequence[float]
-    ) -> dict[str, list[int]]:
+    def rank_passages(self, examples: Texts, predictions: Sequence[float]) -> dict[str, list[int]]:
         """Return the relevance of the passages of each query, ranked by the predictions."""
         candidates: dict[str, list[tuple[float, int]]] = {}
         for example, prediction in zip(examples, predictions, strict=True):
             candidates.setdefault(example.text, []).append((-prediction, self.gold(example)))
         return {query: [gold for _, gold in sorted(passages)] for query, passages in candidates.items()}
 
-    def _relevant_queries(
-        self, examples: Sequence[LabeledText], predictions: Sequence[float]
-    ) -> list[RankedQuery]:
+    def _relevant_queries(self, examples: Texts, predictions: Sequence[float]) -> list[RankedQuery]:
         """Return the queries with a relevant passage, their passages ranked by the predictions."""
         rankings = self.rank_passages(examples, predictions).values()
         queries = [
@@ -159,7 +155,7 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         """Return BM25."""
         return {"bm25": self._bm25}
 
-    def _bm25(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[float]:
+    def _bm25(self, train: Texts, dev: Texts) -> list[float]:
         """Score a query and a passage by BM25 over all dev passages, without training."""
         passages = {text: i for i, text in enumerate(dict.fromkeys(example.pair or "" for example in dev))}
         candidates: dict[str, list[int]] = {}
@@ -171,12 +167,12 @@ class PassageRanking(NumberAnswers, TextTask[float]):
                 predictions[i] = float(scores[passages[dev[i].pair or ""]])
         return predictions
 
-    def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
+    def fit_labels(self, examples: Texts) -> Self:
         """Refuse examples without a relevant passage."""
         self.check_scorable(examples)
         return self
 
-    def check_scorable(self, examples: Sequence[LabeledText]) -> None:
+    def check_scorable(self, examples: Texts) -> None:
         """Refuse examples without a relevant passage."""
         self._relevant_queries(examples, [0.0] * len(examples))
 

@@ -3,7 +3,7 @@
 Shapes: T tokens in the packed batch, B pairs, D hidden.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
@@ -22,7 +22,7 @@ from cloze.models.sentence_transformers import (
 )
 from cloze.tasks.arrays import normalize
 from cloze.tasks.families.text_regression import ScoreScale
-from cloze.tasks.features import TextFeature, encode_text
+from cloze.tasks.features import TextFeature, TextFeatures, encode_text
 from cloze.tasks.table_task import TableTask
 from cloze.tasks.task import PredictionT
 from cloze.tasks.task_batch import (
@@ -127,7 +127,7 @@ class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[Predi
         """Return the cosine to learn, if the task has one."""
         return None
 
-    def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
+    def batch(self, features: TextFeatures) -> TaskBatch:
         """Pack all first texts, then all second texts, then the others."""
         sides = range(max(len(feature.sequences) for feature in features))
         batch = collate(
@@ -135,7 +135,7 @@ class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[Predi
         )
         return TaskBatch.extend(batch, targets=self.targets(features))
 
-    def targets(self, features: Sequence[TextFeature]) -> npt.NDArray[Any]:
+    def targets(self, features: TextFeatures) -> npt.NDArray[Any]:
         """Return the targets of a batch, [B]; an unknown one is 0."""
         return np.array([feature.target or 0.0 for feature in features], np.float32)
 
@@ -205,6 +205,6 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         first_BD, second_BD = self.vector_arrays(logits, batch)
         return list((first_BD * second_BD).sum(-1, keepdims=True))
 
-    def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
+    def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> float:
         """Return the cosine."""
         return float(outputs[0][0])

@@ -29,7 +29,7 @@ from cloze.tasks.calibration import (
     cross_fitted_error,
     fit_temperature,
 )
-from cloze.tasks.features import TextFeature
+from cloze.tasks.features import TextFeatures
 from cloze.tasks.labels import (
     check_weights,
     find_class,
@@ -41,8 +41,8 @@ from cloze.tasks.labels import (
 )
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.text_labels import TextLabels
-from cloze.tasks.texts import LabeledText
-from cloze.tasks.tfidf import Texts, class_probabilities
+from cloze.tasks.texts import LabeledText, Texts
+from cloze.tasks.tfidf import class_probabilities
 
 _MANY_CLASSES = 20
 
@@ -84,7 +84,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         check_weights("class_weights", self.class_weights, self.labels)
         check_interval(self, "(0, inf)", "temperature")
 
-    def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
+    def fit_labels(self, examples: Texts) -> Self:
         """Return the task with the labels of the examples, at least two, and their weights if these are balanced."""
         where = source_of(examples[0].where)
         names = merge_labels(example.label for example in examples if example.label is not None)
@@ -159,9 +159,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
 
         return softmax_divergence(logits, batch.teacher, temperature)
 
-    def decode(
-        self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
-    ) -> ClassPrediction:
+    def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> ClassPrediction:
         """Return the most probable label (the first of equals) from the mean logits of the windows."""
         logits_C = np.array(self.raw_scores(outputs))
         best = int(np.argmax(softmax(logits_C)))
@@ -174,7 +172,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         label = prediction.label if self.labels else plain_label(prediction.label)
         yield GoldAnswer(self.gold(example), label, prediction.probability)
 
-    def dev_notes(self, examples: Sequence[LabeledText]) -> list[str]:
+    def dev_notes(self, examples: Texts) -> list[str]:
         """Return whether there are too few dev examples for a temperature."""
         if not self.calibrate or len(examples) >= MIN_EXAMPLES:
             return []
@@ -182,16 +180,14 @@ class SequenceClassification(TextLabels[ClassPrediction]):
             f"probabilities are not calibrated: there are {len(examples)} dev examples, fewer than {MIN_EXAMPLES}"
         ]
 
-    def with_tuned_settings(
-        self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]
-    ) -> Self:
+    def with_tuned_settings(self, examples: Texts, predictions: Sequence[ClassPrediction]) -> Self:
         """Return the task with the temperature that fits the dev data, if there are enough to calibrate it."""
         if not self.calibrate or len(examples) < MIN_EXAMPLES:
             return self
         return replace(self, temperature=fit_temperature(*self._logits_and_targets(examples, predictions)))
 
     def calibration(
-        self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction], *, is_dev: bool
+        self, examples: Texts, predictions: Sequence[ClassPrediction], *, is_dev: bool
     ) -> Calibration | None:
         """Return the temperature and the calibration error, if it is calibrated and there are enough examples."""
         has_all = all(p.probabilities.keys() >= {*self.labels} for p in predictions)  # a file may lack some
@@ -206,7 +202,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         return Calibration(self.temperature, calibration_error(logits_NC, target_N), error)
 
     def _logits_and_targets(
-        self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]
+        self, examples: Texts, predictions: Sequence[ClassPrediction]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Return logits [N, C], up to a constant for each example, and the indices of the gold labels, [N]."""
         probabilities_NC = np.array([[p.probabilities[label] for label in self.labels] for p in predictions])
@@ -224,7 +220,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         targets = list(map(self.target, train))
         return np.log(class_probabilities(train_features, targets, dev_features, len(self.labels)))
 
-    def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]) -> str | None:
+    def collapse(self, examples: Texts, predictions: Sequence[ClassPrediction]) -> str | None:
         """Detect a constant prediction, and one that scores no better than the most frequent label.
 
         Both the main metric and the accuracy are compared: where most labels are 1, as in MRPC, the constant 1 has
@@ -250,7 +246,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
             raise ValueError(f"unknown label {label!r}, not one of {list_names(self.labels)}")
         return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
 
-    def read_predictions(self, source: Source, examples: Sequence[LabeledText]) -> list[ClassPrediction]:
+    def read_predictions(self, source: Source, examples: Texts) -> list[ClassPrediction]:
         """Read predictions for examples, and warn if their classes and those of the examples have other names."""
         predictions = super().read_predictions(source, examples)
         labels, predicted = map(set, self.compare(examples, predictions))

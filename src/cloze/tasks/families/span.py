@@ -16,7 +16,7 @@ from cloze.data.batch import collate
 from cloze.data.reading.columns import Column
 from cloze.metrics.squad import exact_score
 from cloze.tasks.features import max_context_windows, sliding_windows
-from cloze.tasks.paragraphs import Context, SpanQuestion
+from cloze.tasks.paragraphs import Context, Questions, SpanQuestion
 from cloze.tasks.span_baselines import sentence_of_overlap, span_of_overlap
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tasks.table_task import ID, TableTask
@@ -85,7 +85,7 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
     def __post_init__(self) -> None:
         check_positive(self, "doc_stride", "max_query_length", "max_answer_length", "n_best_size")
 
-    def notes(self, examples: Sequence[SpanQuestion], tokenizer: Tokenizer) -> list[str]:
+    def notes(self, examples: Questions, tokenizer: Tokenizer) -> list[str]:
         """Return how many questions have answers at several places, and which of them are trained."""
         several = sum(len({(answer.start, answer.end) for answer in e.answers}) > 1 for e in examples)
         trained = (
@@ -208,7 +208,7 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         return SpanPrediction(text, probability=values.get("probability", math.nan))
 
 
-def gold_answers(examples: Sequence[SpanQuestion]) -> dict[str, list[str]]:
+def gold_answers(examples: Questions) -> dict[str, list[str]]:
     """Return the accepted answers of each question by its id, as the official scores need them."""
     return {example.id: [answer.text for answer in example.answers] for example in examples}
 

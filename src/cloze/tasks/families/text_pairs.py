@@ -21,10 +21,10 @@ from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import Row, TableConfig
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.families.sentence_vectors import MIN_COSINE_SPREAD, VectorTask
-from cloze.tasks.features import TextFeature
+from cloze.tasks.features import TextFeatures
 from cloze.tasks.registry import register_task
 from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
-from cloze.tasks.texts import LabeledText
+from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import fit_tfidf
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -132,12 +132,12 @@ class TextPairs(VectorTask[PairVectors]):
         """Return both texts, and the hard negatives."""
         return (*super().texts(example), *(example.negatives if isinstance(example, TextTriplet) else ()))
 
-    def notes(self, examples: Sequence[LabeledText], tokenizer: Tokenizer) -> list[str]:
+    def notes(self, examples: Texts, tokenizer: Tokenizer) -> list[str]:
         """Return how many examples have a hard negative, if any."""
         count = sum(len(self.texts(example)) > 2 for example in examples)
         return [f"{count:,} of {len(examples):,} training examples have a hard negative"] if count else []
 
-    def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
+    def fit_labels(self, examples: Texts) -> Self:
         """Refuse examples whose second texts are all equal, so that there are no negatives."""
         if len({text for example in examples for text in self.texts(example)[1:]}) < 2:
             where = source_of(examples[0].where)
@@ -145,7 +145,7 @@ class TextPairs(VectorTask[PairVectors]):
             raise InputError(f"every row has the same {self.pair_column!r}", where=where, remedy=remedy)
         return self
 
-    def targets(self, features: Sequence[TextFeature]) -> npt.NDArray[np.bool_]:
+    def targets(self, features: TextFeatures) -> npt.NDArray[np.bool_]:
         """Return whether each first text [B] belongs to each second text and hard negative [C]."""
         first_B, second_B, *negatives = (
             [tuple(f.sequences[side].input_ids) for f in features if side < len(f.sequences)]
@@ -184,11 +184,11 @@ class TextPairs(VectorTask[PairVectors]):
         """Return both vectors of each pair, [2, D]."""
         return list(np.stack(self.vector_arrays(logits, batch), axis=1))
 
-    def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> PairVectors:
+    def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> PairVectors:
         """Return the vectors."""
         return PairVectors(*outputs[0])
 
-    def score(self, examples: Sequence[LabeledText], predictions: Sequence[PairVectors]) -> Scores:
+    def score(self, examples: Texts, predictions: Sequence[PairVectors]) -> Scores:
         """Return the mean reciprocal rank of the second text, the share ranked first, and the number of candidates.
 
         Of equal cosines the right text is ranked last. Other right texts of the same first text are not ranked.
@@ -217,7 +217,7 @@ class TextPairs(VectorTask[PairVectors]):
         """Return TF-IDF weights as vectors."""
         return {"tfidf_cosine": self._tfidf_vectors}
 
-    def _tfidf_vectors(self, train: Sequence[LabeledText], dev: Sequence[LabeledText]) -> list[PairVectors]:
+    def _tfidf_vectors(self, train: Texts, dev: Texts) -> list[PairVectors]:
         """Return the weights of the words that occur in first and in second texts."""
         vectorizer = fit_tfidf([text for example in train for text in (example.text, example.pair or "")])
         first = vectorizer.transform([example.text for example in dev])
@@ -226,7 +226,7 @@ class TextPairs(VectorTask[PairVectors]):
         vectors = (weights[:, is_in_both].toarray().astype(np.float32) for weights in (first, second))
         return [PairVectors(*pair) for pair in zip(*vectors, strict=True)]
 
-    def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[PairVectors]) -> str | None:
+    def collapse(self, examples: Texts, predictions: Sequence[PairVectors]) -> str | None:
         """Detect nearly equal vectors."""
         cosines = np.array([prediction.second for prediction in predictions]) @ predictions[0].first
         return "one vector only" if np.ptp(cosines) < MIN_COSINE_SPREAD and len(predictions) > 1 else None
@@ -243,7 +243,7 @@ class TextPairs(VectorTask[PairVectors]):
             raise ValueError("its vectors are not two lists of as many numbers")
         return PairVectors(first, second)
 
-    def read_predictions(self, source: Source, examples: Sequence[LabeledText]) -> list[PairVectors]:
+    def read_predictions(self, source: Source, examples: Texts) -> list[PairVectors]:
         """Read predictions for examples; all vectors must have the same length."""
         predictions = super().read_predictions(source, examples)
         if len(lengths := sorted({len(prediction.first) for prediction in predictions})) > 1:

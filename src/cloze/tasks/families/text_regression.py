@@ -22,11 +22,11 @@ from cloze.file_names import CONFIG_FILE
 from cloze.metrics.regression import METRICS
 from cloze.models.cross_encoder import Activation, load_activation
 from cloze.tasks.arrays import sigmoid
-from cloze.tasks.features import TextFeature
+from cloze.tasks.features import TextFeatures
 from cloze.tasks.prediction_files import finite_number
 from cloze.tasks.task_batch import Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
-from cloze.tasks.texts import LabeledText, LabeledTexts, TextTask
-from cloze.tasks.tfidf import Texts, tfidf_cosines, tfidf_features
+from cloze.tasks.texts import LabeledText, LabeledTexts, Texts, TextTask
+from cloze.tasks.tfidf import tfidf_cosines, tfidf_features
 
 _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 
@@ -53,7 +53,7 @@ class NumberAnswers(LabeledTexts[float]):
             raise InputError(f"score {example.label!r} is not a number", where=example.where, remedy=remedy)
         return score
 
-    def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> str | None:
+    def collapse(self, examples: Texts, predictions: Sequence[float]) -> str | None:
         """Detect nearly constant predictions, unless all scores are equal."""
         is_constant = max(predictions) - min(predictions) < self.min_spread
         has_different_scores = len(set(map(self.gold, examples))) > 1
@@ -87,7 +87,7 @@ class ScoreScale(NumberAnswers):
         if self.minimum is not None and self.maximum is not None and self.minimum >= self.maximum:
             raise ValueError(f"minimum {self.minimum} is not less than maximum {self.maximum}")
 
-    def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
+    def fit_labels(self, examples: Texts) -> Self:
         """Return the task with both ends of its scale."""
         scores = list(map(self.gold, examples))
         minimum = min(scores) if self.minimum is None else self.minimum
@@ -126,7 +126,7 @@ class ScoreScale(NumberAnswers):
             raise InputError(f"score {label!r} may be a decimal or thousands", where=where, remedy=remedy)
         return (replace(example, label=(example.label or "").replace(",", ".")) for example in read)
 
-    def check_scorable(self, examples: Sequence[LabeledText]) -> None:
+    def check_scorable(self, examples: Texts) -> None:
         """Refuse examples whose score is missing or no number, and a test set of the Hub, whose scores are all -1."""
         scores = set(map(self.gold, examples))
         if scores == {-1.0} and (self.minimum is None or self.minimum > -1):
@@ -153,7 +153,7 @@ class ScoreScale(NumberAnswers):
         minimum, maximum = self.scale
         return 0.01 * (maximum - minimum)
 
-    def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
+    def score(self, examples: Texts, predictions: Sequence[float]) -> Scores:
         """Return the correlations, as GLUE does for STS-B, and the error in the unit of the scores."""
         scores = list(map(self.gold, examples))
         return {name: METRICS[name](scores, predictions) for name in self.metrics}
@@ -246,7 +246,7 @@ class TextRegression(ScoreScale, TextTask[float]):
         minimum, maximum = self.scale
         return [minimum + (maximum - minimum) * cosine for cosine in tfidf_cosines(train, dev)]
 
-    def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
+    def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> float:
         """Return the score of the mean logit of the windows."""
         minimum, maximum = self.scale
         (logit,) = self.raw_scores(outputs)
