@@ -71,11 +71,17 @@ def test_temperature_is_bounded_where_all_answers_are_right_or_wrong():
     assert fit_temperature(logits, np.array([1, 0])) == pytest.approx(10)
 
 
-def test_cross_fitted_error_is_not_that_of_the_fit():
+def test_cross_fitted_error_has_for_each_half_the_temperature_of_the_other():
+    """A half whose temperature is another: fitted on itself it would be calibrated, by the other it is not."""
     logits, targets = _overconfident(400)
-    fitted = calibration_error(logits, targets, fit_temperature(logits, targets))
-    assert cross_fitted_error(logits, targets) < 0.6 * calibration_error(logits, targets)
-    assert cross_fitted_error(logits, targets) != pytest.approx(fitted, abs=1e-6)
+    one, other = np.array_split(np.random.default_rng(0).permutation(400), 2)
+    logits[one] *= 4
+    expected, of_itself = logits.copy(), logits.copy()
+    for half, fitted_on in ((one, other), (other, one)):
+        expected[half] /= fit_temperature(logits[fitted_on], targets[fitted_on])
+        of_itself[half] /= fit_temperature(logits[half], targets[half])
+    assert cross_fitted_error(logits, targets) == pytest.approx(calibration_error(expected, targets))
+    assert cross_fitted_error(logits, targets) > 2 * calibration_error(of_itself, targets)
 
 
 def test_temperature_changes_probabilities_and_no_labels():

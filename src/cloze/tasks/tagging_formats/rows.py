@@ -227,9 +227,12 @@ class _RowReader:
         text = replace_lone_surrogates(text)
         if not self.data.labeled:
             return self.settings.split(text)
-        lists = [row[name] for name in _SPANS if isinstance(row.get(name), list)]
+        # a label of the text that an annotation tool has in another field has both names
+        copies = ("label", "labels") if row.get("label") is row.get("labels") else ()
+        names = [name for name in row if name not in copies]
+        lists = [row[name] for name in _SPANS if name in names and isinstance(row[name], list)]
         if not lists:
-            what = f"no field has the spans of the text: there are {', '.join(map(repr, row))}"
+            what = f"no field has the spans of the text: there are {', '.join(map(repr, names))}"
             remedy = "Give 'label' or 'entities', a list of [start, end, label]"
             raise InputError(what, where=where, remedy=remedy)
         spans = self.spans.read(next(filter(None, lists), []), text, where)
