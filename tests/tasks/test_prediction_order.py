@@ -45,6 +45,16 @@ def test_predictions_in_files_are_matched_by_their_texts(tmp_path, suffix):
     assert cloze.score("classification", file, gold)["accuracy"] == 1
 
 
+def test_vectors_in_another_order_are_matched_by_their_texts():
+    vectors = {"a": [[1, 0], [1, 0]], "b": [[0, 1], [0, 1]]}
+    predictions = [{"text": text, "pair": text, "vectors": pair} for text, pair in vectors.items()]
+    gold = [("b", "b"), ("a", "a")]
+    assert cloze.score("text-pairs", predictions, gold)["mrr"] == 1
+    predictions.append({**predictions[0], "vectors": vectors["b"]})
+    with pytest.raises(InputError, match="rows 1 and 3 have the same texts and different predictions"):
+        cloze.score("text-pairs", predictions, [*gold, gold[1]])
+
+
 def test_predictions_for_other_texts_are_refused():
     predictions = [{"text": text, "label": label} for text, label in GOLD[:3]]
     with pytest.raises(InputError, match="no prediction for text 'other'"):

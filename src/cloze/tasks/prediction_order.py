@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
+import numpy as np
+
 from cloze.data.reading.memory import Source
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.prediction_files import IDENTITY
@@ -118,6 +120,8 @@ def _is_close(one: Any, other: Any) -> bool:
         return math.isclose(one, other, abs_tol=1e-3) or (math.isnan(one) and math.isnan(other))
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_is_close(one[name], other[name]) for name in one)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.shape == other.shape and np.allclose(one, other, atol=1e-3)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(_is_close, one, other))
     return bool(one == other)
