@@ -16,9 +16,8 @@ from torch import nn
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.finetuning import teacher as teacher_module
-from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.config import DistillationConfig, FinetuneConfig
 from cloze.finetuning.data import load_data
-from cloze.finetuning.distillation import DistillationConfig
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.finetuning.teacher import compute_targets, load_teacher, read_outputs
 from cloze.inference.text_predictors import TextClassifier

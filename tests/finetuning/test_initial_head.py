@@ -13,8 +13,7 @@ import torch
 from cloze import artifacts
 from cloze.config import read_dict
 from cloze.errors import DataWarning, InputError
-from cloze.finetuning.config import FinetuneConfig
-from cloze.finetuning.distillation import DistillationConfig
+from cloze.finetuning.config import DistillationConfig, FinetuneConfig
 from cloze.finetuning.initial_head import load_trained_head
 from cloze.finetuning.run import build_model
 from cloze.models.bert import BertModel

@@ -13,8 +13,8 @@ import pytest
 
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import Classification, CustomTagging, Regression
+from cloze.tasks.data import read_memory
 from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.memory import read_memory
 from cloze.tasks.tagging_formats.settings import Offsets
 
 Write = Callable[..., Path]

@@ -12,8 +12,8 @@ import pytest
 
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking, Regression
+from cloze.tasks.data import read_memory
 from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.memory import read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 

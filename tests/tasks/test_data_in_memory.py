@@ -17,7 +17,7 @@ import cloze
 from cloze.data.reading.memory import MemoryRows, check_unicode_texts, iterate_rows, plain_row
 from cloze.errors import DataWarning, InputError
 from cloze.file_io import sha256_of_file
-from cloze.tasks.memory import read_memory
+from cloze.tasks.data import read_memory
 from cloze.tasks.registry import find_task
 from runs import assert_same_run, assert_same_weights
 
@@ -356,7 +356,7 @@ def test_texts_are_checked_by_position() -> None:
 @pytest.mark.slow
 def test_table_libraries_are_imported_only_by_their_users() -> None:
     program = (
-        "import sys, cloze; from cloze.tasks.memory import read_memory; from cloze.tasks.custom import Classification; "
+        "import sys, cloze; from cloze.tasks.data import read_memory; from cloze.tasks.custom import Classification; "
         "read_memory(Classification(), [('a', 'x')], 'train'); cloze.finetune, cloze.pretrain, cloze.attention; "
         "heavy = {'pandas', 'datasets', 'sklearn', 'wandb', 'mlflow', 'onnxruntime'} & set(sys.modules); "
         "assert not heavy, heavy"

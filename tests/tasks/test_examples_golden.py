@@ -26,7 +26,7 @@ from test_tagged_tables import SENTENCES, WORDS
 from test_tagging_formats import SHAPES
 
 from cloze.errors import InputError
-from cloze.tasks.memory import read_memory
+from cloze.tasks.data import read_memory
 from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask

@@ -9,9 +9,8 @@ import pyarrow.parquet
 import pytest
 
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.codah import CODAH
+from cloze.tasks.commonsense import CODAH, SWAG
 from cloze.tasks.glue import AX, MNLI, MRPC, QNLI, QQP, STSB, CoLA
-from cloze.tasks.swag import SWAG
 from cloze.tasks.task import AnyTask
 
 

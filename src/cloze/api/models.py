@@ -160,7 +160,7 @@ def explain(
     from cloze.inference.ensemble import as_predictor
     from cloze.inference.predictor import Predictor
     from cloze.reports.explanation_page import ExplainedText, write_explanations
-    from cloze.tasks.memory import read_memory
+    from cloze.tasks.data import read_memory
 
     if output is not None:
         check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)

@@ -220,7 +220,7 @@ def _open_inputs(task: "AnyTask", file: str, texts: Sequence[str], progress: Pro
         InputError: the examples of the task have more than a text.
     """
     from cloze.remote_files import to_path_or_url
-    from cloze.tasks.memory import read_memory
+    from cloze.tasks.data import read_memory
 
     if not texts:
         if re.search(r"\s", file):

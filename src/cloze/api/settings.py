@@ -31,7 +31,7 @@ from cloze.models.encoder_config import EncoderConfig
 from cloze.pretraining.config import PretrainConfig, overlay_settings, pairs_defaults, size_defaults
 from cloze.pretraining.run import resumed_settings as resumed_pretraining
 from cloze.tasks.config import check_has_settings, to_toml
-from cloze.tasks.memory import read_memory
+from cloze.tasks.data import read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.training.budget import parse_duration

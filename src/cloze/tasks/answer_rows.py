@@ -10,7 +10,7 @@ from cloze.data.row_files import check_output
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tables import format_count
-from cloze.tasks.prediction_order import input_values
+from cloze.tasks.prediction_files import input_values
 from cloze.tasks.task import AnyTask, Task
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from cloze.choices import LongTexts
 from cloze.data.batch import collate
 from cloze.progress import SILENT, Progress
-from cloze.tasks.prediction_order import input_values
+from cloze.tasks.prediction_files import input_values
 from cloze.tasks.task import ExampleT, PredictionT, Task
 from cloze.tasks.task_batch import Feature, FeatureT, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide

@@ -1,9 +1,14 @@
-"""Read the files of predictions that `cloze predict` or another program wrote: JSON lines or a table."""
+"""Read the predictions that `cloze predict` or another program wrote, and match them with labeled examples."""
 
 import json
 import math
+import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
+
+import numpy as np
 
 from cloze.data.reading.files import STDIN, extension_of, read_lines
 from cloze.data.reading.json_rows import json_lines
@@ -11,10 +16,13 @@ from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.table_files import is_table
 from cloze.data.reading.tables import read_rows
 from cloze.data.row_files import JSON_LINES
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
+from cloze.tasks.tagged_text import TaggedText
 
+Identity = Mapping[str, str]
 IDENTITY = ("id", "text", "pair", "prompt", "question")
 """Columns of predictions that say which example they are for."""
+_NAMES = (*IDENTITY, "row")
 _TEXTS = {"label", "answer", *IDENTITY}
 
 
@@ -71,3 +79,118 @@ def finite_number(value: Any) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a number")
     return number
+
+
+def input_values(example: Any) -> dict[str, Any]:
+    """Return the id of an example, else its row, if it has one, and its texts, which identify a prediction."""
+    if isinstance(example, TaggedText):
+        return {"text": example.text_and_offsets()[0]}
+    values = {name: getattr(example, name, None) for name in ("id", "row", *IDENTITY[1:])}
+    has_id = values["id"] is not None
+    return {
+        name: value for name, value in values.items() if value is not None and not (has_id and name == "row")
+    }
+
+
+def identity_of(values: Mapping[str, Any]) -> Identity:
+    """Return the id, the row and the texts of a row that are not empty, without white space."""
+    texts = {name: "".join(str(values[name]).split()) for name in _NAMES if values.get(name) is not None}
+    return {name: text for name, text in texts.items() if text}
+
+
+def match_rows(
+    rows: Sequence[Identity], examples: Sequence[Identity], predictions: Sequence[Any], where: Source
+) -> Sequence[int]:
+    """Return the index of the row for each example: of equal id and texts, else in order.
+
+    More rows than examples are matched by the number of the row, too, and the others are warned of.
+
+    Raises:
+        InputError: there are too few or too many rows, or they have other ids or texts, or equal ones but
+            unequal predictions.
+    """
+    has_others = len(rows) > len(examples)
+    names_used = _NAMES if has_others else IDENTITY
+    shared = [
+        name for name in names_used if any(name in r for r in rows) and any(name in e for e in examples)
+    ]
+    texts = [name for name in shared if name not in ("id", "row")]
+    if len(rows) < len(examples) or (has_others and not shared):
+        what = f"{len(rows):,} predictions for {len(examples):,} examples"
+        raise InputError(what, where=where, remedy="Give a line for each example, in their order")
+    for names in () if has_others else (shared, texts):
+        if _agree(rows, examples, names) and (names or not shared):
+            return range(len(rows))
+    for names in (shared, texts or shared):
+        by_key = defaultdict(list)
+        for index, row in enumerate(rows):
+            by_key[_key(row, names)].append(index)
+        for indices in by_key.values():
+            indices.reverse()
+        keys = [_key(example, names) for example in examples]
+        matched = [by_key[key].pop() if by_key.get(key) else None for key in keys]
+        order = [index for index in matched if index is not None]
+        if len(order) < len(examples):
+            continue
+        alike = [(key, index) for key in dict.fromkeys(keys) for index in by_key[key]]
+        _check_equal([*keys, *(k for k, _ in alike)], [*order, *(i for _, i in alike)], predictions, where)
+        if has_others:
+            other = rows[min({*range(len(rows))} - {*order})]
+            what = f"{len(rows) - len(order):,} of {len(rows):,} predictions have no gold example"
+            text = f"{where}: {what}, such as {_show(other, shared)}. The others are scored"
+            warnings.warn(DataWarning(text), stacklevel=2)
+        return order
+    missing = matched.index(None)
+    what = f"no prediction for {_show(examples[missing], shared)}, example {missing + 1:,} of the gold data"
+    remedy = f"Score predictions of the same data; without {' and '.join(shared)} they are scored in order"
+    raise InputError(what, where=where, remedy=remedy)
+
+
+def _check_equal(
+    keys: Sequence[tuple[str, ...]], order: Sequence[int], predictions: Sequence[Any], where: Source
+) -> None:
+    """Refuse rows in another order, or more rows, whose key occurs twice with unequal predictions."""
+    first: dict[tuple[str, ...], int] = {}
+    for key, index in zip(keys, order, strict=True):
+        other = first.setdefault(key, index)
+        if not _is_close(predictions[other], predictions[index]):
+            rows = f"rows {min(other, index) + 1:,} and {max(other, index) + 1:,}"
+            what = f"{rows} have the same texts and different predictions, and the gold data another order or size"
+            raise InputError(
+                what, where=where, remedy="Give one prediction for each row of the gold data, in order"
+            )
+
+
+def _agree(rows: Sequence[Identity], examples: Sequence[Identity], names: Sequence[str]) -> bool:
+    """Return whether rows and examples in the same order have equal names where both have them."""
+    return all(
+        row[name] == example[name]
+        for row, example in zip(rows, examples, strict=True)
+        for name in names
+        if name in row and name in example
+    )
+
+
+def _key(identity: Identity, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(identity.get(name, "") for name in names)
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    """Return whether two predictions are equal but for the rounding of numbers."""
+    if hasattr(one, "__dataclass_fields__"):
+        return type(one) is type(other) and _is_close(astuple(one), astuple(other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, abs_tol=1e-3) or (math.isnan(one) and math.isnan(other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_is_close(one[name], other[name]) for name in one)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.shape == other.shape and np.allclose(one, other, atol=1e-3)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_is_close, one, other))
+    return bool(one == other)
+
+
+def _show(identity: Identity, names: Sequence[str]) -> str:
+    name = next((name for name in names if name in identity), names[0])
+    text = identity.get(name, "")
+    return f"{name} {text[:40]!r}" + ("…" if len(text) > 40 else "")

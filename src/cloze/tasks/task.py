@@ -19,8 +19,7 @@ from cloze.models.config_file import load_labels
 from cloze.suggestions import list_names
 from cloze.tasks.arrays import split_rows
 from cloze.tasks.calibration import Calibration
-from cloze.tasks.prediction_files import read_prediction_rows
-from cloze.tasks.prediction_order import identity_of, input_values, match_rows
+from cloze.tasks.prediction_files import identity_of, input_values, match_rows, read_prediction_rows
 from cloze.tasks.task_batch import (
     Array,
     Baseline,
