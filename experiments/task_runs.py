@@ -21,7 +21,6 @@ from cloze.finetuning.config import FinetuneConfig, load_finetuning
 from cloze.finetuning.data import add_checksums, find_data
 from cloze.finetuning.finetune import finetune
 from cloze.finetuning.hyperparameter_search import TRIALS, extract_scores
-from cloze.finetuning.preparation import RunInputs
 from cloze.finetuning.run import SCORES
 from cloze.progress import Progress
 from cloze.tasks.data import find_files
@@ -158,14 +157,13 @@ class TaskRun:
                 started_task,
                 moved,
                 self.directory,
-                RunInputs.find(moved),
                 resume=True,
                 progress=progress,
             )
         else:
             shutil.rmtree(self.directory, ignore_errors=True)  # killed before it had settings
             task, config = self.config(model, seed)
-            finetune(task, config, self.directory, RunInputs.find(config), progress=progress)
+            finetune(task, config, self.directory, progress=progress)
         self.remove_checkpoints()
 
     def remove_checkpoints(self) -> None:

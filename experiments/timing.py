@@ -18,7 +18,7 @@ from cloze.data.instances.masking import MaskingConfig
 from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.finetune import plan_finetuning
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
-from cloze.finetuning.preparation import RunInputs, precompute_features, prepare_data
+from cloze.finetuning.preparation import precompute_features, prepare_data
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
@@ -104,7 +104,7 @@ class _Timer:
                     save_model(temporary, encoder, self._tokenizer(run))
                 task, config = task_run.config(model, run.seed)
                 if task.frozen_states is None:
-                    self._finetuning[key] = plan_finetuning(task, config, RunInputs.find(config)).seconds
+                    self._finetuning[key] = plan_finetuning(task, config).seconds
                 else:
                     self._finetuning[key] = _feature_seconds(task, config, model)
         return self._finetuning[key]
@@ -133,7 +133,7 @@ def _feature_seconds(task: AnyTask, config: FinetuneConfig, model: Path) -> floa
     started = time.perf_counter()
     context = DistributedContext(resolve_device(config.device))
     config = replace(config, model=str(model))
-    prepared = prepare_data(task, config, RunInputs.find(config), context, SILENT)
+    prepared = prepare_data(task, config, context, SILENT)
     prepared = precompute_features(prepared, SILENT)
     head = prepared.task.head(load_model(model)).to(context.device)
     objective = FinetuningObjective(head, prepared)

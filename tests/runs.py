@@ -12,7 +12,7 @@ from cloze.api.settings import find_initial_checkpoint
 from cloze.finetuning import finetune as finetuning
 from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.hyperparameter_search import scores_of_report
-from cloze.finetuning.preparation import PreparedData, RunInputs, prepare_data
+from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining import run as pretraining_run
 from cloze.pretraining.config import PretrainConfig
@@ -35,7 +35,7 @@ def resume_pretraining(run: Path, **options: Any) -> dict[str, float]:
 
 def finetune(task: AnyTask, config: FinetuneConfig, run: Path, **options: Any) -> dict[str, float]:
     """Fine-tune from the models that the settings name; return the scores."""
-    report = finetuning.finetune(task, config, run, RunInputs.find(config), **options)
+    report = finetuning.finetune(task, config, run, **options)
     return scores_of_report(report)
 
 
@@ -44,17 +44,17 @@ def resume_finetuning(run: Path, **options: Any) -> dict[str, Any]:
 
 
 def validate(task: AnyTask, config: FinetuneConfig, **options: Any) -> dict[str, Any]:
-    return finetuning.validate(task, config, RunInputs.find(config), **options)
+    return finetuning.validate(task, config, {}, progress=SILENT, **options)
 
 
 def plan_finetuning(task: AnyTask, config: FinetuneConfig, **options: Any) -> RunPlan:
-    return finetuning.plan_finetuning(task, config, RunInputs.find(config), **options)
+    return finetuning.plan_finetuning(task, config, **options)
 
 
 def prepare(
     task: AnyTask, config: FinetuneConfig, context: DistributedContext, progress: Progress = SILENT
 ) -> PreparedData:
-    return prepare_data(task, config, RunInputs.find(config), context, progress)
+    return prepare_data(task, config, context, progress)
 
 
 CARD = CardInfo(

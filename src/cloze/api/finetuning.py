@@ -18,7 +18,7 @@ from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.finetuning.config import FinetuneConfig
-    from cloze.finetuning.preparation import RunInputs
+    from cloze.finetuning.data import InMemory
     from cloze.tasks.task import AnyTask
     from cloze.training.plan import RunPlan
 
@@ -178,7 +178,6 @@ def finetune(
     arguments = locals()
     from cloze.api.settings import FinetuningRequest
     from cloze.finetuning import finetune as finetuning
-    from cloze.finetuning.preparation import RunInputs
 
     writers = load_writers(report_to, where="report_to")
     if writers and workers != 1:
@@ -192,7 +191,7 @@ def finetune(
         resolved,
         config,
         request.run,
-        RunInputs.find(config, request.rows),
+        in_memory=request.rows,
         workers=cluster,
         overwrite=overwrite,
         resume=resumed is not None,
@@ -229,14 +228,12 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _resolve(arguments: dict[str, Any]) -> "tuple[AnyTask, FinetuneConfig, RunInputs]":
-    """Return the task, the settings and the inputs of a new run."""
+def _resolve(arguments: dict[str, Any]) -> "tuple[AnyTask, FinetuneConfig, InMemory]":
+    """Return the task, the settings and the data in memory of a new run."""
     from cloze.api.settings import FinetuningRequest
-    from cloze.finetuning.preparation import RunInputs
 
     request = FinetuningRequest(arguments)
-    task, config = request.resolve()
-    return task, config, RunInputs.find(config, request.rows)
+    return *request.resolve(), request.rows
 
 
 @takes_arguments_of(finetune)

@@ -13,10 +13,10 @@ from cloze.config import read_toml, to_dict
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig, finetuning_from_dict
-from cloze.finetuning.data import count_classes
+from cloze.finetuning.data import NOTHING_IN_MEMORY, InMemory, count_classes
 from cloze.finetuning.hyperparameter_search import expand_grid, run_trials
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
-from cloze.finetuning.preparation import RunInputs, load_initial_encoder, precompute_features, prepare_data
+from cloze.finetuning.preparation import load_initial_encoder, precompute_features, prepare_data
 from cloze.finetuning.run import build_model, train_and_score
 from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
@@ -41,8 +41,8 @@ def finetune(
     task: AnyTask,
     config: FinetuneConfig,
     run: Path,
-    inputs: RunInputs,
     *,
+    in_memory: InMemory = NOTHING_IN_MEMORY,
     workers: Workers = 1,
     overwrite: bool = False,
     resume: bool = False,
@@ -68,25 +68,25 @@ def finetune(
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
         if not resume:
-            files = [file for file in (config.train, config.dev) if file not in inputs.in_memory]
+            files = [file for file in (config.train, config.dev) if file not in in_memory]
             distillation = config.distillation
             read = [config.model, *files, distillation.teacher, distillation.unlabeled]
             hint = ", continue with `resume`"
             context.run_on_rank_zero(
                 lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=read, resume_hint=hint)
             )
-        prepared = prepare_data(task, config, inputs, context, progress)
+        prepared = prepare_data(task, config, context, progress, in_memory)
         if not config.has_trials:
             prepared = precompute_features(prepared, progress)
             return train_and_score(
-                prepared, run, progress, resume=resume, callbacks=callbacks, in_memory=inputs.in_memory
+                prepared, run, progress, resume=resume, callbacks=callbacks, in_memory=in_memory
             )
         settings = to_toml(prepared.task, prepared.config)
         if not resume:
             load_initial_encoder(prepared)  # one that cannot be read is found before anything is written
             if prepared.teacher is not None:
                 prepared.teacher.load_model()
-            context.run_on_rank_zero(lambda: create_run_directory(run, settings, inputs.in_memory))
+            context.run_on_rank_zero(lambda: create_run_directory(run, settings, in_memory))
         with run_lock(run, context):
             if resume:
                 context.run_on_rank_zero(lambda: replace_settings(run, settings, None))
@@ -138,11 +138,7 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
 
 
 def validate(
-    task: AnyTask,
-    config: FinetuneConfig,
-    inputs: RunInputs,
-    *,
-    progress: Progress = SILENT,
+    task: AnyTask, config: FinetuneConfig, in_memory: InMemory, *, progress: Progress
 ) -> dict[str, Any]:
     """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings.
 
@@ -150,7 +146,7 @@ def validate(
         InputError: a setting or a line of the data is wrong; the message names the first.
     """
     context = DistributedContext(resolve_device(config.device))
-    prepared = prepare_data(task, config, inputs, context, progress)
+    prepared = prepare_data(task, config, context, progress, in_memory)
     features = prepared.data.flat_train_features
     unlabeled = {"unlabeled_examples": len(prepared.data.unlabeled)} if prepared.data.unlabeled else {}
     return {
@@ -167,7 +163,7 @@ def validate(
 def plan_finetuning(
     task: AnyTask,
     config: FinetuneConfig,
-    inputs: RunInputs,
+    in_memory: InMemory = NOTHING_IN_MEMORY,
     *,
     progress: Progress = SILENT,
 ) -> RunPlan:
@@ -181,7 +177,7 @@ def plan_finetuning(
     if task.frozen_states is not None:
         raise InputError("the encoder is not trained: there is little to plan", where=task.name)
     context = DistributedContext(resolve_device(config.device))
-    prepared = precompute_features(prepare_data(task, config, inputs, context, progress), progress)
+    prepared = precompute_features(prepare_data(task, config, context, progress, in_memory), progress)
     config = prepared.config
     trials = [trial for runs in expand_grid(config).values() for trial in runs]
     epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)

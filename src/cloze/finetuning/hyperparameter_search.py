@@ -23,7 +23,6 @@ from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.finetuning.data import count_classes, fraction_size
 from cloze.finetuning.preparation import (
     PreparedData,
-    RunInputs,
     precompute_features,
     prepare_data,
     with_teacher_outputs,
@@ -157,7 +156,7 @@ def _prepare_in_worker(run: Path, device: str) -> PreparedData:
     configure_memory()
     task, config = load_finetuning(run / artifacts.RUN_CONFIG)
     context = DistributedContext(resolve_device(device))
-    prepared = prepare_data(task, config, RunInputs.find(config), context, SILENT)
+    prepared = prepare_data(task, config, context, SILENT)
     return precompute_features(with_teacher_outputs(prepared, run, SILENT), SILENT)
 
 

@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from torch import Tensor
 
@@ -33,27 +32,6 @@ from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.precision import finetuning_precision
-
-
-class RunInputs(NamedTuple):
-    """The models and the data in memory that a run reads."""
-
-    start: Path
-    """Directory of the model to start from."""
-    teacher: Path | None
-    """Directory of the teacher."""
-    in_memory: InMemory
-
-    @classmethod
-    def find(cls, config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY) -> "RunInputs":
-        """Return the inputs of a run with the models that the settings name.
-
-        Raises:
-            InputError: there is no such model.
-        """
-        name = config.distillation.teacher
-        teacher = None if name is None else resolve_checkpoint(name)
-        return cls(resolve_checkpoint(config.model, commit=config.model_commit), teacher, in_memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +75,9 @@ def check_trainable(task: AnyTask) -> None:
 def prepare_data(
     task: AnyTask,
     config: FinetuneConfig,
-    inputs: RunInputs,
     context: DistributedContext,
     progress: Progress,
+    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> PreparedData:
     """Read, check and tokenize all data.
 
@@ -116,13 +94,15 @@ def prepare_data(
     if task.uses_in_batch_negatives and min(batch_sizes) == 1:
         what = "a batch of 1 holds nothing to compare an example with"
         raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
-    config, file_hashes = find_data(task, config, inputs.in_memory), None
+    start = resolve_checkpoint(config.model, commit=config.model_commit)
+    distillation = config.distillation
+    teacher_directory = None if distillation.teacher is None else resolve_checkpoint(distillation.teacher)
+    config, file_hashes = find_data(task, config, in_memory), None
     if config.data_sha256 is not None:  # on resume the reason why rows are wrong
-        config, file_hashes = add_checksums(config, inputs.in_memory)
-    start = inputs.start
+        config, file_hashes = add_checksums(config, in_memory)
     refuse_int8(start, "trained")
     encoder_config = load_config(start)
-    student_layers = config.distillation.student_layers
+    student_layers = distillation.student_layers
     check_layers(student_layers, encoder_config.num_hidden_layers, where=start)
     _check_encoder_settings(task, config, len(student_layers) or encoder_config.num_hidden_layers)
     limit = encoder_config.max_position_embeddings
@@ -130,15 +110,13 @@ def prepare_data(
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
-    task, data = load_data(
-        task.with_checkpoint_settings(start), config, tokenizer, progress, inputs.in_memory
-    )
+    task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress, in_memory)
     if file_hashes is None:  # after the rows: a file that is no table may have no end
-        config, file_hashes = add_checksums(config, inputs.in_memory)
+        config, file_hashes = add_checksums(config, in_memory)
     head = _load_initial_head(task, config, start, context, progress)
-    teacher, distillation = None, config.distillation
-    if inputs.teacher is not None:
-        teacher = load_teacher(task, config, inputs.teacher, tokenizer)
+    teacher = None
+    if teacher_directory is not None:
+        teacher = load_teacher(task, config, teacher_directory, tokenizer)
         distillation = replace(distillation, teacher_sha256=teacher.sha256)
     config = replace(config, model_commit=commit_of(start), distillation=distillation)
     return PreparedData(task, config, file_hashes, data, tokenizer, start, context, head, teacher)

@@ -59,7 +59,7 @@ def compute_outputs(
     return outputs
 
 
-def top_k_limiter(task: AnyTask, top_k: int | None, *, where: str = "top_k") -> Callable[[Any], Any]:
+def top_k_limiter(task: AnyTask, top_k: int | None) -> Callable[[Any], Any]:
     """Return a function that keeps the `top_k` most probable classes or candidates of a prediction, the best first.
 
     Raises:
@@ -67,9 +67,9 @@ def top_k_limiter(task: AnyTask, top_k: int | None, *, where: str = "top_k") -> 
     """
     if top_k is None:
         return lambda prediction: prediction
-    count, field = check_integer(top_k, where), task.ranked_field
+    count, field = check_integer(top_k, "top_k"), task.ranked_field
     if field is None:
-        raise InputError(f"predictions of {task.name} have no classes", where=where, remedy="Leave it out")
+        raise InputError(f"predictions of {task.name} have no classes", where="top_k", remedy="Leave it out")
 
     def limit(prediction: Any) -> Any:
         ranked = getattr(prediction, field)
