@@ -41,7 +41,6 @@ class FeatureTagging(Tagging):
         check_positive(self, lstm_size=10_000)
 
     def head(self, bert: Encoder, *, generator: OptionalGenerator = None) -> Module:
-        """Return the frozen encoder with a BiLSTM."""
         from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification
 
         return BertBiLSTMForTokenClassification(
@@ -53,7 +52,6 @@ class FeatureTagging(Tagging):
         )
 
     def frozen_states(self, encoder: Encoder, batch: TaskBatch) -> Tensor:
-        """Return the encoder's vectors of the words."""
         from cloze.models.frozen_encoder import frozen_states
 
         return frozen_states(encoder, batch, self.layers)

@@ -152,12 +152,10 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         return self.separator.join(labels)
 
     def classes_of(self, example: LabeledText) -> frozenset[str]:
-        """Return the labels of an example."""
         labels = (label.strip() for label in (example.label or "").split(self.separator))
         return frozenset(label for label in labels if label)
 
     def fit_labels(self, examples: Texts) -> Self:
-        """Return the task with the labels of the examples."""
         labels = self.labels or self.label_columns
         labels = labels or tuple(sorted(frozenset().union(*map(self.classes_of, examples))))
         where = source_of(examples[0].where)
@@ -196,7 +194,6 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
                 warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
 
     def with_class_names(self, names: tuple[str, ...]) -> Self:
-        """Return the task with a model's labels."""
         if not names:
             raise InputError("no classifier: config.json names no labels")
         return replace(self, labels=names)
@@ -310,11 +307,9 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         return log_NC2[..., 1] - log_NC2[..., 0]
 
     def collapse(self, examples: Texts, predictions: Sequence[LabelSetPrediction]) -> str | None:
-        """Detect a constant prediction."""
         return "one set of labels only" if is_constant(*self.compare(examples, predictions)) else None
 
     def to_json(self, example: LabeledText, prediction: LabelSetPrediction) -> dict[str, Any]:
-        """Return the labels, and the probabilities of all."""
         return {"labels": list(prediction.labels), "probabilities": prediction.probabilities}
 
     def from_json(self, values: Mapping[str, Any]) -> LabelSetPrediction:

@@ -73,7 +73,6 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         """Return the choices of a row."""
 
     def example(self, row: Row) -> ChoiceQuestion:
-        """Return the prompt and the choices of a row, and the index of the right one."""
         choices = tuple(self.choices(row))
         if len(choices) < 2:
             raise InputError(f"{len(choices)} choices: give two at least", where=row.where)
@@ -94,7 +93,6 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
     def features(
         self, example: ChoiceQuestion, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[TextFeature]:
-        """Tokenize the prompt with each of the choices."""
         windows = encode_choices(
             tokenizer,
             example.prompt,
@@ -147,12 +145,10 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         return example.label
 
     def pairs(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> Iterator[GoldAnswer]:
-        """Yield the indices and texts of both choices."""
         gold, choice = self.gold(example), prediction.choice
         yield GoldAnswer(gold, choice, prediction.probability, example.choices[gold], example.choices[choice])
 
     def baselines(self) -> Mapping[str, Baseline]:
-        """Return the index that is right most often, and the choice most similar to the prompt."""
         return {"majority": _most_frequent_choice, "tfidf_overlap": _choice_of_overlap}
 
     def collapse(
@@ -163,7 +159,6 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         return "no better than the majority" if is_collapsed else None
 
     def to_json(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> dict[str, Any]:
-        """Return the choice's index and text, its probability, and the probabilities of all choices."""
         return {
             "choice": prediction.choice,
             "text": example.choices[prediction.choice],

@@ -48,7 +48,6 @@ class PassageRanking(NumberAnswers, TextTask[float]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The outputs of the model."""
         return self.labels or ("relevant",)
 
     def for_external_checkpoint(self, directory: Path) -> Self:
@@ -70,7 +69,6 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         return replace(self, labels=(labels[0], labels[1]))
 
     def split_group(self, example: LabeledText) -> Hashable:
-        """Return the query."""
         return example.text
 
     def check_label(self, label: str, where: str) -> str:
@@ -79,7 +77,6 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         return label
 
     def gold(self, example: LabeledText) -> int:
-        """Return the relevance of a passage."""
         relevance = super().gold(example)
         if relevance < 0 or relevance != int(relevance):
             what = f"relevance {example.label!r} is not a whole number of 0 or more"
@@ -152,7 +149,6 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         return queries
 
     def baselines(self) -> Mapping[str, Baseline]:
-        """Return BM25."""
         return {"bm25": self._bm25}
 
     def _bm25(self, train: Texts, dev: Texts) -> list[float]:
@@ -168,7 +164,6 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         return predictions
 
     def fit_labels(self, examples: Texts) -> Self:
-        """Refuse examples without a relevant passage."""
         self.check_scorable(examples)
         return self
 

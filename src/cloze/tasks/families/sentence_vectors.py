@@ -140,7 +140,6 @@ class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[Predi
         return np.array([feature.target or 0.0 for feature in features], np.float32)
 
     def head(self, bert: Encoder, *, generator: OptionalGenerator = None) -> Module:
-        """Return the encoder with its pooling."""
         from cloze.models.sentence_encoder import SentenceEncoder
 
         return SentenceEncoder(bert, pooling=self.pooling or "mean")
@@ -174,7 +173,6 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         VectorTask.__post_init__(self)
 
     def baselines(self) -> Mapping[str, Baseline]:
-        """Return the cosine of TF-IDF weights."""
         return {"tfidf_cosine": tfidf_cosines}
 
     def target(self, example: LabeledText) -> float | None:
@@ -206,5 +204,4 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         return list((first_BD * second_BD).sum(-1, keepdims=True))
 
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> float:
-        """Return the cosine."""
         return float(outputs[0][0])

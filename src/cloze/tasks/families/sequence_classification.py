@@ -110,7 +110,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         return self.check_label(label, example.where) if self.labels else plain_label(label)
 
     def classes_of(self, example: LabeledText) -> frozenset[str]:
-        """Return the class."""
         return frozenset([self.gold(example)])
 
     def check_label(self, label: str, where: str) -> str:
@@ -138,7 +137,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         return replace(self, labels=names)
 
     def target(self, example: LabeledText) -> int:
-        """Return the index of the class."""
         return self.labels.index(self.gold(example))
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
@@ -168,7 +166,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         return ClassPrediction(self.labels[best], probabilities_C[best], probabilities)
 
     def pairs(self, example: LabeledText, prediction: ClassPrediction) -> Iterator[GoldAnswer]:
-        """Yield both classes."""
         label = prediction.label if self.labels else plain_label(prediction.label)
         yield GoldAnswer(self.gold(example), label, prediction.probability)
 
@@ -216,7 +213,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         return [ClassPrediction(label, shares[label], shares)] * len(dev)
 
     def fit_logistic_regression(self, train: Texts, train_features: Any, dev_features: Any) -> Array:
-        """Return the logits of the dev examples, [N, C]."""
         targets = list(map(self.target, train))
         return np.log(class_probabilities(train_features, targets, dev_features, len(self.labels)))
 
@@ -233,7 +229,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         return "no better than the majority" if is_collapsed else None
 
     def to_json(self, example: LabeledText, prediction: ClassPrediction) -> dict[str, Any]:
-        """Return the label, its probability, and the probabilities of all labels."""
         return asdict(prediction)
 
     def from_json(self, values: Mapping[str, Any]) -> ClassPrediction:

@@ -99,7 +99,6 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         return f"{examples} have a question of more than {self.max_query_length} tokens"
 
     def split_group(self, example: SpanQuestion) -> str:
-        """Return the paragraph."""
         return example.paragraph.text
 
     def features(
@@ -134,7 +133,6 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         return features
 
     def batch(self, features: Sequence[SpanFeature]) -> TaskBatch:
-        """Pack windows in the given order."""
         batch = collate(
             [feature.input_ids for feature in features],
             [feature.token_type_ids for feature in features],
@@ -158,7 +156,6 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
     def decode(
         self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Outputs
     ) -> SpanPrediction:
-        """Return the best answers of all windows."""
         best_window_P = max_context_windows([feature.window for feature in features])
         windows = [
             ScoredWindow(
@@ -191,7 +188,6 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         yield GoldAnswer(gold, text, prediction.probability, " | ".join(accepted), details=context)
 
     def baselines(self) -> Mapping[str, Baseline]:
-        """Return the sentence, and the words in it, that overlap with the question."""
         return {"idf_sentence": sentence_of_overlap, "idf_span": span_of_overlap}
 
     def to_json(self, example: SpanQuestion, prediction: SpanPrediction) -> dict[str, Any]:
@@ -201,7 +197,6 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         return {"id": example.id, **_answer_to_json(prediction), **odds, "candidates": candidates}
 
     def from_json(self, values: Mapping[str, Any]) -> SpanPrediction:
-        """Read the answer."""
         text = values["answer"]
         if not isinstance(text, str):
             raise TypeError(f"answer {text!r} is not a text")

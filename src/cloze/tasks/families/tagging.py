@@ -194,7 +194,6 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         return tags
 
     def batch(self, features: Sequence[TaggingFeature]) -> TaskBatch:
-        """Pack sequences in the given order."""
         return pack(features)
 
     def word_logits(self, logits: Tensor, batch: TaskBatch) -> Tensor:
@@ -284,7 +283,6 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         return [[convert_tags(tags, self.scheme or "plain") for tags in gold], predicted]
 
     def pairs(self, example: TaggedText, prediction: TagPrediction) -> Iterator[GoldAnswer]:
-        """Yield both tags of each word."""
         for number, (sentence, tags) in enumerate(zip(example.sentences, prediction.tags, strict=True)):
             [gold], [answers] = self._comparable_tags([TaggedText((sentence,))], [TagPrediction((tags,))])
             known = prediction.probabilities[number] if prediction.probabilities else ()

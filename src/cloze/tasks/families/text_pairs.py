@@ -129,7 +129,6 @@ class TextPairs(VectorTask[PairVectors]):
             warnings.warn(DataWarning(warning), stacklevel=2)
 
     def texts(self, example: LabeledText) -> tuple[str, ...]:
-        """Return both texts, and the hard negatives."""
         return (*super().texts(example), *(example.negatives if isinstance(example, TextTriplet) else ()))
 
     def notes(self, examples: Texts, tokenizer: Tokenizer) -> list[str]:
@@ -185,7 +184,6 @@ class TextPairs(VectorTask[PairVectors]):
         return list(np.stack(self.vector_arrays(logits, batch), axis=1))
 
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> PairVectors:
-        """Return the vectors."""
         return PairVectors(*outputs[0])
 
     def score(self, examples: Texts, predictions: Sequence[PairVectors]) -> Scores:
@@ -214,7 +212,6 @@ class TextPairs(VectorTask[PairVectors]):
         return {"mrr": float(mrr), "accuracy@1": float(accuracy), "candidates": float(len(candidates_MD))}
 
     def baselines(self) -> Mapping[str, Baseline]:
-        """Return TF-IDF weights as vectors."""
         return {"tfidf_cosine": self._tfidf_vectors}
 
     def _tfidf_vectors(self, train: Texts, dev: Texts) -> list[PairVectors]:
@@ -232,12 +229,10 @@ class TextPairs(VectorTask[PairVectors]):
         return "one vector only" if np.ptp(cosines) < MIN_COSINE_SPREAD and len(predictions) > 1 else None
 
     def to_json(self, example: LabeledText, prediction: PairVectors) -> dict[str, Any]:
-        """Return the cosine and both vectors."""
         first, second = prediction.first, prediction.second
         return {"cosine": float(first @ second), "vectors": [first.tolist(), second.tolist()]}
 
     def from_json(self, values: Mapping[str, Any]) -> PairVectors:
-        """Read both vectors."""
         first, second = (np.array(vector, np.float32) for vector in values["vectors"])
         if not (first.ndim == 1 and first.shape == second.shape and np.isfinite([first, second]).all()):
             raise ValueError("its vectors are not two lists of as many numbers")

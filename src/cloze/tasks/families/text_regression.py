@@ -60,11 +60,9 @@ class NumberAnswers(LabeledTexts[float]):
         return f"one {self.answer_keys[0]} only" if is_constant and has_different_scores else None
 
     def to_json(self, example: LabeledText, prediction: float) -> dict[str, Any]:
-        """Return the prediction."""
         return {self.answer_keys[0]: prediction}
 
     def from_json(self, values: Mapping[str, Any]) -> float:
-        """Read the prediction."""
         return finite_number(values[self.answer_keys[0]])
 
 
@@ -149,7 +147,6 @@ class ScoreScale(NumberAnswers):
 
     @property
     def min_spread(self) -> float:
-        """Predictions that spread less are constant."""
         minimum, maximum = self.scale
         return 0.01 * (maximum - minimum)
 
@@ -202,7 +199,6 @@ class TextRegression(ScoreScale, TextTask[float]):
         return replace(super().for_external_checkpoint(directory), activation=activation)
 
     def target(self, example: LabeledText) -> float:
-        """Return the score on the model's scale."""
         return self.scaled_score(example)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
