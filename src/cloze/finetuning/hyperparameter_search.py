@@ -162,15 +162,8 @@ def _prepare_in_worker(run: Path, device: str) -> PreparedData:
 
 def _result(trial: Path) -> dict[str, Any]:
     keep_best_checkpoint(trial)
-    scores = read_json(trial / SCORES)
-    return {
-        "trial": trial.name,
-        **{
-            name: math.nan if value is None else value
-            for name, value in scores.items()
-            if not isinstance(value, dict)
-        },
-    }
+    scores = {name: value for name, value in read_json(trial / SCORES).items() if not isinstance(value, dict)}
+    return {"trial": trial.name} | {n: math.nan if value is None else value for n, value in scores.items()}
 
 
 def _summarize(

@@ -117,17 +117,15 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokeniz
 
 def _load_teacher_task(task: AnyTask, directory: Path) -> AnyTask:
     """Return the task of a teacher, which may be a checkpoint of another program."""
-    stored = load_task(directory)
+    stored, remedy = load_task(directory), f"Fine-tune one: cloze finetune {task.name}"
     if stored is not None and family_of(stored[0]) is family_of(task):
         return stored[0]
     if stored is not None and (task.has_head or stored[0].has_head):
         what = f"is a model for the task {stored[0].name!r}, whose outputs are others than those of {task.name!r}"
-        remedy = f"Fine-tune one: cloze finetune {task.name}"
         raise InputError(what, where=directory, remedy=remedy)
     try:
         return (task if task.has_head else type(task)()).for_external_checkpoint(directory)
     except InputError as error:
-        remedy = f"Fine-tune one: cloze finetune {task.name}"
         raise InputError(error.what, where=error.where or directory, remedy=remedy) from error
 
 

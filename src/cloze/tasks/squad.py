@@ -1,10 +1,10 @@
 """SQuAD 1.1 and 2.0, and your own questions in a file of the same form."""
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import tee
-from typing import Any, ClassVar, Self
+from functools import lru_cache
+from typing import ClassVar, Self
 
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import MemoryRows, Source
@@ -61,17 +61,7 @@ class Squad(SpanTask):
         if row.labeled and not answers and not self.allows_no_answer:
             raise InputError("has no answer", where=row.where, remedy="Use the task squad_v2")
         identifier = as_text(row.cells.get("id")) or row.where
-        return SpanQuestion(identifier, question, Paragraph(context), answers, row.where)
-
-    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[SpanQuestion]:
-        """Read the questions of a file; consecutive ones on one text share its paragraph, which is tokenized once."""
-        return _share_paragraphs(super().examples(source, labeled=labeled))
-
-    def examples_with_cells(self, source: Source) -> Iterator[tuple[SpanQuestion, Mapping[str, Any]]]:
-        """Read unlabeled questions, as `examples` does, each with the cells of other columns by name."""
-        read, cells = tee(super().examples_with_cells(source))
-        questions = _share_paragraphs(question for question, _ in read)
-        return zip(questions, (others for _, others in cells), strict=True)
+        return SpanQuestion(identifier, question, _paragraph(context), answers, row.where)
 
     def read_predictions(self, source: Source, examples: Questions) -> list[SpanPrediction]:
         """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
@@ -173,12 +163,10 @@ class SquadV2(Squad):
         return "no better than to answer no question" if is_no_better else None
 
 
-def _share_paragraphs(questions: Iterator[SpanQuestion]) -> Iterator[SpanQuestion]:
-    paragraph = Paragraph("")
-    for question in questions:
-        if question.paragraph.text != paragraph.text:
-            paragraph = question.paragraph
-        yield replace(question, paragraph=paragraph)
+@lru_cache(maxsize=1)
+def _paragraph(text: str) -> Paragraph:
+    """Return the paragraph of a text, which consecutive questions share, so that it is tokenized once."""
+    return Paragraph(text)
 
 
 def _predicted_texts(examples: Questions, predictions: Sequence[SpanPrediction]) -> dict[str, str]:

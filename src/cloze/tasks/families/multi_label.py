@@ -164,7 +164,6 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         rows = ((label, example.where) for example in examples for label in self.classes_of(example))
         warn_of_similar_classes(labels, rows, where)
         self._warn_of_another_separator(labels, where)
-        task = replace(self, labels=labels, positive_weights=(), thresholds={})
         weights = self.positive_weights
         if weights == "balanced":
             counts = Counter(label for example in examples for label in self.classes_of(example))
@@ -176,11 +175,10 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
             }
         if isinstance(self.thresholds, dict):
             order_weights(self.thresholds, labels, f"{self.name}.thresholds")
-        ordered = order_weights(weights, labels, f"{self.name}.positive_weights")
         return replace(
-            task,
-            positive_weights=ordered,
-            thresholds=self.thresholds,
+            self,
+            labels=labels,
+            positive_weights=order_weights(weights, labels, f"{self.name}.positive_weights"),
             tune_thresholds=self.tune_thresholds and self.thresholds == {},
         )
 
