@@ -15,7 +15,6 @@ from torch import nn
 
 import cloze
 from cloze import artifacts, file_io
-from cloze.api.settings import resolve_finetuning
 from cloze.data.batch import batch_by_length
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.batches import held_out_mask, shuffled_indices
@@ -26,7 +25,6 @@ from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
-from cloze.tasks.config import to_toml
 from cloze.tasks.custom import Classification
 from cloze.tasks.registry import find_task
 from cloze.tokenization.loading import load_tokenizer
@@ -218,15 +216,6 @@ def test_time_limit_ends_the_run_with_learning_rate_near_zero(config, tmp_path):
 def test_truncated_examples_are_counted(config, tmp_path, capsys):
     finetune(REVIEWS, replace(config, epochs=1, max_seq_length=8), tmp_path / "run", progress=Progress())
     assert "training examples are longer than 8 tokens: cut" in capsys.readouterr().err
-
-
-def test_settings_round_trip_through_toml(config, tmp_path):
-    task = replace(REVIEWS, labels=("a", 'b"c'), pair_column="other")
-    path = tmp_path / "run.toml"
-    path.write_text(to_toml(task, config))
-    assert load_finetuning(path, "classification") == (task, config)
-    _, changed = resolve_finetuning(task, path, {"optimizer.weight_decay": 0})
-    assert changed.optimizer == replace(config.optimizer, weight_decay=0.0)
 
 
 def test_defaults_are_the_papers():

@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cloze.api.settings import resolve_finetuning
 from cloze.errors import InputError
 from cloze.finetuning.batches import stratified_mask
 from cloze.finetuning.config import load_finetuning
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.config_file import load_config
+from cloze.tasks.config import to_toml
 from cloze.tasks.custom import Classification
 from cloze.tasks.families.feature_tagging import FeatureTagging
 from cloze.tasks.texts import LabeledText
@@ -48,7 +50,9 @@ def test_class_weights_are_given_by_label_or_balanced():
 
     def fitted(*settings: str) -> tuple[float, ...]:
         task, _ = finetuning_of("classification", ["model=m", "train=t", *settings])
-        return task.fit_labels(texts).class_weights
+        known = task.fit_labels(texts)
+        assert known.fit_labels(_texts("a", "b", "c")) == known
+        return known.class_weights
 
     assert fitted("classification.class_weights.b=3") == (1.0, 3.0, 1.0)
     assert fitted("classification.class_weights={c=2, a=0.5}") == (0.5, 1.0, 2.0)
@@ -63,13 +67,13 @@ def test_class_weights_are_given_by_label_or_balanced():
             fitted(f"classification.{wrong}")
 
 
-def test_labels_with_spaces_are_written_and_read(tmp_path: Path):
-    from cloze.tasks.config import to_toml
-
-    task = Classification(class_weights={"not ok": 2.0, "a.b": 1.5})
+def test_labels_with_spaces_and_marks_are_written_and_read(tmp_path: Path):
+    task = Classification(labels=('b"c', "a.b", "not ok"), class_weights={"not ok": 2.0, "a.b": 1.5})
     _, config = finetuning_of("classification", ["model=m", "train=t"])
     (tmp_path / "mine.toml").write_text(to_toml(task, config))
-    assert load_finetuning(tmp_path / "mine.toml") == (task, config)
+    assert load_finetuning(tmp_path / "mine.toml", "classification") == (task, config)
+    _, changed = resolve_finetuning(task, tmp_path / "mine.toml", {"optimizer.weight_decay": 0})
+    assert changed.optimizer == replace(config.optimizer, weight_decay=0.0)
 
 
 def test_a_run_stops_when_its_patience_is_used_up(config, tmp_path):

@@ -88,8 +88,6 @@ def test_one_object_holds_the_rows_of_some_tools(write: Write) -> None:
     samples = [{"document": "Ada ran", "annotation": {"entities": [SPAN]}}, {"document": "Bo ran"}]
     with pytest.warns(DataWarning, match="1 of 2 rows are left out: 1 not annotated"):
         assert tags(write({"interface": {}, "samples": samples}, "a.json")) == ["B-PER O"]
-    light = {"content": "Ada ran", "annotations": [{"start": 0, "end": 3, "tag": "PER", "value": "Ada"}]}
-    assert tags(write({"examples": [light]}, "a.json")) == ["B-PER O"]
 
 
 def test_rejected_spans_are_left_out_and_counted(write: Write) -> None:
@@ -252,7 +250,6 @@ def test_labels_of_other_tools(write: Write) -> None:
         labels(write([twice]))
     rows = [
         {"text": None, "inputs": {"text": "fine"}, "prediction": None, "annotation": "pos"},
-        {"document": "fine", "annotation": {"label": "pos"}},
         {"content": "fine", "annotations": [], "classifications": [{"classname": "pos"}]},
     ]
     for row in rows:

@@ -311,7 +311,8 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
         ),
     ],
     "spaCy": [
-        ("tagging", "a.jsonl", [[ADA, {"entities": [[0, 3, "PER"], [13, 17, "LOC"]]}]], TAGS),
+        ("tagging", file, [[ADA, {"entities": [[0, 3, "PER"], [13, 17, "LOC"]]}]] * 2, TAGS * 2)
+        for file in ("a.jsonl", "a.json")
     ],
     "brat": [
         (

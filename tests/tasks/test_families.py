@@ -79,14 +79,6 @@ def test_probabilities_are_a_softmax():
     assert prediction.probabilities == pytest.approx({"no": 0.25, "yes": 0.75}, abs=1e-4)
 
 
-def test_balanced_weights_are_inverse_frequencies():
-    task = Classification(class_weights="balanced").fit_labels(_texts("a", "b", "b", "b", "c", "c"))
-    assert task.class_weights == pytest.approx((2.0, 2 / 3, 1.0))
-    mean = np.mean([task.class_weights[task.labels.index(label)] for label in "abbbcc"])
-    assert mean == pytest.approx(1.0)
-    assert task.fit_labels(_texts("a", "b", "c")) == task
-
-
 def _choices(*labels: int) -> list[ChoiceQuestion]:
     return [ChoiceQuestion("a", ("b", "c", "d"), label, f"x:{line}") for line, label in enumerate(labels, 1)]
 

@@ -3,7 +3,6 @@
 import json
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -149,14 +148,3 @@ def test_a_class_for_every_example_is_told(tmp_path: Path) -> None:
         in warning
     )
     assert _warnings(Regression(), path) == []
-
-
-SPACY: list[Any] = [["Ada lives in Oslo", {"entities": [[0, 3, "PER"], [13, 17, "LOC"]]}]]
-
-
-@pytest.mark.parametrize(
-    "content", [json.dumps(SPACY * 2), (json.dumps(SPACY[0]) + "\n") * 2], ids=["list", "lines"]
-)
-def test_examples_of_spacy_are_read(tmp_path: Path, content: str) -> None:
-    examples = list(CustomTagging().examples(_write(tmp_path, "a.json", content)))
-    assert [example.sentences[0].tags for example in examples] == [("B-PER", "O", "O", "B-LOC")] * 2
