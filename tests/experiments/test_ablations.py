@@ -184,11 +184,9 @@ def test_data_named_later_add_only_their_task(
 ) -> None:
     asked = []
 
-    def finetune(
-        task: Any, config: FinetuneConfig, run: Path, inputs: Any, **settings: Any
-    ) -> dict[str, float]:
+    def finetune(task: Any, config: FinetuneConfig, run: Path, **settings: Any) -> dict[str, float]:
         asked.append((run.parent.name, Path(config.model).name.partition("-")[0]))
-        return studied(task, config, run, inputs, **settings)
+        return studied(task, config, run, **settings)
 
     studied = task_runs.finetune
     monkeypatch.setattr(task_runs, "finetune", finetune)

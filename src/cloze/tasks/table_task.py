@@ -3,7 +3,6 @@
 import math
 import warnings
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic
@@ -89,39 +88,31 @@ class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, Feature
         """Read the examples of a table, those with one text and no label also of plain text."""
         return self.read_table(source, self.table(labeled=labeled))
 
-    def read_table(
-        self, source: Source, table: TableConfig, others: deque[Mapping[str, Any]] | None = None
-    ) -> Iterator[ExampleT]:
-        """Read the examples of a table, and warn of labeled ones without a text, if the user named its column.
+    def examples_with_cells(self, source: Source) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+        """Read unlabeled examples, each with the cells of other columns by name."""
+        return self._read_rows(source, replace(self.table(labeled=False), keeps_others=True))
 
-        Args:
-            source: the table.
-            table: how it is read.
-            others: gets the other cells of each example, in their order.
-        """
+    def read_table(self, source: Source, table: TableConfig) -> Iterator[ExampleT]:
+        """Read the examples of a table, whose labels have one notation."""
+        examples = (example for example, _ in self._read_rows(source, table))
+        yield from self.with_plain_labels(examples) if table.labeled else examples
+
+    def _read_rows(self, source: Source, table: TableConfig) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+        """Read examples with the other cells, and warn of labeled ones without a text, if the user named its column."""
         named_texts = [c.key for c in table.columns if c.kind == "text" and c.setting and c.is_required]
         without_text = []
 
-        def parse(row: Row) -> ExampleT:
+        def parse(row: Row) -> tuple[ExampleT, Mapping[str, Any]]:
             example = self.example(row)
             if row.labeled and any(is_no_text(row.text(key)) for key in named_texts):
                 without_text.append(row.where)
-            if others is not None:
-                others.append(row.others)
-            return example
+            return example, row.others
 
-        examples = parse_rows(source, table, parse, self.open_rows(source, labeled=table.labeled))
-        yield from self.with_plain_labels(examples) if table.labeled else examples
+        yield from parse_rows(source, table, parse, self.open_rows(source, labeled=table.labeled))
         if without_text:
             what = "a text is empty or a placeholder such as nan, and read as it is"
             warning = f"{without_text[0]}: {what} (the first of {len(without_text):,})"
             warnings.warn(DataWarning(warning), stacklevel=2)
-
-    def examples_with_cells(self, source: Source) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
-        """Read unlabeled examples, each with the cells of other columns by name."""
-        others: deque[Mapping[str, Any]] = deque()
-        table = replace(self.table(labeled=False), keeps_others=True)
-        return ((example, others.popleft()) for example in self.read_table(source, table, others))
 
 
 @dataclass(frozen=True, kw_only=True)
