@@ -17,7 +17,7 @@ MAX_LISTED = 10
 """Maximum number of names in a message."""
 _MAX_SIBLINGS = 10_000
 _NO_SYNONYMS: Mapping[str, str] = MappingProxyType({})
-_OF_OTHER_PROGRAMS = {
+_SYNONYMS = {
     "amp": "precision",
     "bf16": "precision",
     "cuda": "device",
@@ -152,7 +152,7 @@ def nearest_keyword(word: str, names: Iterable[str], settings: Iterable[str] = (
     """Return the keyword, or the dotted key of the setting, that a keyword of another name stands for."""
     names = [*names]
     known = {_normalize(name): name for name in names}
-    synonyms = {other: known[ours] for other, ours in _OF_OTHER_PROGRAMS.items() if ours in known}
+    synonyms = {other: known[ours] for other, ours in _SYNONYMS.items() if ours in known}
     return nearest(word, [*names, *settings], synonyms=synonyms)
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.arguments import check_text, split_names
+from cloze.arguments import check_text
 from cloze.choices import Clean, InferencePrecision, MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
@@ -164,7 +164,7 @@ def evaluate(
         "format": format,
         "encoding": encoding,
         "clean": clean,
-        "column_names": split_names(column_names),
+        "column_names": column_names,
     }
     shown = resolve_progress(progress)
     task = _find_task_name(task, model)
@@ -276,7 +276,7 @@ def score(
         format=format,
         encoding=encoding,
         clean=clean,
-        column_names=split_names(column_names),
+        column_names=column_names,
     )
     check_answer_files(None, errors, overwrite=overwrite, source=gold)
     if errors is not None:

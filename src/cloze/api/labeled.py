@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.arguments import check_path, check_paths, iterate, split_names
+from cloze.arguments import check_path, check_paths, iterate
 from cloze.choices import Clean, MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
@@ -94,7 +94,7 @@ def baseline(
         format=format,
         encoding=encoding,
         clean=clean,
-        column_names=split_names(column_names),
+        column_names=column_names,
     )
     check_trainable(configured)
     require(["sklearn"], extra="tasks", where="a baseline")

@@ -9,7 +9,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.arguments import check_path, check_paths, split_names
+from cloze.arguments import check_path, check_paths
 from cloze.choices import Clean, InferencePrecision, TaggingFormat
 from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.reports.explanation_page import ExplainedText
     from cloze.tasks.task import AnyTask
 
-_TEXT = re.compile(r"\s|[.!?\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP}]$")
-"""Of an argument that is a text if no file has its name."""
+_TEXT_MARK = re.compile(r"\s|[.!?\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP}]$")
+"""Marks an argument as a text, if no file has its name."""
 _FILE_NAME = re.compile(r"\.\w{1,8}$")
 
 
@@ -118,7 +118,7 @@ def predict_file(
         format=format,
         encoding=encoding,
         clean=clean,
-        column_names=split_names(column_names),
+        column_names=column_names,
         skip_bad_rows=skip_bad_rows,
     )
     predictor = predictor.with_task(configured)
@@ -200,13 +200,13 @@ def find_inputs(
     if is_file:
         return task, str(words[0]), []
     texts = list(map(str, words))
-    if task is None and sources and texts[1:] == sources and not _TEXT.search(texts[0]):
+    if task is None and sources and texts[1:] == sources and not _TEXT_MARK.search(texts[0]):
         find_task(texts[0])  # says that there is no such task
     if sources:
         what = "names a file, beside other inputs. One file is read at a time, and a file is never read as a text"
         remedy = "Give it alone; a text of this name is read from stdin, as the input -"
         raise InputError(what, where=sources[0], remedy=remedy)
-    if unclear := [text for text in texts if _FILE_NAME.search(text) or not _TEXT.search(text)]:
+    if unclear := [text for text in texts if _FILE_NAME.search(text) or not _TEXT_MARK.search(text)]:
         what = "no such file; a text has white space or a final mark, and does not end like a file name"
         remedy = "Check the path, or put a text in quotes; other texts are read from stdin, as the input -"
         raise InputError(what, where=unclear[0], remedy=remedy)

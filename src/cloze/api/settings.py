@@ -177,13 +177,13 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
 
     def _keywords(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that are settings, by their dotted keys."""
-        of_task = {name: values[name] for name in _OF_TASK if name in values}
+        of_task = {name: values[name] for name in _TASK_ARGUMENTS if name in values}
         if (names := split_names(of_task.get("column_names"))) is not None:
             of_task["column_names"] = list(names)
         check_has_settings(find_task(self.task_name), of_task)
         keywords = {f"{self.task_name}.{name}": value for name, value in of_task.items()}
         paths = {name: str(values[name]) for name in _PATHS if name in values}
-        return keywords | {name: values[name] for name in _OF_RUN if name in values} | paths
+        return keywords | {name: values[name] for name in _RUN_ARGUMENTS if name in values} | paths
 
     def _resumed(self, explicit: Mapping[str, Any]) -> tuple[AnyTask, FinetuneConfig]:
         changes = {key: value for key, value in self.table.items() if key not in self.in_memory}
@@ -250,11 +250,11 @@ _REQUIRED = {
     "train": "Give a file, the directory of a benchmark, or rows in memory",
 }
 _PATHS = ("model", "train", "dev", "teacher", "unlabeled")
-_OF_RUN = (
+_RUN_ARGUMENTS = (
     "student_layers", "max_seq_length", "train_examples", "data_fractions", "epochs", "patience", "batch_size",
     "learning_rate", "seed", "seeds", "device", "precision",
 )  # fmt: skip
-_OF_TASK = (
+_TASK_ARGUMENTS = (
     "text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "encoding", "clean",
     "column_names", "long_texts",
 )  # fmt: skip

@@ -3,13 +3,13 @@
 In TOML the name of the task and the settings of a run come first, those of the task in a table of its name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cloze import config as configuration
-from cloze.arguments import check_type
+from cloze.arguments import check_type, split_names
 from cloze.errors import InputError
 from cloze.file_names import TASK_FILE
 from cloze.tasks.registry import find_task
@@ -48,7 +48,7 @@ def with_settings(
     settings: Mapping[str, Any],
     *,
     is_trained: bool = False,
-    **by_name: str | bool | tuple[str, ...] | None,
+    **by_name: str | bool | Sequence[str] | None,
 ) -> AnyTask:
     """Return a task with other settings.
 
@@ -57,6 +57,7 @@ def with_settings(
         settings: settings by dotted key, as in {"classification.pair_column": "answer"}.
         is_trained: whether it is the task of a model, whose weights depend on some settings.
         by_name: settings over these that many tasks have, such as text_column; None and False are not given.
+            `column_names` may be one text.
 
     Raises:
         InputError: an unknown setting, a wrong type, a value out of range, or a setting that the weights depend on.
@@ -68,7 +69,9 @@ def with_settings(
     if table or not isinstance(changes, Mapping):
         what = f"{', '.join(table) or task.name} is not a setting of the task"
         raise InputError(what, where="settings", remedy=f"Write {task.name}.KEY=VALUE")
-    explicit = {name: value for name, value in by_name.items() if value not in (None, False)}
+    explicit: dict[str, Any] = {name: value for name, value in by_name.items() if value not in (None, False)}
+    if "column_names" in explicit:
+        explicit["column_names"] = split_names(explicit["column_names"])
     check_has_settings(type(task), explicit)
     changes = {**changes, **explicit}
     for name, value in changes.items():  # values by label, beside those of other labels

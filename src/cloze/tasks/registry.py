@@ -17,7 +17,7 @@ TaskClass = TypeVar("TaskClass", bound=type[AnyTask])
 
 TASKS: dict[str, type[AnyTask]] = {}
 """Registered tasks by name; only those whose module is imported, see `tasks`."""
-_OF_OTHER_PROGRAMS = {
+_SYNONYMS = {
     "ner": "tagging",
     "nli": "classification",
     "pos": "tagging",
@@ -70,8 +70,6 @@ def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) ->
     """
     name, known = check_text(name, "task"), tasks()
     if name not in known:
-        remedy = did_you_mean(
-            name, sorted({*known, *others}), synonyms=_OF_OTHER_PROGRAMS, full_list="cloze tasks"
-        )
+        remedy = did_you_mean(name, sorted({*known, *others}), synonyms=_SYNONYMS, full_list="cloze tasks")
         raise InputError(f"no task {name!r}", where=where, remedy=remedy)
     return known[name]

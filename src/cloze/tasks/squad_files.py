@@ -29,7 +29,7 @@ from cloze.tasks.paragraphs import Excerpt
 from cloze.tasks.prediction_files import finite_number, is_json_lines, read_prediction_rows
 from cloze.tokenization.unicode import replace_lone_surrogates
 
-_OF_ANSWER = ("text", "answer_start")
+_KEYS = ("text", "answer_start")
 
 
 def has_question_rows(path: PathOrUrl, *, labeled: bool, encoding: str | None = None) -> bool:
@@ -160,12 +160,12 @@ def answers_of_row(row: Row, context: str) -> tuple[Excerpt, ...]:
             with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
                 answers = parse(answers)
                 break
-    if isinstance(answers, dict) and all(isinstance(answers.get(key), list) for key in _OF_ANSWER):
-        texts, starts = (answers[key] for key in _OF_ANSWER)
+    if isinstance(answers, dict) and all(isinstance(answers.get(key), list) for key in _KEYS):
+        texts, starts = (answers[key] for key in _KEYS)
         if len(texts) != len(starts):
             what = f"{len(texts)} answers have {len(starts)} starts"
             raise InputError(what, where=row.where, remedy="Give one answer_start for each text")
-        answers = [dict(zip(_OF_ANSWER, answer, strict=True)) for answer in zip(texts, starts, strict=True)]
+        answers = [dict(zip(_KEYS, answer, strict=True)) for answer in zip(texts, starts, strict=True)]
     if not isinstance(answers, list):
         remedy = 'Write {"text": ["Oslo"], "answer_start": [13]}'
         raise InputError("the answers are not texts with their starts", where=row.where, remedy=remedy)

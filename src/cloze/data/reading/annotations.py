@@ -167,7 +167,7 @@ def _read_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     return _with_labels(annotated | labels, list(labels.values()), annotated.problem)
 
 
-_OF_LABEL_STUDIO = {
+_LABEL_STUDIO_FIELDS = {
     "annotation_id",
     "annotator",
     "created_at",
@@ -188,7 +188,7 @@ def _read_flat_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
 
     JSON has the data before the id and the questions after it. CSV and TSV have all columns in alphabetical order.
     """
-    names = [name for name in row if name not in _OF_LABEL_STUDIO or name == "annotation_id"]
+    names = [name for name in row if name not in _LABEL_STUDIO_FIELDS or name == "annotation_id"]
     is_sorted = "id" not in names or names.index("annotation_id") < names.index("id")
     asked = names if is_sorted else names[names.index("id") :]
     questions = {
