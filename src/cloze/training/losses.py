@@ -3,6 +3,9 @@
 Source: Hinton et al. 2015, 2, for the divergence.
 """
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor, nn
 
 from cloze.training.metric_sums import MetricSums
@@ -18,6 +21,12 @@ def cross_entropy(
     loss = nn.functional.cross_entropy(logits, targets, weight=weight, reduction="sum")
     correct = (logits.detach().argmax(-1) == targets).sum()
     return loss, {"loss": (loss.detach(), len(targets)), metric: (correct, len(targets))}
+
+
+def pad_groups(rows: Tensor, counts: Sequence[int], padding: float) -> Tensor:
+    """Return consecutive groups of so many rows each as one tensor, [groups, most rows, …]."""
+    groups = torch.split(rows, list(counts))
+    return nn.utils.rnn.pad_sequence(list(groups), batch_first=True, padding_value=padding)
 
 
 def softmax_divergence(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:

@@ -108,27 +108,16 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed cross entropy of scores [S], a softmax over each example's choices, and the accuracy."""
-        import torch
-        from torch import nn
+        from cloze.training.losses import cross_entropy, pad_groups
 
-        from cloze.training.losses import cross_entropy
-
-        rows = torch.split(logits, list(batch.counts))
-        logits_BC = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
-        return cross_entropy(logits_BC, batch.targets)
+        return cross_entropy(pad_groups(logits, batch.counts, -math.inf), batch.targets)
 
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of the softmax over each example's choices from the teacher's."""
-        import torch
-        from torch import nn
-
-        from cloze.training.losses import IMPOSSIBLE, softmax_divergence
+        from cloze.training.losses import IMPOSSIBLE, pad_groups, softmax_divergence
 
         student_BC, teacher_BC = (
-            nn.utils.rnn.pad_sequence(
-                list(torch.split(scores, list(batch.counts))), batch_first=True, padding_value=IMPOSSIBLE
-            )
-            for scores in (logits, batch.teacher)
+            pad_groups(scores, batch.counts, IMPOSSIBLE) for scores in (logits, batch.teacher)
         )
         return softmax_divergence(student_BC, teacher_BC, temperature)
 

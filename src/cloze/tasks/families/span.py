@@ -145,11 +145,11 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
 
         Differs: the paper has the sum of start and end; Google's code takes the mean, and so does this.
         """
-        import torch
         from torch import nn
 
-        rows = torch.split(logits, list(batch.counts))
-        logits_BL2 = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
+        from cloze.training.losses import pad_groups
+
+        logits_BL2 = pad_groups(logits, batch.counts, -math.inf)
         loss = nn.functional.cross_entropy(logits_BL2, batch.targets, reduction="sum") / 2
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
