@@ -142,11 +142,7 @@ def load_data(
     )
     assert train_source is not None
     task, train, dev = read_examples(
-        task,
-        train_source,
-        dev_source,
-        dev_fraction=config.dev_fraction,
-        stratify=config.stratify,
+        task, train_source, dev_source, dev_fraction=config.dev_fraction, stratify=config.stratify
     )
     if config.train_examples is not None:
         train = sample_examples(train, config.train_examples, where=train_source)

@@ -25,13 +25,7 @@ from cloze.tasks.config import load_finetuned_task, to_toml
 from cloze.tasks.predict import predict
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig
-from cloze.training.model_card import (
-    UNKNOWN_LICENSE,
-    BaseModel,
-    CardInfo,
-    DatasetReference,
-    describe_commit,
-)
+from cloze.training.model_card import UNKNOWN_LICENSE, BaseModel, CardInfo, DatasetReference, describe_commit
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"

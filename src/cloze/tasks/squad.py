@@ -25,13 +25,7 @@ from cloze.tasks.paragraphs import Paragraph, Questions, SpanQuestion
 from cloze.tasks.registry import register_task
 from cloze.tasks.span_baselines import no_answer
 from cloze.tasks.span_decoding import SpanPrediction
-from cloze.tasks.squad_files import (
-    answers_of_row,
-    has_question_rows,
-    read_answers,
-    read_na_probs,
-    squad_rows,
-)
+from cloze.tasks.squad_files import answers_of_row, has_question_rows, read_answers, read_na_probs, squad_rows
 from cloze.tasks.task_batch import Baseline, Outputs, Scores
 from cloze.tokenization.unicode import replace_lone_surrogates
 
