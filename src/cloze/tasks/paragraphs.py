@@ -1,6 +1,6 @@
 """A paragraph that questions are asked about: its tokens, and the mapping between tokens and characters.
 
-Shapes: P tokens of the paragraph.
+Shapes: P tokens of the paragraph, L tokens of a sequence.
 """
 
 import re
@@ -136,6 +136,32 @@ def _find(detokenized: str, text: str, tokenizer: GoogleTokenizer) -> tuple[int,
     first = bisect_left(tokenized_positions, start)
     last = bisect_left(tokenized_positions, start + len(detokenized) - 1)
     return text_positions[first], text_positions[last] + 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SpanFeature:
+    """`[CLS] question [SEP] window [SEP]`, and the answer's tokens."""
+
+    input_ids: Integers
+    token_type_ids: npt.NDArray[np.int8]
+    context: Context
+    window: slice
+    """Tokens of the paragraph."""
+    target: tuple[int, int]
+    """First and last token of an answer; [CLS], 0, if none is wholly in the window."""
+    is_truncated: bool
+    """Whether the question was truncated."""
+
+    @property
+    def num_tokens(self) -> int:
+        """L."""
+        return len(self.input_ids)
+
+    @property
+    def first_token(self) -> int:
+        """Index of the window's first token in the sequence."""
+        window_length: int = self.window.stop - self.window.start
+        return self.num_tokens - window_length - 1
 
 
 @dataclass(eq=False, slots=True)

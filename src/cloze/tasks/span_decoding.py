@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from cloze.results import Result
 from cloze.tasks.arrays import softmax
-from cloze.tasks.paragraphs import Context, Excerpt
+from cloze.tasks.paragraphs import SpanFeature
 
 Logits = npt.NDArray[np.float64]
 
@@ -33,11 +33,6 @@ class Answer(Result):
     """A softmax over the n best answers."""
     start_logit: float = 0.0
     end_logit: float = 0.0
-
-    @classmethod
-    def of(cls, excerpt: Excerpt) -> "Answer":
-        """Return an excerpt of the paragraph as an answer."""
-        return cls(excerpt.text, excerpt.start, excerpt.end)
 
     @property
     def score(self) -> float:
@@ -70,36 +65,34 @@ class SpanPrediction(Answer):
 
 @dataclass(frozen=True, slots=True)
 class ScoredWindow:
-    """The logits of a window of a paragraph, `[CLS] question [SEP] window [SEP]`."""
+    """A window of a paragraph with its logits."""
 
-    start_logits: Logits
-    end_logits: Logits
-    context: Context
-    first_token: int
-    """Index of the window's first token in the sequence."""
-    start: int
-    """Index of the window's first token in the paragraph."""
+    feature: SpanFeature
+    logits: Logits
+    """[L, 2]: of each token as the start and as the end of an answer."""
     is_max_context: npt.NDArray[np.bool_]
     """Whether this is the window with the most context for a token, [P]."""
 
     def answer(self, first: int, last: int) -> Answer:
         """Return the answer from one token of the sequence to another; [CLS] alone means no answer."""
-        shift = self.start - self.first_token
-        is_answer = not first == last == _CLS
-        answer = Answer.of(self.context.excerpt(first + shift, last + shift)) if is_answer else Answer()
-        logits = float(self.start_logits[first]), float(self.end_logits[last])
-        return replace(answer, start_logit=logits[0], end_logit=logits[1])
+        start_logit, end_logit = float(self.logits[first, 0]), float(self.logits[last, 1])
+        if first == last == _CLS:
+            return Answer(start_logit=start_logit, end_logit=end_logit)
+        shift = self.feature.window.start - self.feature.first_token
+        excerpt = self.feature.context.excerpt(first + shift, last + shift)
+        return Answer(excerpt.text, excerpt.start, excerpt.end, 1.0, start_logit, end_logit)
 
     def score(self, first: int, last: int) -> float:
         """Return the sum of both logits."""
-        return float(self.start_logits[first] + self.end_logits[last])
+        return float(self.logits[first, 0] + self.logits[last, 1])
 
     def spans(self, n_best_size: int, max_answer_length: int) -> Iterator[tuple[int, int]]:
         """Yield the first and the last token of every possible answer."""
-        in_text = range(self.first_token, self.first_token + len(self.is_max_context))
-        ends = [token for token in _largest(self.end_logits, n_best_size) if token in in_text]
-        for first in _largest(self.start_logits, n_best_size):
-            if first in in_text and self.is_max_context[first - self.first_token]:
+        first_token = self.feature.first_token
+        in_text = range(first_token, first_token + len(self.is_max_context))
+        ends = [token for token in _largest(self.logits[:, 1], n_best_size) if token in in_text]
+        for first in _largest(self.logits[:, 0], n_best_size):
+            if first in in_text and self.is_max_context[first - first_token]:
                 yield from ((first, last) for last in ends if 0 <= last - first < max_answer_length)
 
 

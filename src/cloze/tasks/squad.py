@@ -20,8 +20,8 @@ from cloze.metrics.squad import (
     squad_v2_scores,
 )
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.families.span import SpanFeature, SpanTask, gold_answers
-from cloze.tasks.paragraphs import Paragraph, Questions, SpanQuestion
+from cloze.tasks.families.span import SpanTask, gold_answers
+from cloze.tasks.paragraphs import Paragraph, Questions, SpanFeature, SpanQuestion
 from cloze.tasks.registry import register_task
 from cloze.tasks.span_baselines import no_answer
 from cloze.tasks.span_decoding import SpanPrediction

@@ -119,8 +119,8 @@ def test_google_returns_whole_words_that_it_cannot_align():
 
 def _window(start: list[float], end: list[float], *, most: tuple[bool, ...] = (True,) * 3) -> ScoredWindow:
     """Return `[CLS] question [SEP] a b c [SEP]`, and whether a, b and c have the most context in it."""
-    context = Paragraph("a b c").context(WORDS, original=False)
-    return ScoredWindow(np.array(start), np.array(end), context, 3, 0, np.array(most))
+    (feature,) = SquadV1().features(_question("a b c"), WORDS, max_seq_length=20)
+    return ScoredWindow(feature, np.array([start, end]).T, np.array(most))
 
 
 def _texts(*windows: ScoredWindow, none: bool = False, best: int = 20, length: int = 30) -> list[str]:

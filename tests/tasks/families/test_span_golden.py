@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cloze.tasks.families.span import SpanFeature
 from cloze.tasks.features import max_context_windows
-from cloze.tasks.paragraphs import SpanQuestion
+from cloze.tasks.paragraphs import SpanFeature, SpanQuestion
 from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.squad import Squad, SquadV1, SquadV2
 from cloze.tokenization.tokenizer import Tokenizer

@@ -6,50 +6,21 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tok
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from cloze.config import check_positive
 from cloze.data.batch import collate
 from cloze.data.reading.columns import Column
 from cloze.metrics.squad import exact_score
 from cloze.tasks.features import max_context_windows, sliding_windows
-from cloze.tasks.paragraphs import Context, Questions, SpanQuestion
+from cloze.tasks.paragraphs import Questions, SpanFeature, SpanQuestion
 from cloze.tasks.span_baselines import sentence_of_overlap, span_of_overlap
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tasks.table_task import ID, TableTask
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
-
-Integers: TypeAlias = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class SpanFeature:
-    """`[CLS] question [SEP] window [SEP]`, and the answer's tokens."""
-
-    input_ids: Integers
-    token_type_ids: npt.NDArray[np.int8]
-    context: Context
-    window: slice
-    """Tokens of the paragraph."""
-    target: tuple[int, int]
-    """First and last token of an answer; [CLS], 0, if none is wholly in the window."""
-    is_truncated: bool
-    """Whether the question was truncated."""
-
-    @property
-    def num_tokens(self) -> int:
-        """L."""
-        return len(self.input_ids)
-
-    @property
-    def first_token(self) -> int:
-        """Index of the window's first token in the sequence."""
-        window_length: int = self.window.stop - self.window.start
-        return self.num_tokens - window_length - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,14 +129,7 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
     ) -> SpanPrediction:
         best_window_P = max_context_windows([feature.window for feature in features])
         windows = [
-            ScoredWindow(
-                logits_L2[:, 0].astype(np.float64),
-                logits_L2[:, 1].astype(np.float64),
-                feature.context,
-                feature.first_token,
-                feature.window.start,
-                best_window_P[feature.window] == index,
-            )
+            ScoredWindow(feature, logits_L2.astype(np.float64), best_window_P[feature.window] == index)
             for index, (feature, logits_L2) in enumerate(zip(features, outputs, strict=True))
         ]
         candidates = best_answers(
