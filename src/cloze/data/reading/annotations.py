@@ -136,7 +136,7 @@ def _read_prodigy(row: Mapping[str, Any], where: str) -> AnnotatedRow:
         if "ignore" in answers:
             annotated.problem = NotAnnotatedError("ignored", where=where)
         accepted = [span for span, answer in zip(spans, answers, strict=True) if answer != "reject"]
-        annotated = _with_spans(annotated, accepted, annotated.problem)
+        annotated = _with_spans(annotated, accepted, annotated.problem, name="spans")
         annotated.num_rejected_spans = answers.count("reject")
     if isinstance(row.get("options"), list):
         chosen = _with_labels(annotated, [row.get("accept") or []], annotated.problem)
@@ -237,10 +237,14 @@ def _results(annotation: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     return sorted(spans, key=str), labels
 
 
-def _with_spans(row: Mapping[str, Any], spans: Sequence[Any], problem: InputError | None) -> AnnotatedRow:
+def _with_spans(
+    row: Mapping[str, Any], spans: Sequence[Any], problem: InputError | None, *, name: str = "entities"
+) -> AnnotatedRow:
     """Return a row with the spans of the annotator in the place of others, which the data may have."""
-    others = {name: cell for name, cell in row.items() if name not in ("entities", "spans", "ents")}
-    annotated = AnnotatedRow(others | {"entities": spans})
+    cells = {
+        key: cell for key, cell in row.items() if key == name or key not in ("entities", "spans", "ents")
+    }
+    annotated = AnnotatedRow(cells | {name: spans})
     annotated.problem = problem
     return annotated
 
