@@ -119,7 +119,9 @@ PLAIN = "Ann\tNOUN\nran\tVERB\n\nAnn\tNOUN\nBob\tNOUN\n"
 )
 def test_scores(write, name, file, content, metric, expected):
     task, examples = read(name, write(file, content))
-    results = {result.baseline: result.scores[metric] for result in score_baselines(task, examples, examples)}
+    results = {
+        result.baseline: result.scores[metric] for result in score_baselines(task, examples, examples, [None])
+    }
     assert results == pytest.approx(expected, nan_ok=True)
 
 

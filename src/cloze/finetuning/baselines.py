@@ -11,9 +11,6 @@ from cloze.progress import SILENT, Progress
 from cloze.results import Result
 from cloze.tasks.task import AnyTask
 
-ALL = None
-"""The size of the whole training data."""
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BaselineScores(Result):
@@ -29,11 +26,11 @@ def score_baselines(
     task: AnyTask,
     train: Sequence[Any],
     dev: Sequence[Any],
-    sizes: Sequence[int | None] = (ALL,),
+    sizes: Sequence[int | None],
     *,
     progress: Progress = SILENT,
 ) -> list[BaselineScores]:
-    """Score every baseline of a task on dev data, trained on samples of each size.
+    """Score every baseline of a task on dev data, trained on samples of each size; None is all training data.
 
     The samples are those that a fine-tuning run with `train_examples` uses. Sizes over the number of examples are left
     out with a note.

@@ -85,11 +85,7 @@ class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[Predi
         return self.with_checkpoint_settings(directory)
 
     def check_teacher(self, teacher: Self) -> None:
-        """Check that the teacher reads texts after the same prompt.
-
-        Raises:
-            InputError: it has another one.
-        """
+        """Check that the teacher reads texts after the same prompt."""
         if teacher.prompt != self.prompt:
             what = f"the teacher's prompt is {teacher.prompt or ''!r}, the student's {self.prompt or ''!r}"
             raise InputError(what, remedy=f"Say `{self.name}.prompt={teacher.prompt or ''}`")
