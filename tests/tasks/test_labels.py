@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -151,6 +152,13 @@ def test_classes_that_look_alike_are_warned_of(tmp_path: Path, other: str) -> No
     with pytest.warns(DataWarning, match="differ only in spelling") as warned:
         read_examples(Classification(), tmp_path / "a.tsv", tmp_path / "a.tsv")
     assert len(warned) == 2
+
+
+def test_sets_and_tuples_that_pandas_wrote_are_labels(tmp_path: Path) -> None:
+    table = pd.DataFrame({"text": list("abcd"), "labels": [{"x"}, set(), ("x", "y"), ()]})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    labels = [example.label for example in MultiLabel().examples(tmp_path / "a.csv")]
+    assert labels == ["x", "", "x,y", ""]
 
 
 def test_another_separator_of_labels_is_warned_of(tmp_path: Path) -> None:

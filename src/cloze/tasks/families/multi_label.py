@@ -41,6 +41,7 @@ from cloze.tasks.tfidf import class_probabilities
 
 _THRESHOLD = 0.5
 _SEPARATORS = frozenset(";|,")
+_EMPTY_COLLECTIONS = ("()", "set()")  # as pandas writes those of Python
 _FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
 
@@ -102,6 +103,8 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         if self.label_columns:
             return self._join(self._of_flags([row.cells[name] for name in self.label_columns], row), row)
         value = unwrap_labels(row.cells["label"])
+        if isinstance(value, str) and value.strip() in _EMPTY_COLLECTIONS:
+            return ""
         if isinstance(value, str) and value.strip()[:1] in tuple("[({"):
             value = parse_list(value)
             if value is None:
