@@ -81,7 +81,7 @@ def test_other_columns_are_kept_and_formulas_are_texts(
             [
                 ["label", "=sum", "text", "row", "note"],
                 ["1", "@x", "=he said", "7", "-1"],
-                ["0", "\ty", "She did", "8", "+plain text"],
+                ["0", "\ty", "\rShe did", "8", "+plain text"],
             ]
         )
     for flags in ("", "--csv-safe"):
@@ -96,7 +96,7 @@ def test_other_columns_are_kept_and_formulas_are_texts(
         assert (first["row"], first["input_row"], first["input_label"]) == ("1", "7", "1")
         assert (first["text"], first["note"]) == (f"{safe}=he said", f"{safe}-1")
         assert (first[f"{safe}=sum"], second[f"{safe}=sum"]) == (f"{safe}@x", f"{safe}\ty")
-        assert second["note"] == f"{safe}+plain text"
+        assert (second["text"], second["note"]) == (f"{safe}\rShe did", f"{safe}+plain text")
         assert 0 < float(first["probability"]) < 1
 
 

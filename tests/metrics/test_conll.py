@@ -99,6 +99,10 @@ def test_adjacent_entities_of_one_type_in_iobes():
     ]
 
 
+def test_units_begin_entities_within_others():
+    assert entities(["B-A", "I-A", "U-A", "I-A"]) == [Entity("A", 0, 2), Entity("A", 2, 3), Entity("A", 3, 4)]
+
+
 def test_entities_end_with_the_sentence():
     lines = ["a I-X I-X", "", "b I-X I-X", "-X- O O", "c I-X O"]
     assert conlleval(lines).by_type == {"X": Counts(gold=3, predicted=2, correct=2)}

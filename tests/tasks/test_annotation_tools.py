@@ -368,6 +368,12 @@ def test_spans_that_cut_words_are_counted(write: Write) -> None:
     assert marked(write(rows), CustomTagging(offsets="characters")) == ["Oslo", "20", "Genè"]
 
 
+def test_spans_that_cut_a_letter_from_its_accent_are_counted(write: Write) -> None:
+    rows = [{"text": "Jose\u0301 in Oslo", "label": [[0, 4, "X"], [9, 13, "X"]]}]
+    with pytest.warns(DataWarning, match=r"1 of 2 spans .* inside a word \(.*'Jose' in"):
+        assert marked(write(rows)) == ["Jose", "Oslo"]
+
+
 OTHER_TAGS = {
     "suffixes": "Ada PER-B\nLove PER-I\nran O\n\nOslo LOC-B\n",
     "underscores": "Ada B_PER\nLove I_PER\nran O\n\nOslo B_LOC\n",

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cloze.data.reading.arrow_files import read_arrow, read_parquet
+from cloze.data.reading.delimited import split_cells
 from cloze.data.reading.documents import FileRange
 from cloze.data.reading.files import MAX_LINE_BYTES
 from cloze.data.reading.json_rows import parse_list
@@ -175,3 +176,10 @@ def test_rows_with_the_same_entry_of_a_dictionary_share_its_text(tmp_path: Path)
     texts = [row.cells["text"] for row in read_rows(file, ("text",), is_also_read=lambda _: True)]
     assert [text and len(text) for text in texts[:4]] == [1_000_000, 1_000_000, None, 5]
     assert len({id(text) for text in texts if text and len(text) > 5}) <= 2, "of each batch"
+
+
+def test_an_open_quotation_mark_reads_no_more_than_a_line_may_have() -> None:
+    lines = (("x" * 10**6, "a.csv:2") for _ in range(30))
+    with pytest.raises(InputError, match="a quotation mark is never closed"):
+        split_cells('"a', ",", "a.csv:1", lines, quoted=True)
+    assert next(lines, None) is not None
