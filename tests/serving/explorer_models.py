@@ -19,20 +19,14 @@ from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
 from tiny_models import tiny_config, write_checkpoint
 
-PAGE_SOURCES = Path(__file__).resolve().parents[2] / "page" / "src"
+TEXT = Path(__file__).with_name("explorer_text.txt").read_text("utf-8")
 # every word of the page's examples is a piece, so that what it shows is as short as with a real vocabulary
 PIECES = (
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", "?"),
     *string.ascii_lowercase,
     *string.digits,
     *(f"##{character}" for character in string.ascii_lowercase + string.digits),
-    *sorted(
-        {
-            word
-            for path in [*PAGE_SOURCES.rglob("*.ts*"), PAGE_SOURCES / "examples.json"]
-            for word in re.findall("[a-z]{2,}", path.read_text().lower())
-        }
-    ),
+    *sorted(set(re.findall("[a-z]{2,}", TEXT.lower()))),
 )
 CONFIG = tiny_config(
     PIECES,
