@@ -1,7 +1,7 @@
 /**
  * The address of a view, as in #fill?text=…: its values are in the fragment, which browsers do not send to servers.
  *
- * The sentence, and a second one beside it, go along to every other view.
+ * All views share the sentence and the second sentence.
  */
 
 import { useContext, useEffect, useReducer } from "preact/hooks";
@@ -51,12 +51,12 @@ export function addressOf(view: string, changes: Values = {}): string {
   return `#${view}${query ? `?${query}` : ""}`;
 }
 
-/** Write what was typed last into the address now, before the view changes. */
+/** Write the last changes into the address now, before the view changes. */
 export function writeAddress(): void {
   if (timer) write("replaceState");
 }
 
-/** Name the view where the address names none that there is. */
+/** Open a view; the address named none. */
 export function setView(view: string): void {
   place = { ...place, view };
   keep(view, place.values);
@@ -65,9 +65,9 @@ export function setView(view: string): void {
 }
 
 /**
- * Change values of the view; undefined removes one. Another text removes what belongs to the one before.
+ * Change values of the view; undefined removes one. Another text removes the values that count its words or tokens.
  *
- * A step of the history is for choices that one wants to take back; typing and pointing replace the address.
+ * Choices are steps of the history (isStep), which Back undoes; typing and pointing replace the address.
  */
 export function setValues(changes: Record<string, string | undefined>, isStep = false): void {
   if (isStep) writeAddress();
@@ -82,6 +82,11 @@ export function setValues(changes: Record<string, string | undefined>, isStep = 
   listeners.forEach((listener) => listener());
   if (isStep) write("pushState");
   else if (!timer) timer = window.setTimeout(() => write("replaceState"), WRITE_AFTER_MS);
+}
+
+/** Replace the text, and the second one, by an example. */
+export function chooseText(text: string, pair?: string): void {
+  setValues({ text, pair }, true);
 }
 
 /** The view and its values; the component is drawn again when they change. */
@@ -127,7 +132,7 @@ export function useSecondSentence(initial = ""): Kept {
   return [values.pair ?? (values.text === undefined ? initial : ""), (value, isStep) => setValues({ pair: value }, isStep)];
 }
 
-/** The values of the view; a sentence that was not recorded gives way to the example of the view. */
+/** The values of the view; without those of a sentence for which no answer is recorded. */
 function useSentences(): Values {
   const { values } = usePlace();
   const recorded = useContext(RecordedAnswers);

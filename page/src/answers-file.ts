@@ -2,7 +2,7 @@
 
 /** The answer to a labeled text, or to a part of it. */
 export interface GradedAnswer {
-  /** Of the example in the data, from 1, or its id. */
+  /** The number of the example in the data, from 1, or its id. */
   number: string;
   /** The text, or both of a pair. */
   texts: string[];
@@ -17,6 +17,8 @@ export interface GradedAnswer {
 type Row = Record<string, unknown>;
 
 const ANSWERS = ["prediction", "label", "labels"]; // of --errors, of classes, of sets of labels
+/** Between the labels of a set, which are in alphabetical order. */
+export const SET_SEPARATOR = ", ";
 
 /** Read a file; throws an error with a message for the reader. */
 export function readAnswers(name: string, content: string): GradedAnswer[] {
@@ -69,8 +71,8 @@ function shown(value: unknown): string {
   return String(value ?? "");
 }
 
-/** A set of labels as one text; in a table it is JSON. */
+/** A set of labels as text; in a table it is JSON. */
 function shownSet(value: unknown): string {
   const labels = typeof value === "string" && value.startsWith("[") ? JSON.parse(value) : value;
-  return Array.isArray(labels) ? [...labels].sort().join(", ") : shown(value);
+  return Array.isArray(labels) ? [...labels].sort().join(SET_SEPARATOR) : shown(value);
 }

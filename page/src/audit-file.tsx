@@ -1,11 +1,11 @@
 /** The script of the file that `cloze corpus audit` writes: histograms of lengths, and counts of tokens by rank. */
 
-import { scaleBand, scaleLinear, scaleLog } from "d3-scale";
-import { type ComponentChildren, render } from "preact";
-import { short } from "./format";
+import { nice, ticks } from "d3-array";
+import { render } from "preact";
+import { grouped, short } from "./format";
 import { Chart } from "./parts/chart";
-import { extent, linePath, range } from "./parts/drawing";
-import { Picture } from "./parts/save";
+import { extent, linearScale, linePath, range } from "./parts/drawing";
+import { Figure } from "./parts/save";
 
 interface Lengths {
   title: string;
@@ -27,6 +27,7 @@ interface Data {
 
 const HEIGHT = 230;
 const EDGE = { left: 62, right: 22, top: 10, bottom: 38 };
+const GAP = 0.14; // between bars, as a share of their distance
 const MAX_LABELS = 7;
 const MAX_POWERS = 6;
 const xRange = (width: number): [number, number] => [EDGE.left, width - EDGE.right];
@@ -68,26 +69,29 @@ function Axes({ width, xLabel, yLabel, xTicks, yTicks }: AxesOptions) {
 /** Bars of equal width; each is labeled with its smallest length. */
 function Histogram({ of: { title, unit, counted, starts, counts, largest } }: { of: Lengths }) {
   const [, largestCount] = extent(counts);
-  const y = scaleLinear([0, largestCount || 1], Y_RANGE).nice(5);
+  const [, top] = nice(0, largestCount || 1, 5);
+  const y = linearScale([0, top], Y_RANGE);
   const lengths = (i: number) => {
     const last = i + 1 < starts.length ? starts[i + 1] - 1 : largest;
     return last > starts[i] ? `${short(starts[i])} to ${short(last)}` : short(starts[i]);
   };
   const most = counts.indexOf(largestCount);
   const draw = (width: number) => {
-    const x = scaleBand(starts, xRange(width)).paddingInner(0.14);
+    const [left, right] = xRange(width);
+    const step = (right - left) / (starts.length - GAP);
+    const bar = (1 - GAP) * step;
     return (
       <>
         <Axes
           width={width}
           xLabel={unit}
           yLabel={counted}
-          xTicks={thin(starts, MAX_LABELS).map((start) => [start, x(start)! + x.bandwidth() / 2])}
-          yTicks={y.ticks(5).filter(Number.isInteger).map((tick) => [tick, y(tick)])}
+          xTicks={thin(range(starts.length), MAX_LABELS).map((i) => [starts[i], left + i * step + bar / 2])}
+          yTicks={ticks(0, top, 5).filter(Number.isInteger).map((tick) => [tick, y(tick)])}
         />
         {counts.map((count, i) => (
-          <rect class="fill" x={x(starts[i])} width={x.bandwidth()} y={y(count)} height={y(0) - y(count)}>
-            <title>{`${lengths(i)} ${unit}: ${count.toLocaleString("en")} ${counted}`}</title>
+          <rect class="fill" x={left + i * step} width={bar} y={y(count)} height={y(0) - y(count)}>
+            <title>{`${lengths(i)} ${unit}: ${grouped(count)} ${counted}`}</title>
           </rect>
         ))}
       </>
@@ -97,14 +101,13 @@ function Histogram({ of: { title, unit, counted, starts, counts, largest } }: { 
   return <Chart height={HEIGHT} label={label}>{draw}</Chart>;
 }
 
-/** A scale of powers of ten around some numbers, with at most `MAX_POWERS` labels. */
+/** A logarithmic scale for some numbers, with at most `MAX_POWERS` ticks at powers of ten. */
 function powers(values: number[], room: [number, number]) {
-  const [low, high] = extent(values);
-  const scale = scaleLog([low, Math.max(high, 1.1 * low)], room).nice();
-  const [first, last] = scale.domain().map((value) => Math.round(Math.log10(value)));
-  const exponents = range(last - first + 1).map((i) => first + i);
-  const ticks = thin(exponents, MAX_POWERS).map((exponent): [number, number] => [10 ** exponent, scale(10 ** exponent)]);
-  return { scale, ticks };
+  const [low, high] = extent(values).map(Math.log10);
+  const [first, last] = [Math.floor(low), Math.max(Math.ceil(high), Math.floor(low) + 1)];
+  const scale = linearScale([first, last], room);
+  const exponents = thin(range(last - first + 1).map((i) => first + i), MAX_POWERS);
+  return { scale: (value: number) => scale(Math.log10(value)), ticks: exponents.map((exponent): [number, number] => [10 ** exponent, scale(exponent)]) };
 }
 
 /** Counts of tokens over their ranks, both on logarithmic scales. */
@@ -120,7 +123,7 @@ function CountsByRank({ of: ranks, title }: { of: Data["ranks"]; title: string }
         <path class="curve ranks" d={linePath(points)} />
         {points.map(([x, y], i) => (
           <circle class="fill" cx={x} cy={y} r={2.6}>
-            <title>{`rank ${ranks[i][0].toLocaleString("en")}: ${ranks[i][1].toLocaleString("en")}`}</title>
+            <title>{`rank ${grouped(ranks[i][0])}: ${grouped(ranks[i][1])}`}</title>
           </circle>
         ))}
       </>
@@ -130,21 +133,17 @@ function CountsByRank({ of: ranks, title }: { of: Data["ranks"]; title: string }
   return <Chart height={HEIGHT} label={label}>{draw}</Chart>;
 }
 
-function Figure({ title, children }: { title: string; children: ComponentChildren }) {
-  return (
-    <figure class="card">
-      <figcaption><b>{title}</b></figcaption>
-      <Picture name={title.toLowerCase().replace(/\W+/g, "-")}>{children}</Picture>
-    </figure>
-  );
+/** The name of the saved files of a figure. */
+function nameOf(title: string): string {
+  return title.toLowerCase().replace(/\W+/g, "-");
 }
 
 const { lengths, ranks }: Data = JSON.parse(document.getElementById("data")!.textContent!);
 const RANKS = "Count of a token by its rank";
 render(
   <>
-    {lengths.map((of) => <Figure title={of.title}><Histogram of={of} /></Figure>)}
-    {ranks.length > 0 && <Figure title={RANKS}><CountsByRank of={ranks} title={RANKS} /></Figure>}
+    {lengths.map((of) => <Figure title={of.title} name={nameOf(of.title)}><Histogram of={of} /></Figure>)}
+    {ranks.length > 0 && <Figure title={RANKS} name={nameOf(RANKS)}><CountsByRank of={ranks} title={RANKS} /></Figure>}
   </>,
   document.getElementById("app")!,
 );

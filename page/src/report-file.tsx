@@ -1,17 +1,32 @@
 /** The script of the file that `cloze report` writes: the curves of a run. */
 
 import { render } from "preact";
-import type { Mark } from "./parts/charts";
-import { type Measure, Measures } from "./parts/measures";
+import { short } from "./format";
+import { Curves, type Line, type Mark } from "./parts/curves";
+import { Figure } from "./parts/save";
 
 interface Data {
-  measures: Measure[];
+  measures: { name: string; title: string; lines: Line[] }[];
+  /** The last step. */
   end: number;
-  /** Steps at which a phase starts, but the first. */
+  /** Steps at which the later phases start. */
   phases: number[];
   /** Times since the start. */
   times: Mark[];
 }
 
 const { measures, end, phases, times }: Data = JSON.parse(document.getElementById("data")!.textContent!);
-render(<Measures of={measures} end={end} phases={phases} times={times} />, document.getElementById("app")!);
+render(
+  <>
+    {measures.map(({ name, title, lines }) => {
+      const lasts = lines.map((line) => `${line.name} ${short(line.curve.values[line.curve.values.length - 1])}`);
+      const legend = <span class="legend">{lines.map((line, i) => <span class={line.kind}>{lasts[i]}</span>)}</span>;
+      return (
+        <Figure key={name} name={name} title={title} legend={legend}>
+          <Curves lines={lines} end={end} unit="step" phases={phases} times={times} label={`${title} over ${end} steps: ${lasts.join(", ")}`} />
+        </Figure>
+      );
+    })}
+  </>,
+  document.getElementById("app")!,
+);

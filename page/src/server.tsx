@@ -3,13 +3,13 @@
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-const storedKey = () => sessionStorage.getItem("key") ?? ""; // not read by a file, whose frame may have no storage
+const storedKey = () => sessionStorage.getItem("key") ?? ""; // a function: HTML files import this module, and may have no storage
 
-/** A refusal of the server, in a sentence to show. */
+/** An error response, with a message for the reader. */
 export class Refusal extends Error {}
 
 export const RETRY_SECONDS = 2;
-const UNREACHABLE = new Set([502, 503]); // of a proxy, or of a server that stops
+const UNREACHABLE = new Set([502, 503]); // from a proxy, or from a server that is stopping
 const watchers = new Set<(isDown: boolean) => void>();
 let isDown = false;
 
@@ -19,7 +19,7 @@ function setDown(value: boolean): void {
   watchers.forEach((watch) => watch(isDown));
 }
 
-/** Whether the server does not answer at present. */
+/** Whether the server is down. */
 export function useDown(): boolean {
   const [value, setValue] = useState(isDown);
   useLayoutEffect(() => {
@@ -31,12 +31,12 @@ export function useDown(): boolean {
   return value;
 }
 
-/** Ask a route for JSON: with a body it is a POST. While the server does not answer, it is asked again. */
+/** Request JSON from a route, by POST if there is a body. Retries while the server is down. */
 export async function ask(path: string, body?: unknown, signal?: AbortSignal): Promise<any> {
   return (await exchange(path, body, signal)).answer;
 }
 
-/** The same, with the number of texts that the model did not read to their end. */
+/** Request JSON, and the number of texts that the model did not read to their end. */
 export async function exchange(path: string, body?: unknown, signal?: AbortSignal): Promise<{ answer: any; truncated: number }> {
   const key = storedKey();
   const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
@@ -49,7 +49,7 @@ export async function exchange(path: string, body?: unknown, signal?: AbortSigna
       body: body === undefined ? undefined : JSON.stringify(body),
       signal,
     });
-    text = await response.text(); // a question that is dropped may end here, too
+    text = await response.text(); // an abort may raise here, too
   } catch (error) {
     if (signal?.aborted) throw error;
   }
@@ -73,7 +73,7 @@ export async function exchange(path: string, body?: unknown, signal?: AbortSigna
   throw new Refusal(answer?.error ?? `The server answered ${response.status} ${response.statusText}`);
 }
 
-/** The value of a JSON text; null for another text, as a proxy sends. */
+/** Parse JSON; null for anything else, such as the error page of a proxy. */
 function parse(text: string): any {
   try {
     return JSON.parse(text);
@@ -86,7 +86,7 @@ export function hasKey(): boolean {
   return storedKey() !== "";
 }
 
-let asking: Promise<void> | null = null; // one question for all requests that wait
+let asking: Promise<void> | null = null; // one dialog for all waiting requests
 
 function askForKey(): Promise<void> {
   asking ??= new Promise((done) => {

@@ -15,6 +15,7 @@ from cloze.models.heads import (
     BertForTokenClassification,
 )
 from cloze.tasks.custom import Classification, CustomTagging
+from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
 from tiny_models import tiny_config, write_checkpoint
@@ -36,6 +37,7 @@ CONFIG = tiny_config(
     max_position_embeddings=256,
     initializer_range=0.3,
 )
+BLAME_OR_PRAISE = Classification(labels=("blame", "praise"))
 
 
 def make_models(directory: Path) -> dict[str, Path]:
@@ -58,12 +60,16 @@ def make_models(directory: Path) -> dict[str, Path]:
         name: write_checkpoint(directory / name, model, PIECES, task, max_seq_length=128)
         for name, (model, task) in made.items()
     }
-    return paths | {"classifier": make_classifier(directory / "classifier", "blame", "praise")}
+    return paths | {"classifier": make_classifier(directory / "classifier", BLAME_OR_PRAISE)}
 
 
-def make_classifier(directory: Path, *labels: str) -> Path:
-    """Write a classifier with these labels."""
+def make_classifier(directory: Path, task: Classification | MultiLabel, *, bias: float = 0.0) -> Path:
+    """Write a classifier; `bias` is added to the logit of its first label."""
     generator = torch.Generator().manual_seed(6)
     encoder = BertModel(CONFIG, generator=generator)
-    model = BertForSequenceClassification(encoder, num_labels=len(labels), generator=generator)
-    return write_checkpoint(directory, model, PIECES, Classification(labels=labels), max_seq_length=128)
+    model = BertForSequenceClassification(encoder, num_labels=len(task.labels), generator=generator)
+    with torch.no_grad():
+        model.output_layer.bias[0] += bias
+    return write_checkpoint(
+        directory, model, PIECES, task, max_seq_length=128, problem_type=task.problem_type
+    )

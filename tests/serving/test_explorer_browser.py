@@ -7,9 +7,11 @@ go to CLOZE_SCREENSHOTS if it is set, else to the temporary directory of the tes
 import ast
 import base64
 import json
+import math
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from clients import client_of, listening
-from explorer_models import make_classifier, make_models
+from explorer_models import BLAME_OR_PRAISE, make_classifier, make_models
 
 import cloze
 from cloze.api.evaluation import EvaluationResult
@@ -35,6 +37,8 @@ from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.run_report import write_report
+from cloze.tasks.custom import Classification
+from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.texts import LabeledText
 from pages import percent, serious_violations, share_of
 
@@ -305,7 +309,7 @@ def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[st
         share = follows("She was born", "It is warm").probability
         return [[found.token, percent(found.probability)] for found in candidates], [
             ["B follows A", percent(share)],
-            ["B is from elsewhere", percent(1 - share)],
+            ["B does not", percent(1 - share)],
         ]
 
     words, pair = expected()
@@ -904,7 +908,7 @@ def test_probabilities_are_those_of_python(opened: Visit, paths: dict[str, Path]
 def test_examples_fit_the_labels_of_the_model(browser: Any, tmp_path: Path) -> None:
     examples = {("conrad", "Doyle"): ["Burnett", "Conrad", "Doyle"], ("0", "1"): ["A sentence", "A question"]}
     models = {
-        f"m{number}": make_classifier(tmp_path / str(number), *labels)
+        f"m{number}": make_classifier(tmp_path / str(number), Classification(labels=labels))
         for number, labels in enumerate(examples)
     }
     with listening(client_of(models).app) as at, visit(browser, at) as visited:
@@ -1188,14 +1192,22 @@ def test_two_checkpoints_of_a_task_are_compared(
     evaluation: tuple[Path, EvaluationResult],
     tmp_path: Path,
 ) -> None:
-    later = make_classifier(tmp_path / "later", "praise", "blame")  # the same weights give the other label
     file, result = evaluation
+    margins = [
+        math.log(prediction.probabilities["blame"] / prediction.probabilities["praise"])
+        for _, prediction in result.answers
+    ]
+    sign = 1 if sum(margin > 0 for margin in margins) >= 10 else -1
+    sizes = sorted(sign * margin for margin in margins if sign * margin > 0)
+    half = len(sizes) // 2
+    bias = -sign * (sizes[half - 1] + sizes[half]) / 2  # gives half of these rows the other label
+    later = make_classifier(tmp_path / "later", BLAME_OR_PRAISE, bias=bias)
     other = cloze.evaluate(model=later, data=LABELED)
     app = client_of({"earlier": paths["classifier"], "later": later}, evaluation=file).app
     answers = [prediction for _, prediction in result.answers]
     others = [prediction for _, prediction in other.answers]
     differing = {i for i in range(20) if answers[i].label != others[i].label}
-    assert differing
+    assert len(differing) == half
     with listening(app) as at, visit(browser, at) as visited:
         page = visited.open("errors")
         page.get_by_label("Compare with").select_option("later")
@@ -1204,9 +1216,11 @@ def test_two_checkpoints_of_a_task_are_compared(
         page.get_by_role("button", name=f"later differs: {len(differing)}").click()
         rows = shown_rows(page)
         assert {int(row[0]) - 1 for row in rows} == differing
-        for row in rows:
+        page.get_by_role("button", name="All: 20").click()
+        for row in shown_rows(page):
             said = others[int(row[0]) - 1]
             assert row[5] == f"{said.label} {percent(said.probability)}"
+        page.get_by_role("button", name=f"later differs: {len(differing)}").click()
         page.locator(".answers .text").first.click()
         expect(page.locator(".reason .answer")).to_have_count(2)
         said = others[int(rows[0][0]) - 1]
@@ -1218,6 +1232,49 @@ def test_two_checkpoints_of_a_task_are_compared(
             "earlier" if page.get_by_label("Model for").input_value() == "later" else "later"
         )
         expect(page.locator(".answer")).to_have_count(2)
+
+
+def test_every_label_of_a_set_is_explained(browser: Any, tmp_path: Path) -> None:
+    names = ("dull", "funny", "warm")
+    data = [(text, [label]) for text, label in zip((text for text, _ in LABELED), names * 7, strict=False)]
+    first = make_classifier(tmp_path / "first", MultiLabel(labels=names))
+    shares = [prediction.probabilities for _, prediction in cloze.evaluate(model=first, data=data).answers]
+    # every label has a threshold that half of the texts exceed
+    halves = {name: statistics.median(row[name] for row in shares) for name in names}
+    topics = make_classifier(tmp_path / "topics", MultiLabel(labels=names, thresholds=halves))
+    file = tmp_path / "sets.jsonl"
+    answers = [answer for _, answer in cloze.evaluate(model=topics, data=data, output=file).answers]
+    assert {0, 2} <= {min(2, len(answer.labels)) for answer in answers}
+    app = client_of({"topics": topics, "again": topics}, evaluation=file).app
+    with listening(app) as at, visit(browser, at) as visited:
+        page = visited.open("errors")
+        page.get_by_label("Compare with").select_option("again")
+        page.get_by_role("button", name="again differs: 0").wait_for()
+        page.get_by_role("button", name="All: 20").click()
+        rows = {int(row[0]) - 1: row for row in shown_rows(page)}
+        for number, answer in enumerate(answers):
+            assert rows[number][3] == rows[number][5].strip() == (", ".join(answer.labels) or "–")
+        number = max(range(20), key=lambda i: len(answers[i].labels))
+        place = list(rows).index(number)
+        page.locator(".answers .text").nth(place).click()
+        ranked = sorted(answers[number].labels, key=lambda name: -shares[number][name])
+        said = "; ".join(f"“{name}”, {percent(shares[number][name])}" for name in ranked)
+        expect(page.locator(".answer").first).to_have_text(f"It says {said}")
+        expect(page.get_by_role("table", name="Classes").first.locator("tr.strong")).to_have_count(
+            len(ranked)
+        )
+        predictor = Predictor.load(topics, device="cpu")
+        for label in names:
+            page.get_by_label("Explain", exact=True).select_option(label)
+            expect(page.get_by_role("heading", name=f"Words for and against “{label}”")).to_have_count(2)
+            found = explain(predictor, LabeledText(LABELED[number][0]), answers[number], label=label)
+            shown = (
+                page.locator(".explained")
+                .first.locator("mark")
+                .evaluate_all("all => all.map(one => one.title)")
+            )
+            numbers = [float(title.replace("−", "-")) for title in shown]
+            np.testing.assert_allclose(numbers, [word.attribution for word in found.words], atol=1e-4)
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
@@ -1531,9 +1588,9 @@ def test_similarity_says_what_was_not_read(opened: Visit) -> None:
     expect(note).to_have_count(0)
     long = "the man went to the bank " * 50
     box.fill(f"{long}\nthe man\nwarm milk")
-    expect(note).to_have_text("1 of the 3 sentences is longer than the model reads: the end does not count.")
-    box.fill(f"{long}\n{long}")
-    expect(note).to_have_text("All sentences are longer than the model reads: the end does not count.")
+    expect(note).to_have_text("Sentence 1 is longer than the model reads: the end does not count.")
+    box.fill(f"the man\n{long}\nwarm milk\n{long} today\n{long}")
+    expect(note).to_have_text("Sentences 2, 4 and 5 are longer than the model reads: the end does not count.")
     box.fill("the man\nwarm milk")
     expect(page.locator(".part").nth(2).locator(".heat td[style]")).to_have_count(4)
     expect(note).to_have_count(0)

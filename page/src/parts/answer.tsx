@@ -1,22 +1,23 @@
-/** A question to the server that follows what the reader changes, and the place for its answer. */
+/** Requests to the server that follow the inputs of a view, and the parts of the page that show their answers. */
 
 import type { ComponentChildren, JSX } from "preact";
 import { useContext, useLayoutEffect, useState } from "preact/hooks";
+import { grouped } from "../format";
 import { exchange, Refusal } from "../server";
 import { mapTexts, textsOf, withMaskToken } from "../texts";
 import { isTyping } from "../typing";
-import { Models } from "./models";
+import { useModel } from "./models";
 import { questionKey, RecordedAnswers } from "./recorded";
 import { Share } from "./share";
 
 const ASK_AFTER_TYPING_MS = 350;
-/** Characters of a text, in every view. */
+/** Maximum number of characters of a text, in every view. */
 export const MAX_CHARACTERS = 10_000;
-const NOT_RECORDED = "Only the examples are recorded. With the command above, the page answers to your own text.";
+const NOT_RECORDED = "Only the examples are recorded. With the command above, the page computes answers for your own text.";
 const MAX_CACHED = 60;
 const cache = new Map<string, { answer: unknown; truncated: number }>(); // the oldest first
 
-/** Forget the answers: another server, or another model of the same name, may answer now. */
+/** Empty the cache: after a restart, a model of the same name may be another one. */
 export function forgetAnswers(): void {
   cache.clear();
 }
@@ -24,25 +25,25 @@ export function forgetAnswers(): void {
 export interface Question {
   path: string;
   body: any;
-  /** What the view needs to show the answer; it is not sent. */
+  /** State of the view that belongs to the answer; it is not sent. */
   about?: any;
 }
 
-/** The last answer, and the question that it answers. */
+/** The latest answer with its question. */
 export interface Asked<T> {
   question: Question;
   answer?: T;
-  /** How many of its texts the model did not read to their end. */
+  /** Number of texts that the model did not read to their end. */
   truncated?: number;
   error?: string;
   isBusy: boolean;
-  /** Whether there is nothing to ask about. */
+  /** Whether the input is empty. */
   isEmpty: boolean;
 }
 
-/** Ask whenever the question changes; null asks nothing. An older answer is kept until the next one is there, with its question. */
+/** Send a question whenever it changes; null sends none. Until the next answer arrives, the previous one is returned with its question. */
 export function useAnswer<T>(path: string, typed: { model: string; [name: string]: unknown } | null, about?: unknown): Asked<T> {
-  const model = useContext(Models).find(({ name }) => name === typed?.model);
+  const model = useModel(typed?.model);
   const body = mapTexts(typed, (text) => withMaskToken(text, model?.maskToken ?? "[MASK]"));
   const recorded = useContext(RecordedAnswers);
   const wanted = body === null ? null : JSON.stringify([path, body]);
@@ -50,7 +51,7 @@ export function useAnswer<T>(path: string, typed: { model: string; [name: string
     key: null,
     question: { path, body },
   });
-  // before the next frame is drawn: the first answer is there sooner
+  // not useEffect, which waits for a frame: the first answer arrives sooner
   useLayoutEffect(() => {
     if (wanted === null || wanted === state.key) return;
     const question = { path, body, about };
@@ -61,8 +62,7 @@ export function useAnswer<T>(path: string, typed: { model: string; [name: string
     }
     const longest = Math.max(0, ...textsOf(body).map((text) => [...text].length));
     if (longest > MAX_CHARACTERS) {
-      const count = (number: number) => number.toLocaleString("en");
-      setState({ key: wanted, question, error: `The text has ${count(longest)} characters, at most ${count(MAX_CHARACTERS)} are read. Give a shorter one.` });
+      setState({ key: wanted, question, error: `The text has ${grouped(longest)} characters, at most ${grouped(MAX_CHARACTERS)} are read. Give a shorter one.` });
       return;
     }
     const show = ({ answer, truncated }: { answer: unknown; truncated: number }) => setState({ key: wanted, question, answer: answer as T, truncated });
@@ -90,18 +90,18 @@ export function useAnswer<T>(path: string, typed: { model: string; [name: string
       abort.abort();
     };
   }, [wanted]);
-  // what the view shows beside an answer may change without another question
+  // `about` may change without another question
   const isCurrent = wanted !== null && state.key === wanted;
   if (isCurrent) state.question.about = about;
   return { ...state, isBusy: wanted !== null && !isCurrent, isEmpty: wanted === null };
 }
 
-/** Gray bars where an answer will be. */
+/** Gray bars in place of an answer that is not there yet. */
 export function Skeleton() {
   return <div class="skeleton" aria-hidden="true"><i /><i /><i /><i /></div>;
 }
 
-/** A place for an answer: marked as busy while a newer one is computed; under it what copies the request. */
+/** Show an answer, marked as busy while a newer one is computed, with the menu that copies its request. */
 export function Answer<T>({
   asked,
   children,

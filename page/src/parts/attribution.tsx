@@ -1,6 +1,7 @@
-/** Words shaded by their contribution to a score. */
+/** The contributions of words to the score of a class: shaded texts, and bars. */
 
-import { fixed, part } from "../format";
+import type { ComponentChildren } from "preact";
+import { fixed, part, positive } from "../format";
 import { Shades } from "./shades";
 
 export interface AttributedWord {
@@ -11,10 +12,46 @@ export interface AttributedWord {
   attribution: number;
 }
 
+export interface Explanation {
+  texts: string[];
+  explained: string;
+  output: number;
+  baseline_output: number;
+  convergence_gap: number;
+  steps: number;
+  truncated: boolean;
+  words: AttributedWord[];
+}
+
 const LISTED = 8;
 
-/** Texts with their words shaded: one color for the prediction, the other against it, gray what was not read. */
-export function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; words: AttributedWord[]; isTruncated: boolean }) {
+/** An explained prediction: its texts, the largest contributions, and their sum. */
+export function Attribution({ texts, words, truncated, output, baseline_output, steps, convergence_gap }: Explanation) {
+  return (
+    <>
+      <ShadedTexts texts={texts} words={words} isTruncated={truncated} />
+      {truncated && <Truncated />}
+      <h3 class="later">Largest contributions</h3>
+      <Contributions words={words} />
+      <p class="remark">
+        A text of masks scores {fixed(baseline_output)}, and the words add {fixed(output - baseline_output)}, which makes {fixed(output)}.
+        Their sum in {steps} steps is off by {positive(Math.abs(convergence_gap), 4)}.
+      </p>
+    </>
+  );
+}
+
+/** The part of a text beyond the limit of the model. */
+export function Unread({ children }: { children: ComponentChildren }) {
+  return <s class="unread" title="The model did not read this">{children}</s>;
+}
+
+export function Truncated() {
+  return <p class="note">The text is longer than the model reads: the gray part does not count.</p>;
+}
+
+/** Texts with words shaded in one color for the class, in another against it. */
+function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; words: AttributedWord[]; isTruncated: boolean }) {
   const largest = Math.max(1e-9, ...words.map(({ attribution }) => Math.abs(attribution)));
   return (
     <>
@@ -39,24 +76,24 @@ export function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; wo
                 </>
               );
             })}
-            {isTruncated ? <s class="unread" title="The model did not read this">{part(text, end)}</s> : part(text, end)}
+            {isTruncated ? <Unread>{part(text, end)}</Unread> : part(text, end)}
           </p>
         );
       })}
       <Shades kind="signed-cell" from={fixed(-largest)} to={`+${fixed(largest)}`}>
-        A word <span class="key fill-key">for</span> the class raises its score, a word <span class="key below-key">against</span> it lowers
+        A word <span class="key">for</span> the class raises its score, a word <span class="key below-key">against</span> it lowers
         it: the full color is the largest contribution here.
       </Shades>
     </>
   );
 }
 
-/** The words with the largest contributions, as bars to both sides. */
-export function Contributions({ words }: { words: AttributedWord[] }) {
+/** The words with the largest contributions, as bars to the left or right of zero. */
+function Contributions({ words }: { words: AttributedWord[] }) {
   const ranked = [...words].sort((a, b) => Math.abs(b.attribution) - Math.abs(a.attribution)).slice(0, LISTED);
   const largest = Math.max(1e-9, Math.abs(ranked[0]?.attribution ?? 0));
   return (
-    <table class="bars" aria-label="Largest contributions">
+    <table class="bars signed" aria-label="Largest contributions">
       <tbody>
         {ranked.map(({ word, attribution }) => {
           const width = (50 * Math.abs(attribution)) / largest;
@@ -66,7 +103,6 @@ export function Contributions({ words }: { words: AttributedWord[] }) {
               <td class="bar">
                 <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
                   <rect class={attribution < 0 ? "below" : "fill"} x={attribution < 0 ? 50 - width : 50} width={width} height={8} />
-                  <rect class="zero" x={49.9} width={0.2} height={8} />
                 </svg>
               </td>
               <td>{(attribution > 0 ? "+" : "") + fixed(attribution)}</td>

@@ -1,27 +1,27 @@
-/** Pictures that are drawn as wide as their place. */
+/** SVG drawn at the width of its container, so that text has the same size in all charts. */
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-/** A place, and how wide it is: text in a picture of this width has the same size everywhere. */
+/** A ref for an element, and its width in pixels. */
 export function useWidth(): [RefObject<HTMLDivElement | null>, number] {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(400);
   useLayoutEffect(() => {
-    const measure = () => setWidth((before) => place.current?.getBoundingClientRect().width || before); // 0 if hidden
+    const measure = () => setWidth((before) => container.current?.getBoundingClientRect().width || before); // 0 if hidden
     const observer = new ResizeObserver(measure);
-    observer.observe(place.current!);
+    observer.observe(container.current!);
     measure();
     return () => observer.disconnect();
   }, []);
-  return [place, width];
+  return [container, width];
 }
 
-/** A picture that is drawn as wide as its place. */
+/** An SVG of the width of its container; `children` draws it. */
 export function Chart({ height, label, class: css, children: draw }: { height: number; label: string; class?: string; children: (width: number) => ComponentChildren }) {
-  const [place, width] = useWidth();
+  const [container, width] = useWidth();
   return (
-    <div class={css} ref={place}>
+    <div class={css} ref={container}>
       <svg viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>{draw(width)}</svg>
     </div>
   );

@@ -1,11 +1,9 @@
-/** Bars, strips, maps and curves. Colors come from the style sheet, so that light and dark need no redrawing. */
+/** Bars, strips and tables of shaded cells. Colors are variables of the style sheet: light and dark need no redrawing. */
 
-import { scaleLinear } from "d3-scale";
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
-import { fixed, percent, short } from "../format";
-import { Chart } from "./chart";
-import { extent, linePath } from "./drawing";
+import { fixed, percent } from "../format";
+import { extent } from "./drawing";
 import { Pixels } from "./pixels";
 import { SaveDrawing } from "./save";
 import { Shades } from "./shades";
@@ -16,7 +14,7 @@ export interface BarRow {
   strong?: boolean;
 }
 
-/** Shares as bars from 0 to 100%, in a table that can be read aloud. */
+/** Bars from 0 to 100%, as a table for screen readers. */
 export function Bars({ rows, name, file }: { rows: BarRow[]; name: string; file?: string }) {
   return (
     <>
@@ -34,6 +32,11 @@ export function Bars({ rows, name, file }: { rows: BarRow[]; name: string; file?
       {file && <SaveDrawing name={file} draw={() => <BarsDrawing rows={rows} name={name} />} />}
     </>
   );
+}
+
+/** The answer of the next-sentence head. */
+export function nextSentenceRows(isNext: number): BarRow[] {
+  return [{ label: "B follows A", share: isNext }, { label: "B does not", share: 1 - isNext }];
 }
 
 export function Bar({ share }: { share: number }) {
@@ -68,24 +71,7 @@ export function Scroll({ label, class: css = "", children }: { label: string; cl
   return <div class={`scroll ${css}`} tabIndex={0} role="region" aria-label={label}>{children}</div>;
 }
 
-const LEVELS = 10;
-
-/** Squares of one unit, the stronger the darker: a path for each level of strength, of numbers from 0 to 1. */
-export function Squares({ rows }: { rows: ArrayLike<number>[] }) {
-  const paths = useMemo(() => {
-    const byLevel = Array.from({ length: LEVELS + 1 }, () => "");
-    rows.forEach((row, y) =>
-      Array.from(row).forEach((weight, x) => {
-        // the root shows small weights, too
-        byLevel[Math.round(LEVELS * Math.sqrt(weight))] += `M${x} ${y}h1v1h-1z`;
-      }),
-    );
-    return byLevel;
-  }, [rows]);
-  return <>{paths.map((d, level) => (level && d ? <path class="fill" d={d} opacity={level / LEVELS} /> : null))}</>;
-}
-
-/** The size of the largest number of a vector, for its colors. */
+/** The largest absolute value of a vector, which has the full color. */
 export function largestOf(values: ArrayLike<number>): number {
   return Math.max(1e-9, ...extent(values).map(Math.abs));
 }
@@ -123,76 +109,4 @@ export function HeatMap({ names, rows, caption, marks }: { names: string[]; rows
       <Shades kind="cell" from={fixed(lowest, 2)} to="1.00">cosine, from the lowest in this table</Shades>
     </div>
   );
-}
-
-export interface Curve {
-  steps: number[];
-  values: number[];
-}
-export interface Line {
-  kind: string;
-  name: string;
-  curve: Curve;
-}
-
-export interface Mark {
-  step: number;
-  label: string;
-}
-
-const HEIGHT = 190;
-const EDGE = { left: 46, right: 10, top: 9, bottom: 22 };
-const TIMES_HEIGHT = 16;
-const MAX_DOTS = 30;
-
-interface CurvesOptions {
-  lines: Line[];
-  end: number;
-  label: string;
-  /** The kind of the lines whose points are shown, if they are few. */
-  dotted?: string;
-  /** Steps with a dotted vertical line. */
-  phases?: number[];
-  /** A second scale above. */
-  times?: Mark[];
-}
-
-/** Curves over steps from 0 to `end`. */
-export function Curves({ lines, end, label, dotted = "held-out", phases = [], times = [] }: CurvesOptions) {
-  const top = times.length ? EDGE.top + TIMES_HEIGHT : EDGE.top;
-  const [low, high] = extent(lines.flatMap((line) => line.curve.values));
-  const room = high > low ? [low, high] : high ? [Math.min(0, 2 * high), Math.max(0, 2 * high)] : [-1, 1];
-  const y = scaleLinear(room, [HEIGHT - EDGE.bottom, top]).nice(4);
-  const draw = (width: number) => {
-    const x = scaleLinear([0, end || 1], [EDGE.left, width - EDGE.right]);
-    return (
-      <>
-        {y.ticks(4).map((tick) => (
-          <>
-            <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />
-            <text class="tick" x={EDGE.left - 6} y={y(tick) + 4} text-anchor="end">{short(tick)}</text>
-          </>
-        ))}
-        {x.ticks(4).filter((tick) => Number.isInteger(tick)).map((tick) => (
-          <text class="tick" x={x(tick)} y={HEIGHT - 5} text-anchor={tick ? (tick === end ? "end" : "middle") : "start"}>{short(tick)}</text>
-        ))}
-        {times.map((time) => (
-          <>
-            <line class="grid" x1={x(time.step)} x2={x(time.step)} y1={top - 4} y2={top} />
-            <text class="tick" x={x(time.step)} y={12} text-anchor={x(time.step) > width - 40 ? "end" : "middle"}>{time.label}</text>
-          </>
-        ))}
-        {phases.map((step) => <line class="phase" x1={x(step)} x2={x(step)} y1={top} y2={HEIGHT - EDGE.bottom} />)}
-        {lines.map(({ kind, name, curve }) => (
-          <path class={`curve ${kind}`} d={linePath(curve.steps.map((step, i) => [x(step), y(curve.values[i])]))}><title>{name}</title></path>
-        ))}
-        {lines
-          .filter(({ kind, curve }) => kind === dotted && curve.steps.length <= MAX_DOTS)
-          .flatMap(({ kind, curve }) =>
-            curve.steps.map((step, i) => <circle class={`dot ${kind}`} cx={x(step)} cy={y(curve.values[i])} r={2.6} />),
-          )}
-      </>
-    );
-  };
-  return <Chart height={HEIGHT} label={label}>{draw}</Chart>;
 }

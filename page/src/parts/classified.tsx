@@ -1,14 +1,13 @@
-/** The text, or the pair of texts, that a classifier reads. */
+/** Fields for the text, or the pair of texts, of a classifier. */
 
-import { useContext } from "preact/hooks";
-import { setValues, useSecondSentence, useSentence } from "../address";
+import { chooseText, useSecondSentence, useSentence } from "../address";
 import { examplesFor } from "../labels";
 import { Examples, TextField } from "./forms";
-import { Models } from "./models";
+import { useModel } from "./models";
 
-/** The input for a request, null while a text is missing, and its fields with examples that fit the labels of the model. */
+/** Fields with examples that fit the labels of a model, and the input for a request; null while a text is missing. */
 export function useClassified(name: string) {
-  const model = useContext(Models).find((model) => model.name === name)!;
+  const model = useModel(name)!;
   const examples = examplesFor(model);
   const text = useSentence(examples[0][1]);
   const pair = useSecondSentence(examples[0][2]);
@@ -23,7 +22,7 @@ export function useClassified(name: string) {
       </div>
       <Examples
         all={examples.map((example) => [example[0], example] as const)}
-        choose={([, text, pair]) => setValues({ text, pair }, true)}
+        choose={([, text, pair]) => chooseText(text, pair)}
       />
     </>
   );

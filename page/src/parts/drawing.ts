@@ -1,13 +1,18 @@
-/** Ranges of numbers, and paths of lines, links and symbols. */
+/** Ranges and scales of numbers, colors, and paths of lines, links and symbols. */
 
 type Point = readonly [number, number];
 
-/** The whole numbers from 0 to below `count`. */
+/** The integers from 0 to `count` - 1. */
 export function range(count: number): number[] {
   return Array.from({ length: count }, (_, i) => i);
 }
 
-/** The smallest and the largest number; of none 0 and 1. */
+/** Map one interval to another; an interval of one number to the start. */
+export function linearScale([from, to]: readonly [number, number], [low, high]: readonly [number, number]): (value: number) => number {
+  return (value) => low + ((value - from) / (to - from || 1)) * (high - low);
+}
+
+/** The smallest and the largest number; 0 and 1 if there are none. */
 export function extent(values: ArrayLike<number>): [number, number] {
   if (!values.length) return [0, 1];
   return Array.from(values).reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [values[0], values[0]]);
@@ -28,7 +33,7 @@ export function linkPath([x, y]: Point, [toX, toY]: Point): string {
   return `M${x},${y}C${middle},${y} ${middle},${toY} ${toX},${toY}`;
 }
 
-/** Corners, the first at the top: their number, the radii that they have in turn, and a turn in degrees. */
+/** Number of corners, the radii that they take in turn, and a rotation in degrees; the first corner is at the top. */
 const SYMBOLS = [
   [60, [1], 0],
   [4, [1], 45],
@@ -48,4 +53,14 @@ export function symbolPath(number: number, area: number): string {
     return [radius * Math.cos(at), radius * Math.sin(at)];
   });
   return `M${formatted(points)}Z`;
+}
+
+/** The value of a color variable of the style sheet, as rgb(…). */
+export function colorOf(variable: string): string {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${variable})`;
+  document.body.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
 }

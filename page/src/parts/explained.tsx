@@ -3,11 +3,11 @@
 import type { ComponentChildren } from "preact";
 import { useContext, useId } from "preact/hooks";
 import { useKept } from "../address";
-import { fixed, percent, positive } from "../format";
+import { fixed, percent } from "../format";
 import { Answer, useAnswer } from "./answer";
-import { type AttributedWord, Contributions, ShadedTexts } from "./attribution";
+import { Attribution, type Explanation } from "./attribution";
 import { Bars } from "./charts";
-import { type Model, Models } from "./models";
+import { type Model, Models, useModel } from "./models";
 import { RecordedAnswers } from "./recorded";
 
 const MAX_BARS = 8;
@@ -15,28 +15,32 @@ const MAX_BARS = 8;
 export interface LabelScore {
   label: string;
   score: number;
+  /** Of a multi-label model, which predicts the labels above their thresholds. */
+  threshold?: number;
 }
 
-interface Explanation {
-  explained: string;
-  output: number;
-  baseline_output: number;
-  convergence_gap: number;
-  steps: number;
-  truncated: boolean;
-  words: AttributedWord[];
+/** The predicted label, or those of a multi-label model; scores are in descending order. */
+export function predictedOf(scores: LabelScore[]): LabelScore[] {
+  return scores[0].threshold === undefined ? scores.slice(0, 1) : scores.filter(({ score, threshold }) => score > threshold!);
 }
 
-/** The label that a model says, with its probability, or the number of a regression. */
-export function saidOf([{ label, score }]: LabelScore[]): string {
-  return label === "score" ? fixed(score) : `“${label}”, ${percent(score)}`;
+/** The prediction as text: labels with their probabilities, or the number of a regression. */
+function textOf(scores: LabelScore[]): string {
+  if (scores[0].label === "score") return fixed(scores[0].score);
+  return predictedOf(scores).map(({ label, score }) => `“${label}”, ${percent(score)}`).join("; ") || "no label";
 }
 
-/** Models that classify as another one does: two checkpoints of a task. */
+/** Bars of labels, the predicted ones in bold. */
+export function LabelBars({ scores, name, file }: { scores: LabelScore[]; name: string; file?: string }) {
+  const predicted = predictedOf(scores);
+  return <Bars rows={scores.map((entry) => ({ label: entry.label, share: entry.score, strong: predicted.includes(entry) }))} name={name} file={file} />;
+}
+
+/** Other models with the same classes, such as two checkpoints of a task. */
 function useModelsLike(name: string): Model[] {
   const models = useContext(Models);
   const classes = ({ labels }: Model) => [...labels].sort().join("\n");
-  const own = models.find((model) => model.name === name);
+  const own = useModel(name);
   return own ? models.filter((model) => model !== own && model.abilities.has("predict") && classes(model) === classes(own)) : [];
 }
 
@@ -49,7 +53,7 @@ export function useSecond(model: string): [string, ComponentChildren] {
   return [second, others.length > 0 && <Choice label="Compare with" all={all} value={second} set={(name) => set(name, true)} />];
 }
 
-/** Which of some choices: a menu with a label. */
+/** A labeled select. */
 export function Choice({ label, all, value, set }: { label: string; all: readonly (readonly [string, string])[]; value: string; set: (value: string) => void }) {
   const id = useId();
   return (
@@ -64,23 +68,21 @@ export function Choice({ label, all, value, set }: { label: string; all: readonl
 
 /** A card with a model's prediction for a text or a pair; `before` is the text as it was before an edit. */
 function Explained({ model, texts, label, before, isNamed }: { model: string; texts: string[]; label?: string; before?: string[]; isNamed: boolean }) {
-  const isExplainable = useContext(Models).some(({ name, abilities }) => name === model && abilities.has("explain"));
+  const isExplainable = useModel(model)!.abilities.has("explain");
   const isEmpty = !texts[0].trim();
   const isEdited = before !== undefined && JSON.stringify(before) !== JSON.stringify(texts);
   const predicted = useAnswer<LabelScore[][]>("predict", isEmpty ? null : { model, inputs: [texts] });
   const earlier = useAnswer<LabelScore[][]>("predict", isEdited ? { model, inputs: [before] } : null);
-  const explained = useAnswer<Explanation[]>("explain", isEmpty || !isExplainable ? null : { model, inputs: [texts], ...(label && { label }) });
+  const explained = useAnswer<Omit<Explanation, "texts">[]>("explain", isEmpty || !isExplainable ? null : { model, inputs: [texts], ...(label && { label }) });
   return (
     <div class="card explained">
       {isNamed && <h3 class="model">{model}</h3>}
       <Answer asked={predicted} isLive isShared={!isExplainable}>
         {([scores]) => (
           <>
-            <p class="answer">It says {saidOf(scores)}</p>
-            {isEdited && earlier.answer && <p class="note">Before your edit: {saidOf(earlier.answer[0])}</p>}
-            {scores[0].label !== "score" && (
-              <Bars rows={scores.slice(0, MAX_BARS).map((each, i) => ({ label: each.label, share: each.score, strong: i === 0 }))} name="Classes" />
-            )}
+            <p class="answer">It says {textOf(scores)}</p>
+            {isEdited && earlier.answer && <p class="note">Before your edit: {textOf(earlier.answer[0])}</p>}
+            {scores[0].label !== "score" && <LabelBars scores={scores.slice(0, MAX_BARS)} name="Classes" />}
             {scores.length > MAX_BARS && <p class="note">{scores.length - MAX_BARS} more classes are less probable.</p>}
           </>
         )}
@@ -91,14 +93,7 @@ function Explained({ model, texts, label, before, isNamed }: { model: string; te
           {([found], { inputs }) => (
             <>
               <h3>Words for and against “{found.explained}”</h3>
-              <ShadedTexts texts={inputs[0]} words={found.words} isTruncated={found.truncated} />
-              {found.truncated && <p class="note">The text is longer than the model reads: the gray part does not count.</p>}
-              <h3 class="later">Largest contributions</h3>
-              <Contributions words={found.words} />
-              <p class="remark">
-                A text of masks scores {fixed(found.baseline_output)}, the words add {fixed(found.output - found.baseline_output)}: {fixed(found.output)}.{" "}
-                {found.steps} steps, off by {positive(Math.abs(found.convergence_gap), 4)}.
-              </p>
+              <Attribution {...found} texts={inputs[0]} />
             </>
           )}
         </Answer>
@@ -107,18 +102,19 @@ function Explained({ model, texts, label, before, isNamed }: { model: string; te
   );
 }
 
-/** The explanation of a text by one model or two; the address keeps the class that is explained. */
-export function Explanations({ models, texts, before }: { models: string[]; texts: string[]; before?: string[] }) {
+/** The explanation of a text by one model or two; the address keeps the class that is explained. `children` are other controls. */
+export function Explanations({ models, texts, before, children }: { models: string[]; texts: string[]; before?: string[]; children?: ComponentChildren }) {
   const [label, setLabel] = useKept("label", "");
-  const own = useContext(Models).find(({ name }) => name === models[0]);
+  const own = useModel(models[0]);
   const isRecorded = useContext(RecordedAnswers) !== null; // of the predicted class alone
   const labels = own && own.abilities.has("explain") && !isRecorded ? own.labels : [];
   const explained = labels.includes(label) ? label : "";
   return (
     <>
-      {labels.length > 1 && (
+      {(labels.length > 1 || children) && (
         <p class="controls">
-          <Choice label="Explain" all={[["", "the predicted class"], ...labels.map((name) => [name, name] as const)]} value={explained} set={(value) => setLabel(value, true)} />
+          {children}
+          {labels.length > 1 && <Choice label="Explain" all={[["", "the most probable class"], ...labels.map((name) => [name, name] as const)]} value={explained} set={(value) => setLabel(value, true)} />}
         </p>
       )}
       <div class={models.length > 1 ? "side-by-side" : undefined}>

@@ -7,7 +7,7 @@ import { textsOf } from "../texts";
 import { noteTyping } from "../typing";
 import { RecordedAnswers } from "./recorded";
 
-/** A text to write, with its label above it, in a box that grows with it. */
+/** A labeled text box that grows with its text. */
 export function TextField({ label, kept: [value, set], rows = 1 }: { label: string; kept: Kept; rows?: number }) {
   const id = useId();
   const isRecorded = useContext(RecordedAnswers) !== null;
@@ -25,7 +25,7 @@ export function TextField({ label, kept: [value, set], rows = 1 }: { label: stri
   );
 }
 
-/** Examples to begin with, one click each; of recorded answers those that were recorded. */
+/** Buttons that choose an example; without a model only those with recorded answers. */
 export function Examples<T>({ all, choose }: { all: readonly (readonly [string, T])[]; choose: (example: T) => void }) {
   const recorded = useContext(RecordedAnswers);
   const shown = recorded ? all.filter(([, example]) => textsOf(example).some((text) => recorded.texts.has(text))) : all;
@@ -39,7 +39,12 @@ export function Examples<T>({ all, choose }: { all: readonly (readonly [string, 
   );
 }
 
-/** A setting that is on or off; it is kept as "1" where it differs from the initial one. */
+/** The caption of an example with its source, if the text is that of an example. */
+export function Caption({ of }: { of?: { caption: string; source: string } }) {
+  return of ? <p class="note">{of.caption} <cite>{of.source}</cite></p> : null;
+}
+
+/** A switch whose value is "1" or "". */
 export function Switch({ label, kept: [value, set] }: { label: string; kept: Kept }) {
   const id = useId();
   return (
@@ -50,7 +55,7 @@ export function Switch({ label, kept: [value, set] }: { label: string; kept: Kep
   );
 }
 
-/** A range with its label and what it is set to. */
+/** A labeled slider with its value as text. */
 export function Slider(props: {
   label: string;
   min: number;

@@ -1,6 +1,7 @@
-/** The models that are served, and their abilities. */
+/** The served models, their abilities, and parts of their answers. */
 
 import { createContext } from "preact";
+import { useContext } from "preact/hooks";
 
 export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "answer" | "explain" | "encode";
 export interface Model {
@@ -14,10 +15,19 @@ export interface Model {
   maskToken: string;
 }
 
-/** The models that are served. */
+/** A token that a model predicts. */
+export interface Candidate {
+  token: string;
+  probability: number;
+}
+
 export const Models = createContext<Model[]>([]);
 
-/** A model as /info describes it. */
+export function useModel(name: string | undefined): Model | undefined {
+  return useContext(Models).find((model) => model.name === name);
+}
+
+/** Convert a model of /info. */
 export function toModel({ name, abilities, reads_pairs, labels, mask_token }: any): Model {
   return { name, abilities: new Set(abilities), readsPairs: reads_pairs, labels, maskToken: mask_token ?? "[MASK]" };
 }

@@ -1,20 +1,14 @@
-/** Numbers as pixels of a canvas: quick to draw where there are many. One color above zero, another below. */
+/** Matrices drawn as pixels of a canvas, with one color for positive numbers and another for negative ones. */
 
 import { memo } from "preact/compat";
 import { useLayoutEffect, useRef } from "preact/hooks";
-
-type Color = [number, number, number];
+import { colorOf } from "./drawing";
 
 const painters = new Set<() => void>();
-let colors: { above: Color; below: Color } | null = null; // of the present scheme
+let colors: { above: number[]; below: number[] } | null = null; // in the current color scheme
 
-function colorOf(variable: string): Color {
-  const probe = document.createElement("span");
-  probe.style.color = `var(${variable})`;
-  document.body.append(probe);
-  const color = getComputedStyle(probe).color.match(/[\d.]+/g)!.map(Number);
-  probe.remove();
-  return color as Color;
+function channelsOf(variable: string): number[] {
+  return colorOf(variable).match(/[\d.]+/g)!.map(Number);
 }
 
 function repaint(): void {
@@ -31,7 +25,7 @@ export const Pixels = memo(function Pixels({ rows, largest, class: css }: { rows
   const width = rows[0]?.length ?? 1;
   useLayoutEffect(() => {
     const paint = () => {
-      colors ??= { above: colorOf("--accent"), below: colorOf("--below") };
+      colors ??= { above: channelsOf("--accent"), below: channelsOf("--below") };
       const context = canvas.current!.getContext("2d")!;
       const image = context.createImageData(width, rows.length);
       rows.forEach((row, y) => {

@@ -1,8 +1,9 @@
-/** A picture that can be saved as SVG or PNG. */
+/** Charts that can be saved as SVG or PNG. */
 
 import type { ComponentChildren, VNode } from "preact";
 import { render } from "preact";
 import { useRef } from "preact/hooks";
+import { colorOf } from "./drawing";
 
 const PROPERTIES = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity",
@@ -10,7 +11,17 @@ const PROPERTIES = [
 ];
 const PIXEL_RATIO = 2;
 
-/** A picture with buttons that save the SVG in it. */
+/** A titled figure of an HTML file, with its legend. */
+export function Figure({ title, name, legend, children }: { title: string; name: string; legend?: ComponentChildren; children: ComponentChildren }) {
+  return (
+    <figure class="card">
+      <figcaption><b>{title}</b>{legend}</figcaption>
+      <Picture name={name}>{children}</Picture>
+    </figure>
+  );
+}
+
+/** An SVG with buttons that save it. */
 export function Picture({ name, children }: { name: string; children: ComponentChildren }) {
   const place = useRef<HTMLDivElement>(null);
   return (
@@ -21,7 +32,7 @@ export function Picture({ name, children }: { name: string; children: ComponentC
   );
 }
 
-/** Buttons that save an SVG which is drawn for that. */
+/** Buttons that draw an SVG and save it. */
 export function SaveDrawing({ name, draw }: { name: string; draw: () => VNode }) {
   const place = useRef<HTMLSpanElement>(null);
   const picture = () => {
@@ -63,7 +74,7 @@ async function savePng(picture: SVGSVGElement, name: string): Promise<void> {
   canvas.toBlob((blob) => blob && download(blob, `${name}.png`), "image/png");
 }
 
-/** An SVG with its styles in its elements, on the background of the page. */
+/** Copy an SVG with its computed styles, on the background of a card. */
 function standalone(picture: SVGSVGElement): { text: string; width: number; height: number } {
   const copy = picture.cloneNode(true) as SVGSVGElement;
   const originals = [picture, ...picture.querySelectorAll("*")];
@@ -82,19 +93,9 @@ function standalone(picture: SVGSVGElement): { text: string; width: number; heig
   copy.setAttribute("height", String(height));
   const background = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   for (const [key, value] of Object.entries({ x, y, width, height })) background.setAttribute(key, String(value));
-  background.setAttribute("fill", cardColor());
+  background.setAttribute("fill", colorOf("--card"));
   copy.prepend(background);
   return { text: new XMLSerializer().serializeToString(copy), width, height };
-}
-
-/** The color of cards as a color of today's scheme. */
-function cardColor(): string {
-  const probe = document.createElement("span");
-  probe.className = "card-color";
-  document.body.append(probe);
-  const color = getComputedStyle(probe).backgroundColor;
-  probe.remove();
-  return color;
 }
 
 function download(content: Blob, name: string): void {

@@ -16,7 +16,21 @@ export interface View {
   Body: FunctionComponent;
 }
 
-/** A title, with what belongs to its right. */
+const SERVE = "cloze serve -m cloze-mini";
+const CLASSIFIER = ["No model here classifies texts. Train one on a table of texts and labels, and serve it:", "cloze finetune classification -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"] as const;
+/** For each ability: the message if no served model has it, and the command that serves one. */
+const MISSING: Record<Ability, readonly [string, string]> = {
+  fill: ["No model here fills in words. Serve a pre-trained one:", SERVE],
+  "next-sentence": ["No model here predicts the next sentence. Serve one that was pre-trained with pairs:", SERVE],
+  embed: ["No model here makes vectors of texts. Serve one:", SERVE],
+  encode: ["No model here has an encoder. Serve one:", SERVE],
+  predict: CLASSIFIER,
+  explain: CLASSIFIER,
+  tag: ["No model here finds entities. Train one on a file of words and tags, and serve it:", "cloze finetune tagging -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"],
+  answer: ["No model here answers questions. Train one on SQuAD, and serve it:", "cloze finetune squad_v2 -m cloze-mini -d SQUAD -o RUN && cloze serve -m RUN"],
+};
+
+/** A title, with controls on its right. */
 export function Head({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="part-head">
@@ -29,20 +43,16 @@ export function Head({ title, children }: { title: string; children?: ComponentC
 /** A titled part that a model answers, or recorded answers beside the command that serves one. */
 export function Section(props: {
   title: string;
-  /** What there is to see. */
+  /** A description below the title. */
   lead: ComponentChildren;
   needs: Ability;
-  /** What no model here does. */
-  missing: string;
-  /** Serves such a model. */
-  command: string;
-  /** Of the address, where a view has several parts. */
+  /** Of its values in the address, in a view with several parts. */
   name?: string;
-  /** The view whose recorded answers it shows, if not its own. */
+  /** Another view with its recorded answers. */
   recorded?: string;
   Body: FunctionComponent<{ model: string }>;
 }) {
-  const { title, lead, needs, missing, command, Body } = props;
+  const { title, lead, needs, Body } = props;
   const able = useContext(Models).filter(({ abilities }) => abilities.has(needs)).map(({ name }) => name);
   const [kept, setModel] = useKept(props.name ? `${props.name}-model` : "model", able[0] ?? "");
   const model = able.includes(kept) ? kept : able[0];
@@ -61,23 +71,24 @@ export function Section(props: {
       {model ? (
         <div class="part-body"><Body key={model} model={model} /></div>
       ) : (
-        <RecordedPart from={props.recorded} needs={needs} Body={Body}>{missing} <Command>{command}</Command></RecordedPart>
+        <RecordedPart from={props.recorded} needs={needs} Body={Body} />
       )}
     </section>
   );
 }
 
-/** The part with the answers that another model gave, below how to serve one. */
-function RecordedPart({ from, needs, Body, children }: { from?: string; needs: Ability; Body: FunctionComponent<{ model: string }>; children: ComponentChildren }) {
+/** The part with recorded answers, and the command that serves a model. */
+function RecordedPart({ from, needs, Body }: { from?: string; needs: Ability; Body: FunctionComponent<{ model: string }> }) {
   const { view: here } = usePlace();
   const view = from ?? here;
+  const [message, command] = MISSING[needs];
   const [recorded, setRecorded] = useState<Recorded | null>();
   useEffect(() => void readRecorded(view, needs).then(setRecorded), [view, needs]);
   return (
     <>
       <p class="missing">
         {recorded && <><b>Recorded example</b>, with <span class="model">{recorded.model.name}</span>. </>}
-        {children}
+        {message} <Command>{command}</Command>
       </p>
       {recorded === undefined && <Skeleton />}
       {recorded && (

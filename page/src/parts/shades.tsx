@@ -1,17 +1,17 @@
-/** Legends of shaded cells. */
+/** Legends of color scales. */
 
 import type { ComponentChildren } from "preact";
 import { fixed, percent } from "../format";
 
 interface ShadesOptions {
-  /** Of cells behind numbers, of pixels, or of both signs of each. */
+  /** Colors behind text (cell) or of pixels; for numbers of one sign or both (signed). */
   kind: "cell" | "signed-cell" | "pixel" | "signed-pixel";
   from: string;
   to: string;
   children: ComponentChildren;
 }
 
-/** The legend of shaded cells: the palest and the strongest color with their numbers. */
+/** A legend: the color scale between its smallest and largest number. */
 export function Shades({ kind, from, to, children }: ShadesOptions) {
   return (
     <p class="shades">
@@ -20,7 +20,7 @@ export function Shades({ kind, from, to, children }: ShadesOptions) {
   );
 }
 
-/** The legend of strips whose full color is a number, or its negative; of shares without a sign. */
+/** The legend of a strip, from -largest to largest, or from 0% for shares. */
 export function StripShades({ largest, isShare = false, children }: { largest: number; isShare?: boolean; children: ComponentChildren }) {
   return isShare ? (
     <Shades kind="pixel" from="0%" to={percent(largest)}>{children}</Shades>

@@ -1,19 +1,14 @@
 /** Ablation: the answers of a model with all attention heads, and with some switched off. */
 
-import { useContext } from "preact/hooks";
 import { useKept } from "../address";
 import { fixed, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { type BarRow, Bars } from "../parts/charts";
-import { Models } from "../parts/models";
+import { type BarRow, Bars, nextSentenceRows } from "../parts/charts";
+import { type Candidate, useModel } from "../parts/models";
 import { isMask } from "../texts";
 import { type Attention, formatHeads, HeadGrid, parseHeads, SPECIAL } from "./attention";
 import type { Text } from "./inside";
 
-interface Candidate {
-  token: string;
-  probability: number;
-}
 interface Answers {
   /** The candidates for each masked token. */
   masks: Candidate[][] | null;
@@ -31,7 +26,7 @@ interface Found {
 
 /** A card for a model that answers with words or labels. */
 export function Ablation({ attention, text }: { attention: Attention; text: Text }) {
-  const model = useContext(Models).find(({ name }) => name === text.model)!;
+  const model = useModel(text.model)!;
   const [kept, setOff] = useKept("off", ""); // as in 1.2-2.3
   const [masked, setMasked] = useKept("masked", "");
   const { layers, heads, tokens } = attention;
@@ -120,10 +115,7 @@ function Comparison({ found, off }: { found: Found; off: [number, number][] }) {
         ),
       )}
       {all.is_next !== null &&
-        both("Next sentence", ({ is_next }) => [
-          { label: "B follows A", share: is_next! },
-          { label: "B is from elsewhere", share: 1 - is_next! },
-        ])}
+        both("Next sentence", ({ is_next }) => nextSentenceRows(is_next!))}
       {score ? (
         <p class="answer">{fixed(all.labels!.score)}{off.length > 0 && ` → ${fixed(without.labels!.score)}`}</p>
       ) : (

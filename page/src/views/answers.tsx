@@ -1,13 +1,12 @@
 /** Answers: a question on a text, the answer marked in it, and the scores it was chosen by. */
 
-import { scaleLinear } from "d3-scale";
 import { useEffect, useRef } from "preact/hooks";
 import { setValues, useKept, useSentence } from "../address";
 import { fixed, part } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Chart } from "../parts/chart";
 import { Bars } from "../parts/charts";
-import { extent } from "../parts/drawing";
+import { extent, linearScale } from "../parts/drawing";
 import { Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 import { Section, type View } from "../parts/section";
@@ -31,8 +30,6 @@ export const answersView: View = {
       title="A question on a text"
       lead="The model gives each token two scores: one for the start of the answer, one for its end. The answer is the span with the largest sum."
       needs="answer"
-      missing="No model here answers questions. Train one on SQuAD, and serve it:"
-      command="cloze finetune squad_v2 -m cloze-mini -d SQUAD -o RUN && cloze serve -m RUN"
       Body={Answers}
     />
   ),
@@ -125,7 +122,7 @@ function SpanChart({ scores: { tokens, offsets, start_logits, end_logits }, foun
     if (region.current) region.current.scrollLeft = here * STEP - region.current.clientWidth / 2;
   }, [here]);
   if (!tokens.length) return null;
-  const height = (logits: number[]) => scaleLinear(extent(logits), [0, TALL]);
+  const height = (logits: number[]) => linearScale(extent(logits), [0, TALL]);
   const [up, down] = [height(start_logits), height(end_logits)];
   const range = (logits: number[]) => extent(logits).map((logit) => fixed(logit, 2)).join(" to ");
   const middle = TALL + 8;
@@ -135,7 +132,7 @@ function SpanChart({ scores: { tokens, offsets, start_logits, end_logits }, foun
     <>
       <h3>Start and end scores</h3>
       <p class="note">
-        Start score of each token <span class="key fill-key">upwards</span>, from {range(start_logits)}; end score{" "}
+        Start score of each token <span class="key">upwards</span>, from {range(start_logits)}; end score{" "}
         <span class="key below-key">downwards</span>, from {range(end_logits)}. The lowest has no bar.
       </p>
       <Picture name="scores">
@@ -156,7 +153,7 @@ function SpanChart({ scores: { tokens, offsets, start_logits, end_logits }, foun
   );
 }
 
-/** Where "no answer" stands beside its threshold. */
+/** The odds of "no answer" beside their threshold. */
 function NullScale({ found: { null_odds, null_threshold } }: { found: Answered }) {
   if (null_odds === undefined || null_odds === null) {
     return <p class="note">This model was trained on questions that all have an answer: it always gives one.</p>;
@@ -172,7 +169,7 @@ function NullScale({ found: { null_odds, null_threshold } }: { found: Answered }
           <>
             <line class="grid" x1={8} x2={width - 8} y1={32} y2={32} />
             <line class="threshold" x1={width / 2} x2={width / 2} y1={18} y2={46} />
-            <circle class="dot" cx={scaleLinear([-reach, reach], [10, width - 10]).clamp(true)(null_odds - threshold)} cy={32} r={6} />
+            <circle class="dot" cx={linearScale([-reach, reach], [10, width - 10])(null_odds - threshold)} cy={32} r={6} />
             <text class="tick" x={8} y={60}>an answer</text>
             <text class="tick" x={width / 2} y={12} text-anchor="middle">threshold {fixed(threshold, 2)}</text>
             <text class="tick" x={width - 8} y={60} text-anchor="end">no answer</text>

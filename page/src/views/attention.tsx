@@ -5,7 +5,7 @@ import { useMemo, useRef } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { arrow, percent, within } from "../format";
 import { useWidth } from "../parts/chart";
-import { Scroll, Squares } from "../parts/charts";
+import { Scroll } from "../parts/charts";
 import { linkPath, range } from "../parts/drawing";
 import { Slider, Switch } from "../parts/forms";
 import { Pixels } from "../parts/pixels";
@@ -74,9 +74,8 @@ export function AttentionExplorer({
   const side = (hasPair && between in BETWEEN ? between : "all") as Between;
   const isShown = (i: number, segment?: "a" | "b") =>
     !(special[0] && SPECIAL.has(tokens[i])) && (!segment || segments[i] === (segment === "b" ? 1 : 0));
-  const all = tokens.map((_, i) => i);
-  const fromTokens = all.filter((i) => isShown(i, side === "all" ? undefined : (side[0] as "a" | "b")));
-  const toTokens = all.filter((i) => isShown(i, side === "all" ? undefined : (side[1] as "a" | "b")));
+  const fromTokens = range(size).filter((i) => isShown(i, side === "all" ? undefined : (side[0] as "a" | "b")));
+  const toTokens = range(size).filter((i) => isShown(i, side === "all" ? undefined : (side[1] as "a" | "b")));
   const from = nearest(fromTokens, Number(numbers.from[0]) - 1);
   const strongest = toTokens.reduce((best, i) => (weights[from]?.[i] > weights[from]?.[best] ? i : best), toTokens[0] ?? 0);
   const to = numbers.to[0] ? nearest(toTokens, Number(numbers.to[0]) - 1) : strongest;
@@ -141,17 +140,7 @@ export function AttentionExplorer({
         </div>
         <Shades kind="cell" from="0%" to="100%">weight, in the maps too; the color grows with its square root</Shades>
         <div class="controls">
-          <span class="switch">
-            <input
-              type="checkbox"
-              id="average-heads"
-              checked={averaged.length > 0}
-              onChange={(event) =>
-                setAverage(event.currentTarget.checked ? formatHeads(range(heads).map((h) => [layer, h])) : "", true)
-              }
-            />
-            <label for="average-heads">Mean of several heads</label>
-          </span>
+          <Switch label="Mean of several heads" kept={[averaged.length ? "1" : "", (value) => setAverage(value && formatHeads(range(heads).map((h) => [layer, h])), true)]} />
           <Switch label="Hide [CLS] and [SEP]" kept={special} />
           {hasPair && (
             <select aria-label="Which tokens attend to which" value={side} onChange={(event) => setBetween(event.currentTarget.value, true)}>
@@ -259,11 +248,11 @@ function indexIn(tokens: number[], token: number): number {
   return Math.max(0, tokens.indexOf(nearest(tokens, token)));
 }
 
-/** So many tokens from a place on, moved so that the chosen one is among them. */
+/** The `count` tokens from index `start`, moved so that they include the chosen one. */
 function windowOf(tokens: number[], count: number, start: number, chosen: number): number[] {
   const at = Math.max(0, tokens.indexOf(chosen));
   const last = Math.max(0, tokens.length - count);
-  const clamped = Math.max(0, Math.min(last, start || 0));
+  const clamped = within(start || 0, last + 1);
   const first = at < clamped ? at : at >= clamped + count ? at - count + 1 : clamped;
   return tokens.slice(first, first + count);
 }
@@ -373,6 +362,23 @@ function Overview({ weights, box, move }: { weights: ArrayLike<number>[]; box: W
 
 function Thumbnail({ attention, layer, head }: { attention: Attention; layer: number; head: number }) {
   return <Pixels rows={useMemo(() => attention.rows(layer, head), [attention, layer, head])} largest={1} />;
+}
+
+const LEVELS = 10;
+
+/** A matrix of weights as squares of side 1, as one path for each level of opacity. */
+function Squares({ rows }: { rows: ArrayLike<number>[] }) {
+  const paths = useMemo(() => {
+    const byLevel = Array.from({ length: LEVELS + 1 }, () => "");
+    rows.forEach((row, y) =>
+      Array.from(row).forEach((weight, x) => {
+        // the root shows small weights, too
+        byLevel[Math.round(LEVELS * Math.sqrt(weight))] += `M${x} ${y}h1v1h-1z`;
+      }),
+    );
+    return byLevel;
+  }, [rows]);
+  return <>{paths.map((d, level) => (level && d ? <path class="fill" d={d} opacity={level / LEVELS} /> : null))}</>;
 }
 
 const MAX_UNIT = 27; // pixels of a square

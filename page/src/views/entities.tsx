@@ -1,11 +1,10 @@
 /** Entities: names of people, places and other types, marked in the text. */
 
-import { useContext } from "preact/hooks";
-import { setValues, useSentence } from "../address";
+import { chooseText, useSentence } from "../address";
 import { part, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Examples, TextField } from "../parts/forms";
-import { Models } from "../parts/models";
+import { useModel } from "../parts/models";
 import { Section, type View } from "../parts/section";
 
 const EXAMPLES = [
@@ -23,8 +22,6 @@ export const entitiesView: View = {
       title="Named entities"
       lead="A tagger predicts for each word whether it is part of a name, and the type of the name. Each type has its own color and its own line under the name."
       needs="tag"
-      missing="No model here finds entities. Train one on a file of words and tags, and serve it:"
-      command="cloze finetune tagging -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"
       Body={Entities}
     />
   ),
@@ -40,12 +37,12 @@ interface Entity {
 
 function Entities({ model }: { model: string }) {
   const text = useSentence(EXAMPLES[0][1]);
-  const types = typesOf(useContext(Models).find(({ name }) => name === model)?.labels ?? []);
+  const types = typesOf(useModel(model)!.labels);
   const asked = useAnswer<Entity[][]>("tag", text[0].trim() ? { model, inputs: [text[0]] } : null, types);
   return (
     <>
       <TextField label="Text" kept={text} />
-      <Examples all={EXAMPLES} choose={(value) => setValues({ text: value, pair: undefined }, true)} />
+      <Examples all={EXAMPLES} choose={chooseText} />
       <Answer asked={asked} class="card" isLive>
         {([found], { inputs }, all) => <Found text={inputs[0]} entities={found} all={all} />}
       </Answer>

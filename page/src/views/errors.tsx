@@ -3,10 +3,10 @@
 import type { ComponentChildren } from "preact";
 import { useContext, useEffect, useMemo, useState } from "preact/hooks";
 import { setValues, useKept, usePlace } from "../address";
-import { type GradedAnswer, readAnswers } from "../answers-file";
-import { percent } from "../format";
+import { type GradedAnswer, readAnswers, SET_SEPARATOR } from "../answers-file";
+import { grouped, percent } from "../format";
 import { Scroll } from "../parts/charts";
-import { Choice, Explanations, type LabelScore, useSecond } from "../parts/explained";
+import { Choice, Explanations, type LabelScore, predictedOf, useSecond } from "../parts/explained";
 import { TextField } from "../parts/forms";
 import { Models } from "../parts/models";
 import { Head } from "../parts/section";
@@ -16,6 +16,7 @@ import { ask, Refusal } from "../server";
 
 const MAX_CLASSES = 20; // of the matrix
 const OTHERS = "(others)";
+const EMPTY_SET = "–"; // no labels
 const ROWS_AT_ONCE = 50;
 const INPUTS_AT_ONCE = 32; // the server takes no more
 const COMMAND = "cloze evaluate -m RUN -d FILE -o answers.jsonl && cloze serve -m RUN --evaluation answers.jsonl";
@@ -28,12 +29,13 @@ interface File {
 /** The second model's answer for a row. */
 interface OtherAnswer {
   answer: string;
-  confidence: number;
+  /** null for a set of labels. */
+  confidence: number | null;
 }
 
 type SortKey = "number" | "gold" | "answer" | "confidence" | "other";
 
-let kept: File | null = null; // for the next time that the view is opened
+let kept: File | null = null; // while another view is open
 
 export function Errors() {
   const [file, setFile] = useState<File | null>(kept);
@@ -95,12 +97,13 @@ export function Errors() {
   );
 }
 
-/** The served models that know the classes of a file's answers, the first of them explains. */
+/** The served models with the labels of a file's answers; the first one explains. */
 function useModelsOf({ rows }: File): string[] {
   const models = useContext(Models);
   return useMemo(() => {
-    const answers = new Set(rows.map(({ answer }) => answer));
-    return models.filter(({ abilities, labels }) => abilities.has("predict") && [...answers].every((answer) => labels.includes(answer))).map(({ name }) => name);
+    const answers = [...new Set(rows.map(({ answer }) => answer))];
+    const knows = (labels: string[], answer: string) => labels.includes(answer) || answer.split(SET_SEPARATOR).every((label) => !label || labels.includes(label));
+    return models.filter(({ abilities, labels }) => abilities.has("predict") && answers.every((answer) => knows(labels, answer))).map(({ name }) => name);
   }, [models, rows]);
 }
 
@@ -136,7 +139,7 @@ function Table({ file }: { file: File }) {
     ...(areAllWrong ? [] : [["wrong", "Wrong", numbers.filter(isWrong).length] as const]),
     ...(compared.model ? [["differ", `${compared.model} differs`, numbers.filter(differs).length] as const] : []),
   ];
-  const cell = values.gold !== undefined ? `${values.gold} → ${values.answer}` : "";
+  const cell = values.gold !== undefined ? `${values.gold || EMPTY_SET} → ${values.answer || EMPTY_SET}` : "";
   const heading = (key: SortKey, name: string, css?: string) => (
     <th scope="col" class={css} aria-sort={sort === key ? (isDown ? "descending" : "ascending") : undefined}>
       <button type="button" class="link" onClick={() => sortBy(key)}>{name}<span aria-hidden="true">{sort === key ? (isDown ? " ↓" : " ↑") : ""}</span></button>
@@ -147,10 +150,10 @@ function Table({ file }: { file: File }) {
       <div class="card answers-overview">
         {matrix.classes.length > 1 && <Matrix {...matrix} />}
         <div>
-          <p><b>{file.name}</b>: {areAllWrong ? `${many(rows.length)} wrong answers` : `${many(rows.length)} answers, ${rightOf(rows, rows)}`}.</p>
+          <p><b>{file.name}</b>: {areAllWrong ? `${grouped(rows.length)} wrong answers` : `${grouped(rows.length)} answers, ${rightOf(rows, rows)}`}.</p>
           {compared.model && !compared.error && (
             <p role="status">
-              <b>{compared.model}</b>: {compared.answers.length < rows.length ? `${many(compared.answers.length)} of ${many(rows.length)} answered` : rightOf(rows, compared.answers)}.
+              <b>{compared.model}</b>: {compared.answers.length < rows.length ? `${grouped(compared.answers.length)} of ${grouped(rows.length)} answered` : rightOf(rows, compared.answers)}.
             </p>
           )}
           {compared.error && <p class="error" role="alert">{compared.error}</p>}
@@ -161,7 +164,7 @@ function Table({ file }: { file: File }) {
           <p class="examples">
             <span class="muted">Show</span>
             {filters.map(([key, name, count]) => (
-              <button type="button" class="chip" aria-pressed={show === key} onClick={() => setShow(key, true)}>{name}: {many(count)}</button>
+              <button type="button" class="chip" aria-pressed={show === key} onClick={() => setShow(key, true)}>{name}: {grouped(count)}</button>
             ))}
             {cell && <button type="button" class="chip" aria-pressed="true" aria-label={`Leave the cell ${cell}`} onClick={() => setValues({ gold: undefined, answer: undefined }, true)}>{cell} ✕</button>}
           </p>
@@ -184,7 +187,7 @@ function Table({ file }: { file: File }) {
           </tbody>
         </table>
         {shown.length === 0 && <p class="muted">No row.</p>}
-        {shown.length > most && <p class="examples"><button type="button" class="chip" onClick={() => setMost(most + ROWS_AT_ONCE)}>Show {Math.min(ROWS_AT_ONCE, shown.length - most)} more of {many(shown.length)}</button></p>}
+        {shown.length > most && <p class="examples"><button type="button" class="chip" onClick={() => setMost(most + ROWS_AT_ONCE)}>Show {Math.min(ROWS_AT_ONCE, shown.length - most)} more of {grouped(shown.length)}</button></p>}
       </div>
     </>
   );
@@ -216,10 +219,10 @@ function Row({ row, index, model, second, other }: RowProps) {
             {row.texts.join(" ⸱ ") || "(no text)"}
           </button>
         </td>
-        <td>{row.gold}</td>
-        <td class={row.gold === row.answer ? undefined : "wrong"}>{row.answer}</td>
+        <td>{row.gold || EMPTY_SET}</td>
+        <td class={row.gold === row.answer ? undefined : "wrong"}>{row.answer || EMPTY_SET}</td>
         <td class="share">{row.confidence === null ? "–" : percent(row.confidence)}</td>
-        {other !== undefined && <td class={other === null || other.answer === row.gold ? undefined : "wrong"}>{other && <>{other.answer} <small>{percent(other.confidence)}</small></>}</td>}
+        {other !== undefined && <td class={other === null || other.answer === row.gold ? undefined : "wrong"}>{other && <>{other.answer || EMPTY_SET} {other.confidence !== null && <small>{percent(other.confidence)}</small>}</>}</td>}
       </tr>
       {isOpen && <tr class="reason"><td colSpan={width}><Reason row={row} model={model} second={second} /></td></tr>}
     </>
@@ -249,14 +252,10 @@ function Without({ children }: { children: ComponentChildren }) {
   return <p class="note">{children}</p>;
 }
 
-function many(count: number): string {
-  return count.toLocaleString("en");
-}
-
 /** How many answers to the rows are right. */
 function rightOf(rows: GradedAnswer[], answers: { answer: string }[]): string {
   const right = rows.filter(({ gold }, i) => gold === answers[i].answer).length;
-  return `${many(right)} right (${percent(right / rows.length)})`;
+  return `${grouped(right)} right (${percent(right / rows.length)})`;
 }
 
 interface ConfusionMatrix {
@@ -302,7 +301,7 @@ function Matrix({ classes, counts }: ConfusionMatrix) {
           <thead>
             <tr>
               <th scope="col">gold ↓ answer →</th>
-              {classes.map((name) => <th scope="col">{name}</th>)}
+              {classes.map((name) => <th scope="col">{name || EMPTY_SET}</th>)}
             </tr>
           </thead>
           <tbody>
@@ -310,7 +309,7 @@ function Matrix({ classes, counts }: ConfusionMatrix) {
               const sum = counts[y].reduce((total, count) => total + count, 0);
               return (
                 <tr>
-                  <th scope="row">{gold}</th>
+                  <th scope="row">{gold || EMPTY_SET}</th>
                   {classes.map((answer, x) => {
                     const count = counts[y][x];
                     return (
@@ -320,10 +319,10 @@ function Matrix({ classes, counts }: ConfusionMatrix) {
                             type="button"
                             class="link"
                             aria-pressed={values.gold === gold && values.answer === answer}
-                            aria-label={`gold ${gold}, answer ${answer}: ${count}`}
+                            aria-label={`gold ${gold || EMPTY_SET}, answer ${answer || EMPTY_SET}: ${count}`}
                             onClick={() => choose(gold, answer)}
                           >
-                            {many(count)}
+                            {grouped(count)}
                           </button>
                         )}
                       </td>
@@ -347,6 +346,12 @@ function compare(rows: GradedAnswer[], others: OtherAnswer[], key: SortKey, a: n
   return rows[a][key] < rows[b][key] ? -1 : Number(rows[a][key] > rows[b][key]);
 }
 
+/** The answer of a model as in a file: a label with its probability, or a set of labels. */
+function answerOf(scores: LabelScore[]): OtherAnswer {
+  const answer = predictedOf(scores).map(({ label }) => label).sort().join(SET_SEPARATOR);
+  return { answer, confidence: scores[0].threshold === undefined ? scores[0].score : null };
+}
+
 /** The answers of another model to all rows, as they arrive; "" is no model. */
 function useOtherAnswers(model: string, rows: GradedAnswer[]): { model: string; answers: OtherAnswer[]; error: string } {
   const [state, setState] = useState<{ model: string; answers: OtherAnswer[]; error: string }>({ model: "", answers: [], error: "" });
@@ -358,8 +363,8 @@ function useOtherAnswers(model: string, rows: GradedAnswer[]): { model: string; 
       const answers: OtherAnswer[] = [];
       while (answers.length < rows.length && !abort.signal.aborted) {
         const inputs = rows.slice(answers.length, answers.length + INPUTS_AT_ONCE).map(({ texts }) => texts);
-        const found: LabelScore[][] = await ask("predict", { model, inputs, top_k: 1 }, abort.signal);
-        answers.push(...found.map(([{ label, score }]) => ({ answer: label, confidence: score })));
+        const found: LabelScore[][] = await ask("predict", { model, inputs }, abort.signal);
+        answers.push(...found.map(answerOf));
         if (!abort.signal.aborted) setState({ model, answers: [...answers], error: "" });
       }
     };

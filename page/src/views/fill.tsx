@@ -1,11 +1,12 @@
 /** Fill: hide words of a sentence, and see what the model would put there, from both sides or from the left alone. */
 
-import { useKept, useSentence, setValues } from "../address";
+import { chooseText, useKept, useSentence } from "../address";
 import chosen from "../examples.json";
 import { percent } from "../format";
 import { Answer, MAX_CHARACTERS, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
-import { Examples, Switch, TextField } from "../parts/forms";
+import { Caption, Examples, Switch, TextField } from "../parts/forms";
+import type { Candidate } from "../parts/models";
 import { Section, type View } from "../parts/section";
 import { isMask } from "../texts";
 
@@ -23,8 +24,6 @@ export const fillView: View = {
       title="Fill in the blank"
       lead="BERT was pre-trained on one task: name the hidden word from the words on both sides. Click a word to hide it, or to show it again."
       needs="fill"
-      missing="No model here fills in words. Serve a pre-trained one:"
-      command="cloze serve -m cloze-mini"
       Body={Fill}
     />
   ),
@@ -36,11 +35,6 @@ interface Word {
   end: number;
   isHidden: boolean;
 }
-interface Candidate {
-  token: string;
-  probability: number;
-}
-
 function Fill({ model }: { model: string }) {
   const text = useSentence(chosen.fill[0].text);
   const [hide, setHide] = useKept("hide", "");
@@ -54,15 +48,14 @@ function Fill({ model }: { model: string }) {
     const others = words.flatMap((other, i) => (other.isHidden && !isMask(other.text) && i !== number ? [i] : []));
     setHide([...others, ...(word.isHidden ? [] : [number])].sort((a, b) => a - b).join(","), true);
   };
-  const source = chosen.fill.find((example) => example.text === text[0]);
   return (
     <>
       <Sentence text={text[0]} words={words} toggle={toggle} />
-      {source && <p class="note">{source.caption} <cite>{source.source}</cite></p>}
+      <Caption of={chosen.fill.find((example) => example.text === text[0])} />
       <TextField label="Your own sentence" kept={text} />
       <Examples
         all={chosen.fill.map((example) => [example.name, example.text] as const)}
-        choose={(value) => setValues({ text: value, pair: undefined }, true)}
+        choose={chooseText}
       />
       <p><Switch label="Also mask the words on the right of each blank" kept={left} /></p>
       {hidden.length ? (

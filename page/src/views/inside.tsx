@@ -1,7 +1,7 @@
 /** Inside: the input embeddings, the attention of each head, and how one attention weight is computed. */
 
 import { useMemo } from "preact/hooks";
-import { setValues, useKept, useSecondSentence, useSentence } from "../address";
+import { chooseText, useKept, useSecondSentence, useSentence } from "../address";
 import { fixed, floats } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Scroll, Strip } from "../parts/charts";
@@ -25,14 +25,12 @@ export function InsideView() {
       title="Inside the encoder"
       lead="The input embeddings, the attention of every head, and one attention weight step by step, all in the numbers that the model computes."
       needs="encode"
-      missing="No model here has an encoder. Serve one:"
-      command="cloze serve -m cloze-mini"
       Body={Inside}
     />
   );
 }
 
-/** Rows of a table: the lengths, and the first numbers. */
+/** Rows of an embedding table: their norms and first numbers. */
 interface Rows {
   norms: number[];
   first: number[][];
@@ -71,10 +69,7 @@ function Inside({ model }: { model: string }) {
         <TextField label="Text" kept={text} />
         <TextField label="Second text, if there is one" kept={pair} />
       </div>
-      <Examples
-        all={EXAMPLES}
-        choose={([text, pair]) => setValues({ text, pair: pair || undefined }, true)}
-      />
+      <Examples all={EXAMPLES} choose={([text, pair]) => chooseText(text, pair || undefined)} />
       <Answer asked={asked}>
         {(found, body: Text) => (
           <>
@@ -113,7 +108,7 @@ export function Input({ found: { tokens, input_ids, token_type_ids, embeddings }
       <h3>Input embeddings</h3>
       <p class="note">
         The text is split into tokens; ## continues a word. Each token becomes the sum of three rows of tables: of the token,
-        of its segment and of its position. Colored: the first 8 numbers of each vector, <span class="key fill-key">above</span>{" "}
+        of its segment and of its position. Colored: the first 8 numbers of each vector, <span class="key">above</span>{" "}
         and <span class="key below-key">below</span> zero; below them the length of the vector.
       </p>
       <Scroll label="Tokens and their embeddings">
@@ -139,7 +134,7 @@ export function Input({ found: { tokens, input_ids, token_type_ids, embeddings }
   );
 }
 
-/** The attention of every head, and the answers without some; another cell than the first tokens may be shown at first. */
+/** The attention of every head, and the answers with heads switched off; `initial` is the cell shown first. */
 export function Heads({ found, text, initial, hasSteps = true }: { found: Found; text: Text; initial?: Omit<Cell, "to">; hasSteps?: boolean }) {
   const attention = useMemo(() => {
     const { tokens, unknown, token_type_ids, layers, heads } = found;
@@ -158,7 +153,7 @@ export function Heads({ found, text, initial, hasSteps = true }: { found: Found;
   );
 }
 
-/** The numbers of one weight, as the server computes them. */
+/** The computation of one attention weight, which the server returns. */
 function Steps({ text, tokens, cell, choose }: { text: Text; tokens: string[]; cell: Cell; choose: (to: number) => void }) {
   const { layer, head, from } = cell;
   const asked = useAnswer<Row>("explore/row", { ...text, layer, head, token: from });

@@ -2,13 +2,14 @@
 
 import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { addressOf, setValues, useKept, useSentence } from "../address";
+import { addressOf, chooseText, useKept, useSentence } from "../address";
 import chosen from "../examples.json";
-import { fixed, floats, percent } from "../format";
+import { fixed, floats, percent, within } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { Bar, Bars, Curves, largestOf, Scroll, Strip } from "../parts/charts";
+import { Bar, Bars, largestOf, Scroll, Strip } from "../parts/charts";
+import { Curves } from "../parts/curves";
 import { range } from "../parts/drawing";
-import { Examples, TextField } from "../parts/forms";
+import { Caption, Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 import { Section } from "../parts/section";
 import { Shades, StripShades } from "../parts/shades";
@@ -25,8 +26,6 @@ export function LayersView() {
       title="The way of a token"
       lead="From the embedding tables through every layer to a prediction. Play, scroll through the boxes, or click one: each holds the numbers that the model computes for the chosen token."
       needs="encode"
-      missing="No model here has an encoder. Serve one:"
-      command="cloze serve -m cloze-mini"
       Body={Layers}
     />
   );
@@ -40,12 +39,11 @@ function Layers({ model }: { model: string }) {
     "explore/layers",
     text[0].trim() ? { model, text: text[0], token: token === "" ? null : Number(token) - 1, start: start === "" ? null : Number(start) } : null,
   );
-  const source = chosen.layers.find((example) => example.text === text[0]);
   return (
     <>
       <TextField label="Text; [MASK] hides a word" kept={text} />
-      <Examples all={chosen.layers.map((example) => [example.name, example.text] as const)} choose={(value) => setValues({ text: value, pair: undefined }, true)} />
-      {source && <p class="note">{source.caption} <cite>{source.source}</cite></p>}
+      <Examples all={chosen.layers.map((example) => [example.name, example.text] as const)} choose={chooseText} />
+      <Caption of={chosen.layers.find((example) => example.text === text[0])} />
       <Answer asked={asked}>
         {(trace, body) => <Walk trace={trace} body={body} chooseToken={(number) => setToken(String(number + 1), true)} />}
       </Answer>
@@ -62,7 +60,7 @@ function Walk({ trace, body, chooseToken }: { trace: Trace; body: Body; chooseTo
   const stations = useMemo(() => stationsOf(trace), [trace]);
   const [kept, setKept] = useKept("at", "1");
   const [head, setHead] = useState(0);
-  const at = Math.max(0, Math.min(stations.length - 1, Number(kept) - 1 || 0));
+  const at = within(Number(kept) - 1 || 0, stations.length);
   const go = (place: number) => setKept(String(place + 1));
   const station = stations[at];
   const groups = [...new Set(stations.map(({ group }) => group))];
@@ -98,7 +96,7 @@ function Walk({ trace, body, chooseToken }: { trace: Trace; body: Body; chooseTo
   );
 }
 
-/** A clock that moves on one station at a time, until the last one or until it is stopped. */
+/** Whether Play is on, which moves to the next station until the last one. */
 function usePlayer(at: number, count: number, go: (place: number) => void): { on: boolean; toggle: () => void } {
   const [on, setOn] = useState(false);
   useEffect(() => {
@@ -124,7 +122,7 @@ function Tokens({ trace, layer, choose }: { trace: Trace; layer: number | null; 
   return (
     <>
       <p class="note">
-        Choose the token to follow. In a layer, number and color say how far the vector of each token turned: 1 − cosine of its
+        Choose the token to follow. In a layer, number and color say how far the vector of each token turned: 1 − cosine of its
         vectors before and after.
       </p>
       <div class="pieces" role="group" aria-label="Tokens">
@@ -148,7 +146,7 @@ function Tokens({ trace, layer, choose }: { trace: Trace; layer: number | null; 
   );
 }
 
-/** A part of the model, with what the MLM head reads from the token after it. */
+/** A button for a part of the model, with the prediction of the MLM head after it. */
 function RailStop({ name, trace, isHere, go }: { name: string; trace: Trace; isHere: boolean; go: () => void }) {
   const number = name === "Input" ? 0 : Number(name.match(/\d+/)?.[0] ?? trace.layers.length);
   const best = trace.masked_lm?.candidates[number][0];
@@ -366,12 +364,11 @@ function Movements({ trace }: { trace: Trace }) {
     <div class="card movements">
       <h3>How far the vectors turn</h3>
       <p class="note">
-        1 − cosine of the vectors before and after each layer: {trace.tokens[trace.token]} in color, the other tokens in gray.
+        1 − cosine of the vectors before and after each layer: {trace.tokens[trace.token]} in color, the other tokens in gray.
       </p>
       <Picture name="movements">
-        <Curves lines={lines} end={trace.layers.length} dotted="train" label={`Movement of ${trace.tokens[trace.token]} by layer: ${own}`} />
+        <Curves lines={lines} end={trace.layers.length} unit="layer" dotted="train" label={`Movement of ${trace.tokens[trace.token]} by layer: ${own}`} />
       </Picture>
     </div>
   );
 }
-

@@ -1,10 +1,11 @@
 /** Pairs: two sentences that may follow each other, and many side by side. */
 
-import { setValues, useKept, useSecondSentence, useSentence } from "../address";
+import { chooseText, useKept, useSecondSentence, useSentence } from "../address";
 import { linesOf } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { Bars, HeatMap } from "../parts/charts";
-import { Examples, TextField } from "../parts/forms";
+import { Bars, HeatMap, nextSentenceRows } from "../parts/charts";
+import { range } from "../parts/drawing";
+import { Caption, Examples, TextField } from "../parts/forms";
 import { Section, type View } from "../parts/section";
 import chosen from "../examples.json";
 import { WordInContext } from "./senses";
@@ -20,8 +21,6 @@ export const pairsView: View = {
         title="Next sentence or not?"
         lead="BERT’s second pre-training task: does sentence B follow sentence A in the text, or is it from another document?"
         needs="next-sentence"
-        missing="No model here says whether a sentence follows another. Serve one that was pre-trained with pairs:"
-        command="cloze serve -m cloze-mini"
         Body={NextSentence}
       />
       <Section
@@ -29,8 +28,6 @@ export const pairsView: View = {
         title="One word in several contexts"
         lead="The embedding table has one vector for a word. BERT computes another one in each context. Move the slider from the table through the layers, and the meanings separate."
         needs="encode"
-        missing="No model here has an encoder. Serve one:"
-        command="cloze serve -m cloze-mini"
         Body={WordInContext}
       />
       <Section
@@ -38,8 +35,6 @@ export const pairsView: View = {
         title="Similarity of sentences"
         lead="The cosine of the vectors of each two sentences; 1 is the same direction."
         needs="embed"
-        missing="No model here makes vectors of texts. Serve one:"
-        command="cloze serve -m cloze-mini"
         Body={Similarity}
       />
     </>
@@ -51,7 +46,6 @@ function NextSentence({ model }: { model: string }) {
   const a = useSentence(first.a);
   const b = useSecondSentence(first.b);
   const asked = useAnswer<number[]>("next-sentence", a[0].trim() && b[0].trim() ? { model, inputs: [[a[0], b[0]]] } : null);
-  const source = chosen.next_sentence.find((example) => example.a === a[0] && example.b === b[0]);
   return (
     <>
       <div class="columns">
@@ -60,17 +54,11 @@ function NextSentence({ model }: { model: string }) {
       </div>
       <Examples
         all={chosen.next_sentence.map((example) => [example.name, example] as const)}
-        choose={({ a, b }) => setValues({ text: a, pair: b }, true)}
+        choose={({ a, b }) => chooseText(a, b)}
       />
-      {source && <p class="note">{source.caption} <cite>{source.source}</cite></p>}
+      <Caption of={chosen.next_sentence.find((example) => example.a === a[0] && example.b === b[0])} />
       <Answer asked={asked} class="card" isLive>
-        {([share]) => (
-          <Bars
-            rows={[{ label: "B follows A", share }, { label: "B is from elsewhere", share: 1 - share }]}
-            name="Next sentence"
-            file="next-sentence"
-          />
-        )}
+        {([share]) => <Bars rows={nextSentenceRows(share)} name="Next sentence" file="next-sentence" />}
       </Answer>
     </>
   );
@@ -89,6 +77,7 @@ function Similarity({ model }: { model: string }) {
   const texts = useKept("texts", SENTENCES.join("\n"));
   const inputs = linesOf(texts[0]);
   const asked = useAnswer<number[][]>("embed", inputs.length < 2 ? null : { model, inputs, normalize: true });
+  const tokens = useAnswer<unknown[][]>("tokenize", asked.truncated ? { model, inputs: asked.question.body.inputs } : null);
   return (
     <>
       <TextField label="Sentences, one a line" kept={texts} rows={SENTENCES.length} />
@@ -102,7 +91,7 @@ function Similarity({ model }: { model: string }) {
               <>
                 <HeatMap names={body.inputs} rows={cosines} caption="Cosines of sentences" />
                 <p class="remark" aria-live="polite">{closest(cosines)}</p>
-                {asked.truncated! > 0 && <p class="note">{cut(asked.truncated!, vectors.length)}</p>}
+                {!tokens.isBusy && tokens.answer && asked.truncated! > 0 && <p class="note">{cut(tokens.answer, asked.truncated!)}</p>}
               </>
             );
           }}
@@ -112,10 +101,12 @@ function Similarity({ model }: { model: string }) {
   );
 }
 
-/** Which texts were cut, in words. */
-function cut(truncated: number, count: number): string {
-  const which = truncated === count ? "All sentences are" : `${truncated} of the ${count} sentences ${truncated === 1 ? "is" : "are"}`;
-  return `${which} longer than the model reads: the end does not count.`;
+/** Name the truncated texts, which are those with the most tokens: the limit is the same for all. */
+function cut(tokens: unknown[][], truncated: number): string {
+  const longest = range(tokens.length).sort((a, b) => tokens[b].length - tokens[a].length);
+  const numbers = longest.slice(0, truncated).sort((a, b) => a - b).map((i) => i + 1);
+  const names = numbers.length === 1 ? `Sentence ${numbers} is` : `Sentences ${numbers.slice(0, -1).join(", ")} and ${numbers[numbers.length - 1]} are`;
+  return `${names} longer than the model reads: the end does not count.`;
 }
 
 function closest(cosines: number[][]): string {

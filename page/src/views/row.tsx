@@ -2,6 +2,7 @@
 
 import { fixed, percent, positive } from "../format";
 import { Bar, Scroll, Strip } from "../parts/charts";
+import { range } from "../parts/drawing";
 import { StripShades } from "../parts/shades";
 
 const SHOWN = 6;
@@ -45,7 +46,7 @@ export function RowSteps({ row, tokens, cell, choose }: { row: Row; tokens: stri
 function Product({ row: { query, key, products }, tokens, from, to }: { row: Row; tokens: string[]; from: number; to: number }) {
   const [q, k] = [Array.from(query), Array.from(key[to])];
   const largest = Math.max(...q.map(Math.abs), ...k.map(Math.abs));
-  const order = q.map((_, i) => i).sort((a, b) => Math.abs(q[b] * k[b]) - Math.abs(q[a] * k[a]));
+  const order = range(q.length).sort((a, b) => Math.abs(q[b] * k[b]) - Math.abs(q[a] * k[a]));
   const shown = order.slice(0, SHOWN);
   const rest = order.slice(SHOWN).reduce((sum, i) => sum + q[i] * k[i], 0);
   return (
@@ -86,7 +87,7 @@ function Division({ row: { query, products, scores }, to }: { row: Row; to: numb
 function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; tokens: string[]; to: number; choose: (to: number) => void }) {
   const largest = Math.max(...scores);
   const total = scores.reduce((sum, score) => sum + Math.exp(score - largest), 0);
-  const order = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
+  const order = range(weights.length).sort((a, b) => weights[b] - weights[a]);
   return (
     <>
       <h4>softmax</h4>
@@ -122,7 +123,7 @@ function parenthesized(value: number): string {
 
 function Values({ row, tokens, to }: { row: Row; tokens: string[]; to: number }) {
   const [weights, value, weighted, context] = [row.weights, row.value!, row.weighted!, row.context!];
-  const order = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
+  const order = range(weights.length).sort((a, b) => weights[b] - weights[a]);
   const shown = [...new Set([to, ...order.slice(0, SHOWN - 1)])].sort((a, b) => weights[b] - weights[a]);
   const largest = Math.max(...shown.flatMap((i) => value[i].map(Math.abs)));
   const few = (vector: number[]) => `${vector.slice(0, 3).map((number) => fixed(number, 2).padStart(6)).join(" ")} …`;

@@ -1,13 +1,12 @@
-/** One word in several sentences: from one row of a table to as many vectors as there are meanings. */
+/** One word in several sentences: its vectors in each layer, as points in a plane and by their cosines. */
 
-import { scaleLinear } from "d3-scale";
 import { useState } from "preact/hooks";
 import { useKept } from "../address";
 import { percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { useWidth } from "../parts/chart";
 import { HeatMap, largestOf } from "../parts/charts";
-import { SYMBOL_COUNT, symbolPath } from "../parts/drawing";
+import { linearScale, SYMBOL_COUNT, symbolPath } from "../parts/drawing";
 import { Slider, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 
@@ -23,9 +22,9 @@ const SENTENCES = [
 
 interface Found {
   occurrences: { sentence: number; start: number; end: number }[];
-  /** Of each layer, the table first. */
+  /** Coordinates for each layer, the embedding table first. */
   points: [number, number][][];
-  /** Of the variance that the plane shows. */
+  /** Share of the variance in the plane, for each layer. */
   shares: number[];
   cosines: number[][][];
 }
@@ -69,7 +68,7 @@ function Explorer({ found, sentences, senses }: { found: Found; sentences: strin
   const [chosen, setLayer] = useState(last);
   const layer = Math.min(chosen, last);
   const name = layer ? `layer ${layer} of ${last}` : "the lookup table";
-  const shown = layer ? `${name}: the plane shows ${percent(found.shares[layer])} of how they differ` : `${name}: one row, one point`;
+  const shown = layer ? `${name}: the first two principal components have ${percent(found.shares[layer])} of the variance` : `${name}: one row, one point`;
   const senseOf = found.occurrences.map(({ sentence }) => senses[sentence] ?? 0);
   return (
     <>
@@ -100,11 +99,12 @@ function Shape({ sense, size }: { sense: number; size: number }) {
 const MAX_SIZE = 336;
 const EDGE = 26; // for the numbers there
 
-/** The points, which glide to where another layer has them; color and shape are those of the sense. */
+/** The vectors in the plane of their principal components; color and shape show the sense. */
 function Plane({ points, names, senses }: { points: [number, number][]; names: string[]; senses: number[] }) {
   const [room, width] = useWidth();
   const size = Math.min(MAX_SIZE, width);
-  const place = scaleLinear([-1, 1].map((sign) => sign * largestOf(points.flat())), [EDGE, size - EDGE]); // each layer has its own scale
+  const reach = largestOf(points.flat()); // each layer has its own scale
+  const place = linearScale([-reach, reach], [EDGE, size - EDGE]);
   return (
     <div ref={room}>
       <svg class="plane" viewBox={`0 0 ${size} ${size}`} width={size} role="img" aria-label="The vectors of the word, in two dimensions">

@@ -1,6 +1,7 @@
 /** The boxes of the view Layers, each with its computation, its numbers, and a check of the first of them. */
 
 import { fixed, floats, percent } from "../format";
+import type { Candidate } from "../parts/models";
 import type { TextWindow } from "../parts/window";
 import { isMask } from "../texts";
 
@@ -8,10 +9,6 @@ export interface Vector {
   norm: number;
   /** float32 in base64. */
   values: string;
-}
-interface Candidate {
-  token: string;
-  probability: number;
 }
 export interface Layer {
   steps: Record<string, Vector>;

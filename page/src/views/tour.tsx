@@ -1,10 +1,11 @@
-/** Tour: BERT in five steps on one sentence, made of the parts of other views. */
+/** Tour: BERT in five steps on one sentence, with parts of the other views. */
 
 import { useContext, useRef } from "preact/hooks";
 import { addressOf, useKept } from "../address";
 import chosen from "../examples.json";
+import { within } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { Bars, Scroll } from "../parts/charts";
+import { Bars, nextSentenceRows, Scroll } from "../parts/charts";
 import { RecordedAnswers } from "../parts/recorded";
 import { Section } from "../parts/section";
 import { isMask } from "../texts";
@@ -15,13 +16,12 @@ import type { Trace } from "./stations";
 
 const { text, whole, follower, other, answer, token, layer, head, caption, source } = chosen.tour;
 const RECORDED_SEEDS = 4;
-const SERVE = "cloze serve -m cloze-mini";
 const KINDS = { mask: "[MASK]", random: "random token", keep: "stays" };
 
 export function TourView() {
   const [kept, setStep] = useKept("step", "1");
   const top = useRef<HTMLDivElement>(null);
-  const at = Math.max(0, Math.min(STEPS.length - 1, Number(kept) - 1 || 0));
+  const at = within(Number(kept) - 1 || 0, STEPS.length);
   const go = (step: number) => {
     setStep(String(step + 1), true);
     top.current!.scrollIntoView({ block: "nearest" });
@@ -36,7 +36,7 @@ export function TourView() {
   );
   return (
     <>
-      <div class="tour-steps" role="group" aria-label="Steps of the tour" ref={top}>
+      <div class="rail tour-steps" role="group" aria-label="Steps of the tour" ref={top}>
         {button("Back", at - 1)}
         {STEPS.map(({ title }, i) => (
           <button type="button" class="stop" aria-label={`${i + 1} ${title}`} aria-current={i === at ? "step" : undefined} aria-pressed={i === at} onClick={() => go(i)}>
@@ -45,7 +45,7 @@ export function TourView() {
         ))}
         {button("Next", at + 1)}
       </div>
-      <Section key={at} {...step} title={`${at + 1}. ${step.title}`} command={SERVE} />
+      <Section key={at} {...step} title={`${at + 1}. ${step.title}`} />
       {at + 1 < STEPS.length && (
         <p class="examples later"><button type="button" class="quiet" onClick={goOn}>Step {at + 2}: {STEPS[at + 1].title}</button></p>
       )}
@@ -53,7 +53,7 @@ export function TourView() {
   );
 }
 
-/** A way to a view with the sentence of the tour, or one of your own. */
+/** A link to a view with the sentence of the tour. */
 function More({ view, values, children }: { view: string; values: Record<string, string>; children: string }) {
   return <p class="note later"><a href={addressOf(view, values)}>{children}</a></p>;
 }
@@ -72,17 +72,17 @@ interface Masked {
   tokens: string[];
   token_type_ids: number[];
   masked: string[];
-  /** Of each token. */
+  /** The first draw of each token. */
   select: number[];
   positions: number[];
-  /** Of each position. */
+  /** The second draw of each position. */
   replace: number[];
   kinds: (keyof typeof KINDS)[];
   masked_lm_prob: number;
   limits: [number, number];
 }
 
-/** The tokens after masking, and the random numbers that decided. */
+/** The tokens after masking, and the random numbers that choose them. */
 function Masking({ model }: { model: string }) {
   const [kept, setSeed] = useKept("seed", "1");
   const isRecorded = useContext(RecordedAnswers) !== null;
@@ -186,7 +186,7 @@ function NextSentence({ model }: { model: string }) {
               <h3>{titles[i]}</h3>
               <p class="note">A: {pairs[i][0]}</p>
               <p class="note">B: {pairs[i][1]}</p>
-              <Bars rows={[{ label: "B follows A", share }, { label: "B is from elsewhere", share: 1 - share }]} name={titles[i]} />
+              <Bars rows={nextSentenceRows(share)} name={titles[i]} />
             </div>
           ))
         }
@@ -196,32 +196,30 @@ function NextSentence({ model }: { model: string }) {
   );
 }
 
-const NO_MASKED_LM = "No model here fills in words. Serve a pre-trained one:";
-const NO_ENCODER = "No model here has an encoder. Serve one:";
 const STEPS = [
   {
     title: "Tokens and embeddings",
     lead: "BERT reads two sentences as one sequence: [CLS] goes before them, [SEP] after each. The vector of every token is the sum of three rows of tables (figure 2 of the paper).",
-    needs: "encode" as const, missing: NO_ENCODER, Body: Embeddings,
+    needs: "encode" as const, Body: Embeddings,
   },
   {
     title: "Masking",
     lead: "Pre-training predicts 15% of the tokens. 80% of these become [MASK], 10% a random token, and 10% stay (section 3.1), because fine-tuning has no [MASK]. The draws are those of cloze pretrain for a seed.",
-    needs: "encode" as const, missing: NO_ENCODER, Body: Masking,
+    needs: "encode" as const, Body: Masking,
   },
   {
     title: "Attention",
     lead: `From here on, “${answer}” is hidden. Head ${head + 1} of layer ${layer + 1} looks from [MASK] at “${token}”, the word that decides. Switch this head off in the last part, and the answer changes.`,
-    needs: "fill" as const, missing: NO_MASKED_LM, Body: Attention,
+    needs: "fill" as const, Body: Attention,
   },
   {
     title: "Layers",
     lead: "The heads of a layer add to the vector of [MASK] what they found in other tokens, and its feed-forward layer adds to that. The MLM head reads the vector after the last layer; here also after each earlier one.",
-    needs: "fill" as const, missing: NO_MASKED_LM, recorded: "layers", Body: Layers,
+    needs: "fill" as const, recorded: "layers", Body: Layers,
   },
   {
     title: "Next sentence",
     lead: "The second task of pre-training: the last vector of [CLS] says whether B follows A. In training B is the next sentence half of the time, otherwise one of another document.",
-    needs: "next-sentence" as const, missing: "No model here says whether a sentence follows another. Serve one that was pre-trained with pairs:", Body: NextSentence,
+    needs: "next-sentence" as const, Body: NextSentence,
   },
 ];

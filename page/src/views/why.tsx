@@ -13,8 +13,6 @@ export const whyView: View = {
       title="Why this prediction?"
       lead="The contribution of each word to the score of a class, by integrated gradients from a text of [MASK] tokens to yours. The contributions sum to the difference of the two scores."
       needs="explain"
-      missing="No model here classifies texts. Train one on a table of texts and labels, and serve it:"
-      command="cloze finetune classification -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"
       Body={Why}
     />
   ),
@@ -26,8 +24,7 @@ function Why({ model }: { model: string }) {
   return (
     <>
       {fields}
-      {choiceOfSecond && <p class="controls">{choiceOfSecond}</p>}
-      <Explanations models={second ? [model, second] : [model]} texts={input ?? [""]} />
+      <Explanations models={second ? [model, second] : [model]} texts={input ?? [""]}>{choiceOfSecond}</Explanations>
     </>
   );
 }
