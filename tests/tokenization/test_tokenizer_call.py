@@ -54,6 +54,13 @@ def test_inputs_are_those_of_transformers(tmp_path: Path, name: str, kind: str) 
             assert (values == expected).all() if hasattr(values, "dtype") else values == expected, key
 
 
+@pytest.mark.parametrize("padding", [False, True])
+def test_no_texts_are_arrays_without_rows(padding: bool) -> None:
+    tokenizer = cloze.load_tokenizer("cloze-mini")
+    assert tokenizer([], padding=padding)["input_ids"] == []
+    assert tokenizer([], padding=padding, return_tensors="np")["input_ids"].shape == (0, 0)
+
+
 def test_wrong_arguments_are_named() -> None:
     tokenizer = cloze.load_tokenizer("cloze-mini")
     with pytest.raises(InputError, match="padding=True"):

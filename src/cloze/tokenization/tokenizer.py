@@ -282,7 +282,10 @@ class Tokenizer(ABC):
             del rows["token_type_ids"]
         if return_tensors is None:
             return {name: values[0] if is_one else values for name, values in rows.items()}
-        arrays = {name: np.array(values, np.int64).reshape(len(values), -1) for name, values in rows.items()}
+        arrays = {
+            name: np.array(values, np.int64).reshape(len(values), max(lengths, default=0))
+            for name, values in rows.items()
+        }
         if return_tensors == "np":
             return arrays
         torch = import_package("torch")  # which tokenizing needs for nothing else
