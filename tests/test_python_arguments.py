@@ -404,6 +404,22 @@ def test_remedies_work() -> None:
     assert check_texts([str(5), b"a".decode("utf-8"), ""]) == ["5", "a", ""]
 
 
+def test_numbers_of_numpy_are_settings() -> None:
+    rows = [("a", "x"), ("b", "y")] * 4
+    fractions: Any = np.array([0.5, 1.0])
+    epochs: Any = np.int64(3)
+    rate: Any = np.float32(0.25)
+    plans = [
+        cloze.plan_finetuning("classification", train=rows, dev=rows, model="cloze-mini", **settings)
+        for settings in (
+            {"data_fractions": fractions, "epochs": epochs, "learning_rate": rate},
+            {"data_fractions": [0.5, 1.0], "epochs": 3, "learning_rate": 0.25},
+        )
+    ]
+    assert plans[0].runs == plans[1].runs == 2
+    assert [phase.steps for phase in plans[0].phases] == [phase.steps for phase in plans[1].phases]
+
+
 def test_one_path_is_a_list_of_one() -> None:
     assert check_paths("a.txt") == ["a.txt"]
     assert check_paths(Path("a.txt")) == [Path("a.txt")]

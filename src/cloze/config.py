@@ -313,7 +313,7 @@ def _convert_items(hint: Any, value: Any, key: str, where: str) -> Any:
 
 
 def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings whose names may have dots as nested dictionaries, without those that are None.
+    """Return settings whose names may have dots as nested dictionaries, without those that are None or of NumPy.
 
     >>> nest({"epochs": 2, "optimizer.learning_rate": 1e-4, "dev": None})
     {'epochs': 2, 'optimizer': {'learning_rate': 0.0001}}
@@ -322,6 +322,8 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in settings.items():
         *sections, last = key.split(".")
         inner: dict[str, Any] = {last: value.explicit() if isinstance(value, Settings) else value}
+        if hasattr(value, "tolist"):  # of NumPy
+            inner = {last: value.tolist()}
         for section in reversed(sections):
             inner = {section: inner}
         if value is not None:

@@ -14,7 +14,13 @@ import pyarrow as pa
 import pytest
 
 import cloze
-from cloze.data.reading.memory import MemoryRows, check_unicode_texts, iterate_rows, plain_row
+from cloze.data.reading.memory import (
+    MemoryRows,
+    check_unicode_texts,
+    iterate_rows,
+    plain_row,
+    rows_from_memory,
+)
 from cloze.errors import DataWarning, InputError
 from cloze.file_io import sha256_of_file
 from cloze.tasks.data import read_memory
@@ -339,6 +345,14 @@ def test_cells_are_those_of_json() -> None:
     assert list(iterate_rows(pa.table({"a": [1]}), "x")) == [{"a": 1}]
     rows = MemoryRows("train", ({"half": "ä\ud83d"}, values))
     assert list(map(json.loads, rows.content.splitlines())) == list(rows.rows)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    frame = pd.DataFrame([["a", "x", 1]], columns=["text", "label", "label"])
+    table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["text", "label", "label"])
+    for data in (frame, table):
+        with pytest.raises(InputError, match=r"train: two columns are called 'label'\. Rename one"):
+            rows_from_memory(data, "train")
 
 
 def test_texts_are_checked_by_position() -> None:

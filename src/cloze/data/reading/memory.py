@@ -5,7 +5,8 @@ None of these libraries is imported.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
@@ -86,11 +87,13 @@ def iterate_rows(
     if isinstance(data, Mapping):
         return _rows_of_columns(data, name)
     if hasattr(data, "to_pylist") and hasattr(data, "schema"):  # Arrow
+        _check_distinct(data.schema.names, name)
         return _with_class_names(data.to_pylist(), data, name, keeps_numbers)
     if hasattr(data, "column_names") and hasattr(data, "features"):  # datasets
         return _with_class_names(data, data, name, keeps_numbers)
     if hasattr(data, "columns") and hasattr(data, "to_dict"):  # pandas
         names = [str(column) for column in data.columns]
+        _check_distinct(names, name)
         return (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None))
     return iterate(data, name, "row")
 
@@ -124,6 +127,13 @@ def check_unicode_texts(texts: Any, name: str) -> Iterator[str]:
             what = f"half a character (\\u{ord(checked[error.start]):x}) at {error.start}"
             raise InputError(what, where=f"{name}[{number}]", remedy="Replace it by U+FFFD") from None
         yield checked
+
+
+def _check_distinct(columns: Sequence[str], where: str) -> None:
+    """Refuse a table whose rows would have the cell of only one of two columns."""
+    if repeated := [column for column, count in Counter(columns).items() if count > 1]:
+        what = f"two columns are called {repeated[0]!r}"
+        raise InputError(what, where=where, remedy="Rename one of them")
 
 
 def _with_class_names(
