@@ -112,6 +112,13 @@ def test_int8_vectors_are_near_those_of_float32(minilm: Path):
     assert (alone * vectors).sum(1).min() > 0.98  # last bits of other batches, which rounding amplifies
 
 
+def test_all_dense_layers_but_the_pooler_are_quantized():
+    module = Embedder.load("cloze-mini", device="cpu", precision="int8").module
+    dense = {name for name, layer in module.named_modules() if isinstance(layer, nn.Linear | QuantizedLinear)}
+    plain = {name for name, layer in module.named_modules() if isinstance(layer, nn.Linear)}
+    assert plain == {name for name in dense if "pooler" in name} < dense
+
+
 def test_int8_fills_masks_with_the_same_words():
     text = "She closed the [MASK] behind her."
     ((int8, *_),), ((exact, *_),) = (

@@ -155,6 +155,15 @@ async def _ask(app: FastAPI, receive: Any, headers: dict[str, str]) -> list[Any]
 
 
 @pytest.mark.protected
+def test_a_body_with_two_ends_is_refused(models: Mapping[str, ServedModel]) -> None:
+    headers = {"Transfer-Encoding": "chunked", "Content-Length": "15", "Content-Type": "application/json"}
+    with client_of(models) as client:
+        refused = client.post("/embed", content=b'{"inputs": "a"}', headers=headers)
+    assert (refused.status_code, refused.headers["connection"]) == (400, "close")
+    assert refused.json()["error"] == "both Content-Length and Transfer-Encoding"
+
+
+@pytest.mark.protected
 def test_other_hosts_are_refused(models: Mapping[str, ServedModel]) -> None:
     statuses = {
         "localhost": 200,

@@ -87,7 +87,7 @@ def test_ctrl_c_stops_a_server_with_a_key(
     (tmp_path / "key").write_text(f"{key}\n")
     locked = start("-m", str(directories["bert"]), "--api-key-file", str(tmp_path / "key"))
     assert locked.post("/embed", inputs="a").status_code == 401
-    right = {"Authorization": f"Bearer {key}"}
+    right = {"Authorization": f"Bearer {key}", "Host": "some.machine.example"}
     answer = httpx.post(f"{locked.url}/embed", json={"inputs": "a"}, headers=right, timeout=30)
     assert answer.status_code == 200
     locked.process.send_signal(signal.SIGINT)
