@@ -258,11 +258,11 @@ def choose_tour(
     looks = is_largest.sum(-1)
     others = np.delete(looks.ravel(), layer * looks.shape[1] + head)
     caption = (
-        f"In {len(words)} held-out sentences that the model completes rightly, the word that decides is not beside the "
-        "mask: with it masked, too, the probability of the right word is less than half. The largest weight of this "
-        f"head is on that word in {looks[layer, head]} of them, of the other heads in {others.min()} to "
-        f"{others.max()}; by chance it would be {sum(word.chance for word in words):.0f}. With the head off, the "
-        f"probability is less than half in {counts[layer, head]} of the {looks[layer, head]}."
+        f"In {len(words)} held-out sentences that the model completes rightly, masking one more word, not beside the "
+        "mask, more than halves the probability. This head has its largest weight on that word in "
+        f"{looks[layer, head]} of them, other heads in {others.min()} to {others.max()}; by chance it would be "
+        f"{sum(word.chance for word in words):.0f}. Switching the head off more than halves the probability in "
+        f"{counts[layer, head]} of the {looks[layer, head]}."
     )
     return {
         "text": chosen.text,
@@ -294,7 +294,7 @@ def choose_pairs(pairs: list[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
     pairs = [(a, b, n) for a, b, n in pairs if is_plain(a) and is_plain(b)]
     right = [(a, b, n) for a, b, n in pairs if model(a, b) > 0.9]
     a, b, number = min(right, key=lambda pair: len(pair[0]) + len(pair[1]))
-    caption = f"Of {len(pairs)} such pairs the model finds {sum(model(a, b) > 0.5 for a, b, _ in pairs)}."
+    caption = f"The model recognizes {sum(model(a, b) > 0.5 for a, b, _ in pairs)} of {len(pairs)} such pairs."
     yield {"name": "It follows", "a": a, "b": b, "follows": True, "caption": caption, "source": SOURCE}
     others = [other for _, other, n in pairs if n != number]
     wrong = min(others, key=lambda other: model(a, other))

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { fixed, part, positive } from "../format";
+import { largestOf } from "./drawing";
 import { Shades } from "./shades";
 
 export interface AttributedWord {
@@ -52,7 +53,7 @@ export function Truncated() {
 
 /** Texts with words shaded in one color for the class, in another against it. */
 function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; words: AttributedWord[]; isTruncated: boolean }) {
-  const largest = Math.max(1e-9, ...words.map(({ attribution }) => Math.abs(attribution)));
+  const largest = largestOf(words.map(({ attribution }) => attribution));
   return (
     <>
       {texts.map((text, i) => {
@@ -91,7 +92,7 @@ function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; words: At
 /** The words with the largest contributions, as bars to the left or right of zero. */
 function Contributions({ words }: { words: AttributedWord[] }) {
   const ranked = [...words].sort((a, b) => Math.abs(b.attribution) - Math.abs(a.attribution)).slice(0, LISTED);
-  const largest = Math.max(1e-9, Math.abs(ranked[0]?.attribution ?? 0));
+  const largest = largestOf(ranked.map(({ attribution }) => attribution));
   return (
     <table class="bars signed" aria-label="Largest contributions">
       <tbody>

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { fixed, percent } from "../format";
-import { extent } from "./drawing";
+import { largestOf } from "./drawing";
 import { Pixels } from "./pixels";
 import { SaveDrawing } from "./save";
 import { Shades } from "./shades";
@@ -69,11 +69,6 @@ function BarsDrawing({ rows, name }: { rows: BarRow[]; name: string }) {
 /** A table that scrolls sideways, with a shade where more of it is hidden. */
 export function Scroll({ label, class: css = "", children }: { label: string; class?: string; children: ComponentChildren }) {
   return <div class={`scroll ${css}`} tabIndex={0} role="region" aria-label={label}>{children}</div>;
-}
-
-/** The largest absolute value of a vector, which has the full color. */
-export function largestOf(values: ArrayLike<number>): number {
-  return Math.max(1e-9, ...extent(values).map(Math.abs));
 }
 
 /** A vector as a strip: one color above zero, the other below. */

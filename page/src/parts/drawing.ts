@@ -18,6 +18,11 @@ export function extent(values: ArrayLike<number>): [number, number] {
   return Array.from(values).reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [values[0], values[0]]);
 }
 
+/** The largest absolute value of a vector, which has the full color. */
+export function largestOf(values: ArrayLike<number>): number {
+  return Math.max(1e-9, ...extent(values).map(Math.abs));
+}
+
 function formatted(points: Point[]): string {
   return points.map(([x, y]) => `${x.toFixed(2)},${y.toFixed(2)}`).join("L");
 }

@@ -1,6 +1,5 @@
 /** Errors: the answers to labeled texts from `cloze evaluate`, the confusion matrix, and why a model gives an answer. */
 
-import type { ComponentChildren } from "preact";
 import { useContext, useEffect, useMemo, useState } from "preact/hooks";
 import { setValues, useKept, usePlace } from "../address";
 import { type GradedAnswer, readAnswers, SET_SEPARATOR } from "../answers-file";
@@ -16,6 +15,7 @@ import { ask, Refusal } from "../server";
 
 const MAX_CLASSES = 20; // of the matrix
 const OTHERS = "(others)";
+const NO_ROW = { row: undefined, edit: undefined, "edit-pair": undefined }; // closes the open row
 const EMPTY_SET = "–"; // no labels
 const ROWS_AT_ONCE = 50;
 const INPUTS_AT_ONCE = 32; // the server takes no more
@@ -53,7 +53,7 @@ export function Errors() {
   const open = async (chosen?: globalThis.File) => {
     if (!chosen) return;
     const content = await chosen.text();
-    setValues({ gold: undefined, answer: undefined, row: undefined, edit: undefined, "edit-pair": undefined });
+    setValues({ gold: undefined, answer: undefined, ...NO_ROW });
     read(chosen.name, content);
   };
   useEffect(() => {
@@ -207,7 +207,7 @@ interface RowProps {
 function Row({ row, index, model, second, other }: RowProps) {
   const [chosen] = useKept("row", "");
   const isOpen = chosen === String(index);
-  const toggle = () => setValues({ row: isOpen ? undefined : String(index), edit: undefined, "edit-pair": undefined }, true);
+  const toggle = () => setValues({ ...NO_ROW, row: isOpen ? undefined : String(index) }, true);
   const width = other === undefined ? 5 : 6;
   return (
     <>
@@ -234,8 +234,8 @@ function Reason({ row, model, second }: { row: GradedAnswer; model?: string; sec
   const text = useKept("edit", row.texts[0]);
   const pair = useKept("edit-pair", row.texts[1] ?? "");
   const isEdited = text[0] !== row.texts[0] || pair[0] !== (row.texts[1] ?? "");
-  if (!model) return <Without>No model that is served here has these classes. Serve the one that gave these answers: <Command>cloze serve -m RUN</Command></Without>;
-  if (!row.texts[0]) return <Without>The file has no texts.</Without>;
+  if (!model) return <p class="note">No model that is served here has these classes. Serve the one that gave these answers: <Command>cloze serve -m RUN</Command></p>;
+  if (!row.texts[0]) return <p class="note">The file has no texts.</p>;
   return (
     <>
       <div class={row.texts.length > 1 ? "text-and-pair" : undefined}>
@@ -246,10 +246,6 @@ function Reason({ row, model, second }: { row: GradedAnswer; model?: string; sec
       <Explanations models={second ? [model, second] : [model]} texts={row.texts.length > 1 ? [text[0], pair[0]] : [text[0]]} before={row.texts} />
     </>
   );
-}
-
-function Without({ children }: { children: ComponentChildren }) {
-  return <p class="note">{children}</p>;
 }
 
 /** How many answers to the rows are right. */
@@ -292,7 +288,7 @@ function Matrix({ classes, counts }: ConfusionMatrix) {
   const { values } = usePlace();
   const choose = (gold: string, answer: string) => {
     const isChosen = values.gold === gold && values.answer === answer;
-    setValues(isChosen ? { gold: undefined, answer: undefined } : { gold, answer, show: "all", row: undefined, edit: undefined, "edit-pair": undefined }, true);
+    setValues(isChosen ? { gold: undefined, answer: undefined } : { gold, answer, show: "all", ...NO_ROW }, true);
   };
   return (
     <div>

@@ -5,6 +5,7 @@ import { chooseText, useKept, useSecondSentence, useSentence } from "../address"
 import { fixed, floats } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Scroll, Strip } from "../parts/charts";
+import { largestOf } from "../parts/drawing";
 import { Examples, TextField } from "../parts/forms";
 import { Section } from "../parts/section";
 import { StripShades } from "../parts/shades";
@@ -86,10 +87,10 @@ function Inside({ model }: { model: string }) {
 /** The three embeddings of each token. */
 export function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { found: Embedded }) {
   const largest = useMemo(
-    () => Math.max(...[embeddings.word, embeddings.segment, embeddings.position].flatMap(({ first }) => first.flat().map(Math.abs))),
+    () => largestOf([embeddings.word, embeddings.segment, embeddings.position].flatMap(({ first }) => first.flat())),
     [embeddings],
   );
-  const after = useMemo(() => Math.max(...embeddings.normalized.first.flat().map(Math.abs)), [embeddings]);
+  const after = useMemo(() => largestOf(embeddings.normalized.first.flat()), [embeddings]);
   const line = (name: string, rows: Rows, most: number, css = "") => (
     <tr class={css}>
       <th scope="row">{name}</th>

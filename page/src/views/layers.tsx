@@ -6,9 +6,9 @@ import { addressOf, chooseText, useKept, useSentence } from "../address";
 import chosen from "../examples.json";
 import { fixed, floats, percent, within } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { Bar, Bars, largestOf, Scroll, Strip } from "../parts/charts";
+import { Bar, Bars, Scroll, Strip } from "../parts/charts";
 import { Curves } from "../parts/curves";
-import { range } from "../parts/drawing";
+import { largestOf, range } from "../parts/drawing";
 import { Caption, Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 import { Section } from "../parts/section";
@@ -118,7 +118,7 @@ function usePlayer(at: number, count: number, go: (place: number) => void): { on
 /** The tokens; their color says how far they turned in the layer. */
 function Tokens({ trace, layer, choose }: { trace: Trace; layer: number | null; choose: (token: number) => void }) {
   const movements = layer === null ? null : trace.layers[layer].movements;
-  const largest = Math.max(1e-9, ...(movements ?? []));
+  const largest = largestOf(movements ?? []);
   return (
     <>
       <p class="note">
@@ -153,8 +153,7 @@ function RailStop({ name, trace, isHere, go }: { name: string; trace: Trace; isH
   return (
     <button type="button" class="stop" aria-pressed={isHere} onClick={go}>
       {name}
-      {best && name !== "Output" && <small>{best.token} {percent(best.probability)}</small>}
-      {best && name === "Output" && <small><b>{best.token}</b></small>}
+      {best && <small>{name === "Output" ? <b>{best.token}</b> : `${best.token} ${percent(best.probability)}`}</small>}
     </button>
   );
 }

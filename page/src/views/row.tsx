@@ -2,7 +2,7 @@
 
 import { fixed, percent, positive } from "../format";
 import { Bar, Scroll, Strip } from "../parts/charts";
-import { range } from "../parts/drawing";
+import { largestOf, range } from "../parts/drawing";
 import { StripShades } from "../parts/shades";
 
 const SHOWN = 6;
@@ -45,7 +45,7 @@ export function RowSteps({ row, tokens, cell, choose }: { row: Row; tokens: stri
 
 function Product({ row: { query, key, products }, tokens, from, to }: { row: Row; tokens: string[]; from: number; to: number }) {
   const [q, k] = [Array.from(query), Array.from(key[to])];
-  const largest = Math.max(...q.map(Math.abs), ...k.map(Math.abs));
+  const largest = largestOf([...q, ...k]);
   const order = range(q.length).sort((a, b) => Math.abs(q[b] * k[b]) - Math.abs(q[a] * k[a]));
   const shown = order.slice(0, SHOWN);
   const rest = order.slice(SHOWN).reduce((sum, i) => sum + q[i] * k[i], 0);
@@ -125,7 +125,7 @@ function Values({ row, tokens, to }: { row: Row; tokens: string[]; to: number })
   const [weights, value, weighted, context] = [row.weights, row.value!, row.weighted!, row.context!];
   const order = range(weights.length).sort((a, b) => weights[b] - weights[a]);
   const shown = [...new Set([to, ...order.slice(0, SHOWN - 1)])].sort((a, b) => weights[b] - weights[a]);
-  const largest = Math.max(...shown.flatMap((i) => value[i].map(Math.abs)));
+  const largest = largestOf(shown.flatMap((i) => value[i]));
   const few = (vector: number[]) => `${vector.slice(0, 3).map((number) => fixed(number, 2).padStart(6)).join(" ")} …`;
   return (
     <>

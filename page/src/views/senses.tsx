@@ -5,8 +5,8 @@ import { useKept } from "../address";
 import { percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { useWidth } from "../parts/chart";
-import { HeatMap, largestOf } from "../parts/charts";
-import { linearScale, SYMBOL_COUNT, symbolPath } from "../parts/drawing";
+import { HeatMap } from "../parts/charts";
+import { largestOf, linearScale, SYMBOL_COUNT, symbolPath } from "../parts/drawing";
 import { Slider, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 
@@ -81,17 +81,22 @@ function Explorer({ found, sentences, senses }: { found: Found; sentences: strin
           names={found.occurrences.map(({ sentence }) => sentences[sentence])}
           rows={found.cosines[layer]}
           caption={`Cosines of the word’s vectors in ${name}`}
-          marks={senseOf.map((sense) => <Shape sense={sense} size={70} />)}
+          marks={senseOf.map((sense) => <SenseIcon sense={sense} />)}
         />
       </div>
     </>
   );
 }
 
-function Shape({ sense, size }: { sense: number; size: number }) {
+function Mark({ sense, area }: { sense: number; area: number }) {
+  const number = sense % SYMBOL_COUNT;
+  return <path class={`sense sense-${number}`} d={symbolPath(number, area)} />;
+}
+
+function SenseIcon({ sense }: { sense: number }) {
   return (
     <svg class="sense-mark" viewBox="-7 -7 14 14" aria-hidden="true">
-      <path class={`sense sense-${sense % SYMBOL_COUNT}`} d={symbolPath(sense % SYMBOL_COUNT, size)} />
+      <Mark sense={sense} area={70} />
     </svg>
   );
 }
@@ -112,7 +117,7 @@ function Plane({ points, names, senses }: { points: [number, number][]; names: s
         {points.map(([x, y], i) => (
           <g class="point" style={{ transform: `translate(${place(x).toFixed(1)}px, ${place(y).toFixed(1)}px)` }}>
             <title>{names[i]}</title>
-            <path class={`sense sense-${senses[i] % SYMBOL_COUNT}`} d={symbolPath(senses[i] % SYMBOL_COUNT, 420)} />
+            <Mark sense={senses[i]} area={420} />
             <text text-anchor="middle" y={4}>{i + 1}</text>
           </g>
         ))}
