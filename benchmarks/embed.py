@@ -86,7 +86,6 @@ class _VectorBenchmark(TimedBenchmark):
         """Return the idle timings, and notes and entries of the record about those beside busy processes.
 
         Args:
-            contestants: the programs.
             texts: number of texts of one piece of work.
         """
         timings = self.measure(contestants, busy=self.busy)

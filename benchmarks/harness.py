@@ -346,10 +346,6 @@ def describe_busy(
     """Compare contestants beside busy processes with each other, and each with itself on the idle machine.
 
     Args:
-        idle: their timings on the idle machine.
-        busy: their timings beside the processes.
-        processes: number of busy processes.
-        unit: of the work.
         amount: units in one piece of work.
 
     Returns:

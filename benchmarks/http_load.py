@@ -80,7 +80,6 @@ class Client:
 
         Args:
             rate: requests per second, of all connections.
-            seconds: duration.
             body: of POST requests; None sends GET requests.
             connections: by default as few as the rate needs.
         """

@@ -300,7 +300,6 @@ def _build_transformers(
         batches: the step, similar lengths together.
         float32: compute in float32 whatever `dtype` is.
         sort: use the same micro-batches as cloze, each padded to its longest sequence, instead of one batch.
-        compiled: use torch.compile.
     """
     transformers = import_peer("transformers")
     device = next(model.parameters()).device

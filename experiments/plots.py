@@ -63,12 +63,7 @@ def styled(plot: Callable[P, T]) -> Callable[P, T]:
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure.
-
-    Args:
-        width: in inches, like `height`.
-        height: in inches.
-    """
+    """Return an empty figure of a size in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

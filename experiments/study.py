@@ -107,7 +107,6 @@ def read_study(path: Path, overrides: Sequence[str] = ()) -> Study:
     """Read a study.
 
     Args:
-        path: the TOML file.
         overrides: settings of every run, as in "budget_seconds=600"; those of a variant win over them.
 
     Raises:

@@ -109,7 +109,6 @@ class TaskRun:
 
         Args:
             encoder: the checkpoint to fine-tune; None if it does not exist yet, or is combined from others.
-            seed: of the run.
             positions: maximum sequence length of the encoder, if it is known before the encoder exists.
 
         Raises:

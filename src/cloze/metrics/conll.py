@@ -111,10 +111,6 @@ def conlleval(lines: Iterable[str], *, where: object = "predictions") -> EntityS
 
     Differs: conlleval prints the line of tags without a type ("B") twice.
 
-    Args:
-        lines: the lines of a file.
-        where: name of the file, for errors.
-
     Raises:
         InputError: a line has fewer than two columns, or another number than the first.
     """

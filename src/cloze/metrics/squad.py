@@ -186,7 +186,6 @@ def f1_score(accepted: Sequence[str], predicted: str, *, empty_score: float = 1.
 
     Args:
         accepted: the answers, at least one.
-        predicted: the prediction.
         empty_score: score if prediction and answer both have no words ("the"): 1, but 0 in evaluate-v1.1.py.
     """
     words = Counter(normalize_answer(predicted).split())

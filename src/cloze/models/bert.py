@@ -144,13 +144,7 @@ class BertLayer(nn.Module):
     def forward(
         self, hidden_TD: Tensor, batch: PackedBatch, biases: Sequence[Tensor] | None = None
     ) -> Tensor:
-        """Return the next [T, D].
-
-        Args:
-            hidden_TD: the input.
-            batch: its sequences.
-            biases: as in `attention`.
-        """
+        """Return the next [T, D]; `biases` are as in `attention`."""
         config = self.config
         hidden_dropout_prob = config.hidden_dropout_prob if self.training else 0.0
         attention_dropout_prob = config.attention_probs_dropout_prob if self.training else 0.0

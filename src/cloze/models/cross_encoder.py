@@ -42,10 +42,6 @@ def load_activation(directory: Path, config: dict[str, Any]) -> Activation | Non
 
     Programs then apply a sigmoid to the logit of a single label.
 
-    Args:
-        directory: of the checkpoint.
-        config: its config.json.
-
     Raises:
         InputError: a file is damaged, or requires an activation, a module or a prompt that cloze does not support.
     """

@@ -330,24 +330,14 @@ def check_layers(layers: Sequence[int], count: int, *, where: object) -> None:
 
 
 def keep_layers(encoder: Encoder, layers: Sequence[int]) -> Encoder:
-    """Remove all layers of an encoder but some, and return it.
-
-    Args:
-        encoder: the encoder.
-        layers: those to keep, counted from 0, which `check_layers` accepts.
-    """
+    """Remove all layers of an encoder but some, counted from 0, which `check_layers` accepts; return the encoder."""
     encoder.layers = nn.ModuleList(encoder.layers[layer] for layer in layers)
     encoder.config = dataclasses.replace(encoder.config, num_hidden_layers=len(layers))
     return encoder
 
 
 def build_encoder(config: EncoderConfig, *, generator: torch.Generator | None = None) -> Encoder:
-    """Return a new encoder of a config.
-
-    Args:
-        config: decides the class.
-        generator: for the initial weights; None takes torch's default generator.
-    """
+    """Return a new encoder of a config; without a generator, torch's default one draws its weights."""
     constructor: Any = get_encoder_class(config)
     encoder: Encoder = constructor(config, generator=generator)
     return encoder
@@ -360,13 +350,7 @@ def to_autocast_dtype(values: Tensor) -> Tensor:
 
 
 def set_dropout(encoder: Encoder, *, hidden: float, attention: float) -> None:
-    """Set the probabilities of dropout.
-
-    Args:
-        encoder: is changed.
-        hidden: for hidden states, from 0 to less than 1.
-        attention: for attention weights.
-    """
+    """Set the probabilities of dropout of hidden states and attention weights, from 0 to less than 1."""
     modules: Iterable[Any] = encoder.modules()
     for module in modules:
         if isinstance(config := getattr(module, "config", None), EncoderConfig):

@@ -59,8 +59,6 @@ def run_by_length(
     On a CPU several batches are computed concurrently, if there are enough tokens for all threads.
 
     Args:
-        engine: the model.
-        num_tokens: the length of each input.
         make_batch: packs the inputs of some indices.
         max_tokens: of a batch; None is where the device is fastest.
     """

@@ -44,9 +44,7 @@ def frozen_states(bert: Encoder, words: Any, layers: FrozenLayers) -> Tensor:
     """Return hidden states of words, [W, L, D], in float32.
 
     Args:
-        bert: the encoder.
         words: a `PackedBatch` with `positions`, [W], of its tokens that are words.
-        layers: those to return.
     """
     with torch.autocast(words.positions.device.type, enabled=False):
         hidden_states = bert(words, output_hidden_states=True).hidden_states

@@ -161,7 +161,6 @@ class Graph:
 
         Args:
             query_BLNH: query; key and value have the same shape.
-            config: of the encoder.
             is_seen: the keys that each query attends to, of a shape that expands to [B, N, L, L].
             bias: is added to the scores, [1, N, L, L].
         """

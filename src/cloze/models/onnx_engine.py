@@ -33,7 +33,6 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
 
     Args:
         graph: a file or its contents.
-        threads: number of threads of a product.
 
     Raises:
         InputError: ONNX Runtime cannot read it.

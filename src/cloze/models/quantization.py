@@ -67,7 +67,6 @@ class QuantizedLinear(nn.Module):
         """Quantize a dense layer.
 
         Args:
-            linear: the layer.
             full_range: whether activations have 8 bits instead of 7; by default where the processor has VNNI.
         """
         super().__init__()
@@ -175,7 +174,6 @@ def refuse_int8(directory: Path, verb: str) -> None:
     """Refuse an int8 checkpoint where its weights are to change or to be written again.
 
     Args:
-        directory: a checkpoint.
         verb: the past participle of the operation, such as trained.
 
     Raises:

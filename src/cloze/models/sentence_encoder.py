@@ -23,9 +23,7 @@ class TokenEncoder(BertForFeatureExtraction):
     """A vector for each token.
 
     Args:
-        bert: the encoder.
         layers: from 0, the rows of the word-embedding table, to the last; None is the last.
-        combine: how several are combined.
     """
 
     token_outputs: ClassVar[tuple[str, ...]] = ("token_embeddings",)
@@ -61,12 +59,10 @@ class SentenceEncoder(TokenEncoder):
     """A vector for each text, as the files of sentence-transformers describe it.
 
     Args:
-        bert: the encoder.
         pooling: how the vectors of its tokens become one.
         normalize: scale it to length 1.
         truncate_dim: number of dimensions kept of it, after that; None keeps all.
         layers: as for `TokenEncoder`.
-        combine: likewise.
     """
 
     token_outputs = ()

@@ -55,11 +55,7 @@ class WeightMapping:
         return external
 
     def external_shapes(self, shapes: Mapping[str, torch.Size]) -> dict[str, torch.Size]:
-        """Return the shapes of the external weights.
-
-        Args:
-            shapes: those of the weights of cloze.
-        """
+        """Return the shapes of the external weights, given those of cloze."""
         external = {}
         for name, shape in shapes.items():
             parts = self.external_names(name)
@@ -71,11 +67,7 @@ class WeightMapping:
     def from_external(
         self, external: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]
     ) -> dict[str, Tensor]:
-        """Return the weights of a model; other external weights are ignored.
-
-        Args:
-            external: the weights of a file.
-            shapes: those of the weights of the model.
+        """Return the weights of a model with these shapes; other external weights are ignored.
 
         Raises:
             InputError: weights are missing, of another shape, or not floating-point numbers.

@@ -76,10 +76,8 @@ def evaluate_pretrained(
     Args:
         checkpoint: directory of a model with the heads of pre-training; without pairs the masked-word head is enough.
         data: text for `build_dataset`; or one data set, whose held-out documents are used.
-        config: the instances.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
-        progress: receives progress messages.
 
     Raises:
         InputError: the model lacks a head, or the text or data set is wrong.

@@ -112,10 +112,7 @@ def load_for_pretraining(
     """Load a model with both heads of pre-training; without pairs, a missing pooler and next-sentence head are new.
 
     Args:
-        checkpoint: a directory.
         next_sentence: whether the next-sentence head is needed.
-        seed: seed of new weights.
-        verify: whether to verify the files against the manifest.
 
     Raises:
         InputError: a head is missing, or the checkpoint is damaged.
@@ -144,7 +141,6 @@ def map_added_tokens(
     Args:
         old: the model's tokenizer.
         new: the data set's tokenizer.
-        where: the data set, for the message.
 
     Raises:
         InputError: the new vocabulary is not the old one with tokens added.

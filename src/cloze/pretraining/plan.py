@@ -22,9 +22,7 @@ def plan_pretraining(
     """Measure memory and time of a run in a few micro-batches; nothing is written.
 
     Args:
-        config: the settings.
         start: directory of the checkpoint that `config.init` names.
-        progress: receives progress messages.
 
     Raises:
         InputError: as `pretrain`.

@@ -48,12 +48,8 @@ def pretrain(
 
     Args:
         config: the settings; `run.toml` keeps them.
-        run: directory of the run.
         start: directory of the checkpoint that `config.init` names.
-        overwrite: replace an existing run.
         resume: continue the run in the directory; the settings are those that `resumed_settings` returns.
-        callbacks: receive what the run measures.
-        progress: receives progress messages.
 
     Returns:
         The last metrics on held-out documents: losses in nats, accuracies in 0..1.
@@ -109,7 +105,6 @@ def resumed_settings(run: Path, settings: Mapping[str, Any], explicit: Mapping[s
     """Return the settings of a run to resume, with those that may change and do.
 
     Args:
-        run: the run.
         settings: all that are given, also in a TOML file.
         explicit: settings of arguments, not of a recipe, which may change a setting.
 

@@ -21,10 +21,6 @@ _MAX_GROWTH = 256
 def check_library_json(library: dict[str, Any], file: Path) -> None:
     """Raise unless a tokenizer needs bounded time and memory for each character of a text.
 
-    Args:
-        library: the contents of tokenizer.json.
-        file: its path.
-
     Raises:
         InputError: a regular expression repeats a group, or replacements multiply the length of a text.
     """

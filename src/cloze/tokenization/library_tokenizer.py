@@ -63,7 +63,6 @@ class LibraryTokenizer(Tokenizer):
         Args:
             library: the contents of tokenizer.json.
             settings: those of special_tokens_map.json and tokenizer_config.json.
-            directory: their directory.
             model_max_length: positions of the model.
 
         Raises:

@@ -121,7 +121,6 @@ def sentence_spans(text: str, *, language: str = "en", splitter: str | None = No
 
     Args:
         text: a paragraph; a blank line ends a sentence, a line break does not.
-        language: language of the rules.
         splitter: a function "package.module:function" instead of the rules; see `custom_splitter`.
 
     Raises:

@@ -87,7 +87,6 @@ def tokenize_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[tuple
     """Yield the tokens of each word.
 
     Args:
-        tokenizer: the tokenizer.
         words: from `count_words` with the settings of the tokenizer; "[UNK]" is a word that was too long.
     """
     ids, lengths = tokenizer.ids(words)
@@ -101,7 +100,6 @@ def describe_text(tokenizer: Tokenizer, word_counts: Mapping[str, int]) -> TextS
     """Return statistics of a text that is tokenized with a vocabulary.
 
     Args:
-        tokenizer: the tokenizer.
         word_counts: at least one word, from `count_words` with the settings of the tokenizer.
     """
     by_frequency = sorted(word_counts, key=lambda word: (-word_counts[word], word))

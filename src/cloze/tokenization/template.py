@@ -60,11 +60,7 @@ class Template:
         return joined
 
     def token_type_ids(self, lengths: Sequence[int]) -> list[int]:
-        """Return the segment of every token.
-
-        Args:
-            lengths: of each text, in tokens.
-        """
+        """Return the segment of every token, given the number of tokens of each text."""
         types = list(self.special_types[0])
         for length, text_type, after in zip(lengths, self.text_types, self.special_types[1:], strict=True):
             types += [*([text_type] * length), *after]

@@ -168,7 +168,6 @@ class Tokenizer(ABC):
         characters.
 
         Args:
-            text: the first text.
             pair: the second text; None for a single text.
             max_length: maximum number of tokens including [CLS] and [SEP]. Longer inputs lose tokens of the longer
                 text first (of the pair if both are equally long). None keeps all tokens.

@@ -56,7 +56,6 @@ class UnknownWords:
         Args:
             name: what the texts are called.
             where: the file of the texts.
-            stacklevel: as for `warnings.warn`.
         """
         if not self.unknown:
             return

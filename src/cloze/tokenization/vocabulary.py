@@ -108,11 +108,7 @@ def _unused_tokens(known: Collection[str]) -> Iterator[str]:
 
 
 def check_vocabulary(tokens: Sequence[str], *, where: object) -> None:
-    """Refuse a vocabulary that a BERT tokenizer cannot use.
-
-    Args:
-        tokens: in order of their ids.
-        where: the file, for the message.
+    """Refuse a vocabulary, tokens in the order of their ids, that a BERT tokenizer cannot use.
 
     Raises:
         InputError: the vocabulary is empty, has an empty or repeated token, or lacks a special token.
@@ -155,7 +151,6 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
     Args:
         word_counts: from `count_words`; words over 50 characters are ignored.
         size: number of tokens.
-        progress: progress output.
 
     Raises:
         InputError: the text has too few different tokens, or `size` is smaller than reserved tokens and alphabet.

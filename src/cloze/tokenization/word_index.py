@@ -54,11 +54,7 @@ class WordIndex:
         """By number."""
 
     def number(self, texts: Sequence[str]) -> tuple[Integers, Integers]:
-        """Return the number of every word [W], and the end of each text among them.
-
-        Args:
-            texts: a batch. Lone surrogates count as U+FFFD.
-        """
+        """Return the number of every word [W], and the end of each text among them; lone surrogates are U+FFFD."""
         try:
             encoded = [text.encode() for text in texts]
         except UnicodeEncodeError:

@@ -156,7 +156,6 @@ def learn_tokens(words: Words, alphabet: Sequence[int], number: int, bar: Bar) -
     Args:
         words: the text; words of several characters consist of the alphabet.
         alphabet: code points that are tokens anyway, with and without ##, and do not count here.
-        number: tokens to learn.
         bar: advances with every threshold.
 
     Returns:
