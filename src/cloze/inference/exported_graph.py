@@ -1,7 +1,8 @@
 """A graph that `cloze export` wrote, as a source of models: ONNX Runtime computes, and torch is not imported."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -140,9 +141,10 @@ class ExportedGraph(ModelFiles):
         """
         if layers != (self.config.num_hidden_layers,):
             raise InputError("an exported graph has the last layer alone", where="layers", remedy=_REMEDY)
+        asked: dict[str, Any] = {"pooling": pooling, "normalize": normalize, "truncate_dim": truncate_dim}
         if _HIDDEN in self._facts["outputs"]:
-            tokens = self._engine({TOKENS: _HIDDEN}, device)
-            return tokens if pooling is None else PooledEngine(tokens, pooling, normalize, truncate_dim)
+            make = OnnxEngine if pooling is None else partial(PooledEngine, **asked)
+            return self._engine({TOKENS: _HIDDEN}, device, make)
         if not self.makes_vectors:
             what = f"a graph of {self._facts['model']}, without vectors of texts"
             raise InputError(
@@ -151,7 +153,6 @@ class ExportedGraph(ModelFiles):
                 remedy="Export what cloze.Embedder.load(MODEL).save(NEW) writes, in Python",
             )
         stored = load_sentence_encoder_config(self.directory) or SentenceEncoderConfig()
-        asked = {"pooling": pooling, "normalize": normalize, "truncate_dim": truncate_dim}
         for name, value in asked.items():
             if value != getattr(stored, name):
                 what = f"the exported graph has {getattr(stored, name)}, not {value or 'idf_mean'}"
@@ -167,11 +168,13 @@ class ExportedGraph(ModelFiles):
         threads = openmp_threads() or compute_threads()  # torch's is 1 where a server loads
         return start_session(self.directory / GRAPH_FILE, threads=threads)
 
-    def _engine(self, names: dict[str, str], device: str) -> OnnxEngine:
+    def _engine(
+        self, names: dict[str, str], device: str, make: Callable[..., OnnxEngine] = OnnxEngine
+    ) -> OnnxEngine:
         if device not in ("auto", "cpu"):
             what = f"an exported graph runs on the CPU, not on {device}"
             raise InputError(what, where="device", remedy=f"Leave it out, or g{_REMEDY[1:]}")
-        return OnnxEngine(
+        return make(
             self._session, self.config, self._facts["parameters"], self._facts["precision"], names
         )
 

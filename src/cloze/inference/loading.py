@@ -16,7 +16,7 @@ from cloze.inference.exported_graph import ExportedGraph
 from cloze.inference.model_files import ModelFiles
 from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.models.engine import Engine
-from cloze.models.onnx_engine import OnnxEngine, PooledEngine
+from cloze.models.onnx_engine import OnnxEngine
 from cloze.suggestions import suggests_keywords
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -77,7 +77,7 @@ class LoadedModel:
         Raises:
             InputError: it is several models, or an exported graph.
         """
-        if isinstance(self.engine, OnnxEngine | PooledEngine):
+        if isinstance(self.engine, OnnxEngine):
             what = "an exported graph has no weights, gradients or hidden layers"
             remedy = "Give the model that it was exported from"
             raise InputError(what, where=self.directory, remedy=remedy)

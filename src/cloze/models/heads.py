@@ -55,8 +55,9 @@ class ModelWithHead(nn.Module):
         return not self.token_outputs
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return the outputs by their names in transformers."""
-        return {"logits": self(batch)}
+        """Return the outputs by their names in transformers; one is that of tokens, or else the logits."""
+        (name,) = self.token_outputs or ("logits",)
+        return {name: self(batch)}
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
         """Write `named_outputs` in ONNX; at padding they have no meaning.
@@ -370,10 +371,6 @@ class BertForFeatureExtraction(ModelWithHead):
         """Return vectors [T, D]."""
         hidden_TD: Tensor = self.bert(batch).sequence_output
         return hidden_TD
-
-    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return the vectors."""
-        return {"last_hidden_state": self(batch)}
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
         """Write the vectors in ONNX."""

@@ -4,7 +4,7 @@ Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,43 +109,22 @@ def _pad(batch: PackedBatch) -> tuple[dict[str, Any], Any]:
     return {**inputs, "attention_mask": is_real_BL.astype(np.int64)}, np.flatnonzero(is_real_BL)[requested]
 
 
-@dataclass(frozen=True, eq=False)
-class PooledEngine:
-    """The vectors of texts, from an engine of their tokens'."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PooledEngine(OnnxEngine):
+    """The vectors of texts, from those of their tokens, which are the one output of the graph in `names`."""
 
-    tokens: OnnxEngine
     pooling: Pooling
     normalize: bool
     truncate_dim: int | None
 
     @property
-    def config(self) -> EncoderConfig:
-        """The architecture of the encoder."""
-        return self.tokens.config
-
-    @property
-    def device_type(self) -> str:
-        """The kind of device that computes."""
-        return self.tokens.device_type
-
-    @property
-    def batch_tokens(self) -> int:
-        """The number of tokens that it reads at once."""
-        return self.tokens.batch_tokens
-
-    @property
-    def number_format(self) -> str:
-        """The format of the weights."""
-        return self.tokens.number_format
-
-    @property
-    def num_parameters(self) -> int:
-        """The number of parameters."""
-        return self.tokens.num_parameters
+    def tokens(self) -> OnnxEngine:
+        """The engine of the vectors of tokens."""
+        return OnnxEngine(**{field.name: getattr(self, field.name) for field in fields(OnnxEngine)})
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the vector of each text, [B, D]."""
-        hidden_TD = self.tokens.run(batch)[TOKENS]
+        hidden_TD = super().run(batch)[TOKENS]
         vectors_BD = np.concatenate(pool_groups(hidden_TD, batch, self.pooling))
         if self.normalize:
             vectors_BD /= np.maximum(np.linalg.norm(vectors_BD, axis=1, keepdims=True), _MIN_NORM)

@@ -45,10 +45,6 @@ class TokenEncoder(BertForFeatureExtraction):
         hidden = [hidden_states[layer] if layer else self._rows(batch) for layer in self.layers]
         return torch.cat(hidden, -1) if self.combine == "concat" else torch.stack(hidden).sum(0)
 
-    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return the vectors."""
-        return {"token_embeddings": self(batch)}
-
     def _rows(self, batch: PackedBatch) -> Tensor:
         """Return the rows of the word-embedding table, without position or context."""
         rows_TD: Tensor = self.bert.embeddings.word_embeddings(batch.input_ids)
