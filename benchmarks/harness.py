@@ -24,7 +24,7 @@ from cloze import artifacts, file_io
 from cloze.cli.options import CommonOptions, Flag, Flags
 from cloze.errors import InputError, RunError
 from cloze.optional_dependencies import import_package, require
-from cloze.progress import SILENT, Progress
+from cloze.progress import Progress
 from cloze.tables import text_table
 from experiments.differences import paired_difference
 
@@ -191,13 +191,38 @@ class TimedBenchmark(Benchmark):
         raise NotImplementedError
 
     def measure(self, contestants: Sequence[Contestant], *, busy: int = 0) -> tuple[Timing, ...]:
-        """Time contestants in turn; if `busy`, their timings beside as many busy processes follow the others."""
-        return measure(
-            contestants,
-            rounds=self.rounds,
-            min_seconds=self.min_seconds,
-            progress=self.progress,
-            busy=busy,
+        """Time contestants in turn, after one round that does not count; a turn repeats its work for `min_seconds`.
+
+        Args:
+            busy: number of busy processes; each round then times every contestant once more, beside them, and the
+                timings beside them follow the others.
+
+        Raises:
+            InputError: there are no rounds.
+        """
+        if self.rounds < 1:
+            raise InputError(f"{self.rounds} rounds", where="--rounds", remedy="Choose 5 or more")
+        if busy < 0:
+            raise InputError(f"{busy} processes", where="--busy", remedy="Choose 0 or more")
+        loads = (0, busy) if busy else (0,)
+        seconds: dict[tuple[int, str], list[float]] = {
+            (load, contestant.name): [] for load in loads for contestant in contestants
+        }
+        gc.collect()
+        with self.progress.bar("measuring", total=(1 + self.rounds) * len(seconds), unit="turns") as bar:
+            for number in range(1 + self.rounds):
+                for load in loads:
+                    with busy_processes(load):
+                        for contestant in contestants:
+                            elapsed = _time_turn(contestant, self.min_seconds)
+                            if number > 0:
+                                seconds[load, contestant.name].append(elapsed)
+                            bar.advance(1)
+                            bar.show(contestant=contestant.name, seconds=f"{elapsed:.3g}")
+        return tuple(
+            Timing(one.name, one.does, tuple(seconds[load, one.name]))
+            for load in loads
+            for one in contestants
         )
 
     def describe(
@@ -220,7 +245,7 @@ class TimedBenchmark(Benchmark):
             environment: by default that of a benchmark on the CPU in float32.
             more: further entries of the record.
         """
-        sides = [_describe_side(timing, timings[0], amount, limit) for timing in timings]
+        sides = [describe_side(timing, timings[0], amount, limit) for timing in timings]
         record = {
             "benchmark": self.name,
             "settings": settings,
@@ -239,7 +264,10 @@ class TimedBenchmark(Benchmark):
         return Result(self.name, record, "\n".join(lines), checks)
 
 
-def _describe_side(timing: Timing, ours: Timing, amount: float, limit: Limit | None) -> dict[str, Any]:
+def describe_side(
+    timing: Timing, ours: Timing, amount: float = 1.0, limit: Limit | None = None
+) -> dict[str, Any]:
+    """Return the rates of a contestant, and how many times as fast ours is."""
     ratio, interval = _times_as_long(timing, ours)
     side: dict[str, Any] = {
         "name": timing.name,
@@ -287,47 +315,6 @@ def split_names(text: str, known: Collection[str], *, flag: str) -> list[str]:
     return names
 
 
-def measure(
-    contestants: Sequence[Contestant],
-    *,
-    rounds: int,
-    min_seconds: float = 1.0,
-    progress: Progress = SILENT,
-    busy: int = 0,
-) -> tuple[Timing, ...]:
-    """Time contestants in turn, after one round that does not count; a turn repeats its work for `min_seconds`.
-
-    Args:
-        busy: number of busy processes; each round then times every contestant once more, beside them, and the timings
-            beside them follow the others.
-
-    Raises:
-        InputError: there are no rounds.
-    """
-    if rounds < 1:
-        raise InputError(f"{rounds} rounds", where="--rounds", remedy="Choose 5 or more")
-    if busy < 0:
-        raise InputError(f"{busy} processes", where="--busy", remedy="Choose 0 or more")
-    loads = (0, busy) if busy else (0,)
-    seconds: dict[tuple[int, str], list[float]] = {
-        (load, contestant.name): [] for load in loads for contestant in contestants
-    }
-    gc.collect()
-    with progress.bar("measuring", total=(1 + rounds) * len(seconds), unit="turns") as bar:
-        for number in range(1 + rounds):
-            for load in loads:
-                with busy_processes(load):
-                    for contestant in contestants:
-                        elapsed = _time_turn(contestant, min_seconds)
-                        if number > 0:
-                            seconds[load, contestant.name].append(elapsed)
-                        bar.advance(1)
-                        bar.show(contestant=contestant.name, seconds=f"{elapsed:.3g}")
-    return tuple(
-        Timing(one.name, one.does, tuple(seconds[load, one.name])) for load in loads for one in contestants
-    )
-
-
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
     """Run processes of equal priority that compute all the time, until the block or this process ends."""
@@ -353,7 +340,7 @@ def describe_busy(
     """
     sides, lines = [], []
     for before, beside in zip(idle, busy, strict=True):
-        side = _describe_side(beside, busy[0], amount, None)
+        side = describe_side(beside, busy[0], amount)
         ratio, interval = _times_as_long(beside, before)
         side["times_as_long_as_idle"], side["interval_of_idle"] = ratio, interval
         sides.append(side)

@@ -1,20 +1,18 @@
 """`python -m benchmarks inference`: every comparison of inference on this machine, as one table."""
 
 import json
-import math
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
 from benchmarks.embed import Embed, Latency, describe_cosines
 from benchmarks.finetune import Finetune
-from benchmarks.harness import Benchmark, Result, heading
+from benchmarks.harness import Benchmark, Result, Timing, describe_side, heading
 from benchmarks.http_load import Client
 from benchmarks.machine import describe_machine
 from benchmarks.serve import server, text_of_length
@@ -23,7 +21,6 @@ from cloze.cli.options import Flag
 from cloze.model_paths import resolve_checkpoint
 from cloze.tables import text_table
 from cloze.training.precision import processor
-from experiments.differences import paired_difference
 
 _SERVED_TOKENS = 32
 
@@ -136,21 +133,12 @@ class Inference(Benchmark):
 
     def _server_rows(self) -> list[tuple[str, ...]]:
         """Compare servers in int8 and in bfloat16 with one in float32, on requests of one short text."""
-        work = f"server, {_SERVED_TOKENS} tokens a text"
-        bars = {"int8": "1.6", "bfloat16": ""}
+        peer = "the same in float32"
+        bars = {"int8": {peer: 1.6}, "bfloat16": {}}
+        works = {precision: f"server, {_SERVED_TOKENS} tokens a text, {precision}" for precision in bars}
         if shutil.which("wrk") is None:
-            return [
-                (
-                    f"{work}, {precision}",
-                    "the same in float32",
-                    "not measured: wrk is not installed",
-                    "",
-                    bar,
-                    "",
-                    "",
-                )
-                for precision, bar in bars.items()
-            ]
+            what = "not measured: wrk is not installed"
+            return [(work, peer, what, "", "", "", "") for work in works.values()]
         body = json.dumps({"inputs": text_of_length(self.model, _SERVED_TOKENS)})
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -158,34 +146,21 @@ class Inference(Benchmark):
                 precision: stack.enter_context(server(self.model, "--precision", precision))[1]
                 for precision in (*bars, "float32")
             }
-            rates: dict[str, list[float]] = {precision: [] for precision in urls}
+            seconds_of: dict[str, list[float]] = {precision: [] for precision in urls}
             for number in range(1 + self.rounds):
                 for precision, url in urls.items():
                     seconds = max(1, round(2 * self.min_seconds))
                     rate, _ = Client(f"{url}/embed", folder).closed_loop(body, seconds=seconds)
                     if number:
-                        rates[precision].append(rate)
-        return [
-            (
-                f"{work}, {precision}",
-                "the same in float32",
-                *_times(rates[precision], rates["float32"]),
-                bar,
-                "",
-                "",
+                        seconds_of[precision].append(1 / rate)
+        rows: list[tuple[str, ...]] = []
+        theirs = Timing(peer, "", tuple(seconds_of["float32"]))
+        for precision, work in works.items():
+            ours = Timing(precision, "", tuple(seconds_of[precision]))
+            rows += _rows(
+                work, bars[precision], {"sides": [describe_side(one, ours) for one in (ours, theirs)]}
             )
-            for precision, bar in bars.items()
-        ]
-
-
-def _times(ours: Sequence[float], theirs: Sequence[float]) -> tuple[str, str]:
-    """Return the geometric mean of the ratios of rates in the same rounds, and its interval."""
-    logs = [[math.log(rate) for rate in rates] for rates in (ours, theirs)]
-    times = f"{math.exp(fmean(logs[0]) - fmean(logs[1])):.2f}x"
-    if len(ours) == 1:
-        return times, ""
-    ratio = paired_difference(*logs)
-    return times, f"{math.exp(ratio.low):.2f} to {math.exp(ratio.high):.2f}"
+        return rows
 
 
 def _installed(peers: str) -> str:

@@ -55,15 +55,12 @@ def matrix_product_rate(device: torch.device, dtype: torch.dtype) -> tuple[float
     """Return the best FLOP/s of several square matrix products, and their size, which keeps the device busy."""
     size = 1024 if device.type == "cpu" else 8192
     left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    best = math.inf
-    for _ in range(20):
-        started = time.perf_counter()
+
+    def multiply() -> None:
         left @ right
         synchronize(device)
-        best = min(best, time.perf_counter() - started)
-        if best > _LONG_SECONDS:  # a number format that the processor emulates
-            break
-    return 2 * size**3 / best, size
+
+    return 2 * size**3 / _best_seconds(multiply), size
 
 
 def int8_product_rate() -> tuple[float, int]:
@@ -72,12 +69,18 @@ def int8_product_rate() -> tuple[float, int]:
     left = torch.randint(0, 256 if cpu_instructions().vnni else 128, (size, size), dtype=torch.uint8)
     weight = pack_int8_weight(torch.randint(-127, 128, (size, size), dtype=torch.int8))
     scales, zeros = torch.ones(size), torch.zeros(size, dtype=torch.int32)
+    return 2 * size**3 / _best_seconds(lambda: int8_linear(left, weight, scales, zeros)), size
+
+
+def _best_seconds(product: Callable[[], object]) -> float:
     best = math.inf
     for _ in range(20):
         started = time.perf_counter()
-        int8_linear(left, weight, scales, zeros)
+        product()
         best = min(best, time.perf_counter() - started)
-    return 2 * size**3 / best, size
+        if best > _LONG_SECONDS:  # a number format that the processor emulates
+            break
+    return best
 
 
 def in_new_process(function: Callable[[], Value]) -> Value:

@@ -46,7 +46,7 @@ from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import build_optimizer, clip_gradients, set_learning_rate
 from cloze.training.parallelize import accumulate_gradients
 from cloze.training.precision import autocast, resolve_device, resolve_dtype, training_arithmetic
-from experiments.step_cost import Workload, pretraining_step_flops
+from experiments.step_cost import pretraining_step_flops
 
 _TOLERANCES = {torch.float32: (1e-4, 1e-3), torch.bfloat16: (2e-2, 5e-2)}
 """By number format: maximum difference of losses, in nats, and of gradient norms, relative."""
@@ -130,9 +130,16 @@ class Pretrain(TimedBenchmark):
             contestants.append(Contestant(name, does, repeat(theirs.step)))
             checks += _compare(ours, theirs, name)
         limit_flops, size = matrix_product_rate(device, dtype)
-        workload = sum(map(Workload.of, data.batches[1:]), Workload.of(data.batches[0]))
-        flops = pretraining_step_flops(ours.model.config, workload) / workload.num_tokens
-        longest = max(int(np.diff(batch.cu_seqlens).max()) for batch in data.batches)
+        lengths = np.concatenate([np.diff(batch.cu_seqlens) for batch in data.batches]).astype(int)
+        num_predictions = sum(len(batch.masked_lm_ids) for batch in data.batches)
+        num_tokens, longest = int(lengths.sum()), int(lengths.max())
+        step_flops = pretraining_step_flops(
+            ours.model.config,
+            num_tokens=num_tokens,
+            sum_of_squared_lengths=int((lengths**2).sum()),
+            num_predictions=num_predictions,
+        )
+        flops = step_flops / num_tokens
         return self.describe(
             self.measure(contestants),
             settings={
@@ -145,7 +152,7 @@ class Pretrain(TimedBenchmark):
                 "device": str(device),
                 "rounds": self.rounds,
             },
-            amount=float(workload.num_tokens),
+            amount=float(num_tokens),
             unit="tokens",
             checks=checks,
             environment=describe_machine(device, dtype, peers),
@@ -155,8 +162,8 @@ class Pretrain(TimedBenchmark):
                 limit_flops / flops,
             ),
             notes=(
-                f"{source}; {workload.num_tokens:,} real tokens, {longest * self.batch:,} with padding to the longest "
-                f"({longest}), {workload.num_predictions:,} of them predicted",
+                f"{source}; {num_tokens:,} real tokens, {longest * self.batch:,} with padding to the longest "
+                f"({longest}), {num_predictions:,} of them predicted",
             ),
         )
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from cloze import artifacts, file_io
 from cloze.markdown import markdown_table
-from cloze.training.environment import ENVIRONMENT
 from experiments.adaptation import OUTCOME, TASK_DOMAIN, Adaptation, AdaptationRun
-from experiments.differences import PairedDifference, paired_difference
+from experiments.differences import paired_difference
 from experiments.plots import Plot, as_svg, new_figure, styled
+from experiments.results import describe_machine, read_environment
 
 _LOSS = "masked_lm_loss"
 
@@ -33,7 +33,7 @@ def write_adaptation_record(study: Adaptation) -> Path:
         *_explain(results),
         "",
         *plot.lines,
-        _environment(study),
+        f"{describe_machine(read_environment(study.output / 'runs') or {})}.",
         "`results.json` has every figure by seed, `settings.json` the settings of the study.",
     ]
     with artifacts.write_directory(record, kind="record", overwrite=True) as temporary:
@@ -101,26 +101,14 @@ def _row(group: Sequence[dict[str, Any]], results: dict[str, Any]) -> list[str]:
     ]
     for kind, before in (("domain_metrics", control["domains"][domain]), ("old_metrics", control["old"])):
         after = [run[kind][_LOSS] for run in group]
-        difference = _difference(after, [before[_LOSS]] * len(after))
-        cells += [f"{fmean(after):.3f}", _format(difference, 3)]
+        difference = paired_difference(after, [before[_LOSS]] * len(after))
+        cells += [f"{fmean(after):.3f}", difference.format(3)]
     scored = [run for run in group if "task" in run and str(run["seed"]) in results["control_tasks"]]
     if not scored:
         return [*cells, "-", "-"]
     after = [100 * run["task"]["accuracy"] for run in scored]
     before_task = [100 * results["control_tasks"][str(run["seed"])]["accuracy"] for run in scored]
-    return [*cells, f"{fmean(after):.1f}", _format(_difference(after, before_task), 1)]
-
-
-def _difference(ours: Sequence[float], theirs: Sequence[float]) -> PairedDifference:
-    """Return the mean difference; of one pair, without an interval."""
-    if len(ours) > 1:
-        return paired_difference(ours, theirs)
-    only = ours[0] - theirs[0]
-    return PairedDifference(only, only, only)
-
-
-def _format(difference: PairedDifference, digits: int) -> str:
-    return difference.format(digits)
+    return [*cells, f"{fmean(after):.1f}", paired_difference(after, before_task).format(1)]
 
 
 def _explain(results: dict[str, Any]) -> list[str]:
@@ -158,7 +146,7 @@ def _plot(groups: Sequence[Sequence[dict[str, Any]]], control: dict[str, Any]) -
             before = control["domains"][domain] if kind == "domain_metrics" else control["old"]
             of_domain = [group for group in groups if group[0]["domain"] == domain]
             differences = [
-                _difference([run[kind][_LOSS] for run in group], [before[_LOSS]] * len(group))
+                paired_difference([run[kind][_LOSS] for run in group], [before[_LOSS]] * len(group))
                 for group in of_domain
             ]
             sizes = [group[0]["megabytes"] for group in of_domain]
@@ -179,12 +167,3 @@ def _plot(groups: Sequence[Sequence[dict[str, Any]]], control: dict[str, Any]) -
     figure.axes[0].set_ylabel("change of the masked-word loss, nats")
     caption = "Change of the masked-word loss over the amount of text, with 95% intervals"
     return Plot("changes.svg", caption, as_svg(figure))
-
-
-def _environment(study: Adaptation) -> str:
-    file = min(study.output.glob(f"runs/*/run/**/{ENVIRONMENT}"))
-    environment = file_io.read_json(file)
-    return (
-        f"Processor: {environment['processor']}, threads: {environment['threads']}, "
-        f"{environment['compute_dtype']}, torch {environment['versions']['torch']}."
-    )

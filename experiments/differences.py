@@ -24,11 +24,13 @@ class PairedDifference:
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> PairedDifference:
-    """Return the mean difference of at least two pairs and its confidence interval."""
+    """Return the mean difference of pairs and its confidence interval, which is the mean alone for one pair."""
     from scipy import special
 
     differences = [our - their for our, their in zip(ours, theirs, strict=True)]
     mean = fmean(differences)
+    if len(differences) == 1:
+        return PairedDifference(mean, mean, mean)
     error = stdev(differences) / len(differences) ** 0.5
     half = float(special.stdtrit(len(differences) - 1, (1 + _CONFIDENCE) / 2)) * error
     return PairedDifference(mean, mean - half, mean + half)

@@ -11,7 +11,15 @@ from cloze import artifacts
 from cloze.config import to_toml
 from cloze.markdown import markdown_table
 from experiments.plots import Plot, plot_differences, plot_losses, plot_scores, plot_scores_over_perplexity
-from experiments.results import NEIGHBORS, NEXT_SENTENCE, PERPLEXITY, ByVariant, RunResult, group_by_variant
+from experiments.results import (
+    NEIGHBORS,
+    NEXT_SENTENCE,
+    PERPLEXITY,
+    ByVariant,
+    RunResult,
+    describe_machine,
+    group_by_variant,
+)
 from experiments.score_tables import ScoreTable, describe_published, describe_scores, score_rows, score_tables
 from experiments.study import Study
 
@@ -65,7 +73,7 @@ def write_study_record(study: Study, runs: Sequence[RunResult], directory: Path)
             if plot is not None:
                 (temporary / plot.file).write_text(plot.svg, "utf-8")
         (temporary / "study.toml").write_text(to_toml(study), "utf-8")
-        results = {"rows": [row for row, _ in comparisons], "runs": [run.as_dict() for run in runs]}
+        results = {"rows": [row for row, _ in comparisons], "runs": list(map(asdict, runs))}
         (temporary / "results.json").write_text(json.dumps(results, indent=1) + "\n", "utf-8")
 
 
@@ -169,10 +177,7 @@ def _describe_environment(runs: Sequence[RunResult]) -> str:
     dtypes: dict[int, set[str]] = {}
     for run in runs:
         if (environment := run.environment) is not None:
-            device = "" if environment["device"] == "cpu" else f"{environment['device']}, "
-            machine = f"Processor: {device}{environment['processor']}, threads: {environment['threads']}, "
-            machine += f"{environment['compute_dtype']}, torch {environment['versions']['torch']}"
-            machines.setdefault(machine, []).append(f"{run.variant} {run.seed}")
+            machines.setdefault(describe_machine(environment), []).append(f"{run.variant} {run.seed}")
             dtypes.setdefault(run.seed, set()).add(environment["compute_dtype"])
     for machine, names in machines.items():
         runs_there = f" ({', '.join(names)})" if len(machines) > 1 else ""

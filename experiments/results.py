@@ -2,8 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from cloze import file_io
+from cloze.training.environment import ENVIRONMENT
 
 MASKED = "masked_lm_loss"
 NEXT_SENTENCE = "next_sentence_accuracy"
@@ -56,15 +60,6 @@ class RunResult:
     tasks: dict[str, TaskScores] = field(default_factory=dict)
     environment: dict[str, Any] | None = None
 
-    @classmethod
-    def with_outcome(cls, outcome: Mapping[str, Any], **fields: Any) -> "RunResult":
-        """Return a run with the metrics of its outcome.json."""
-        return cls(**fields, **outcome)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the entry of results.json."""
-        return asdict(self)
-
     def loss(self, kind: str) -> float | None:
         """Return the masked-word loss at the end on pairs, segments or neighbors; None if it was not measured."""
         metrics: dict[str, float] = getattr(self, kind)
@@ -114,3 +109,16 @@ def measured_tasks(by_variant: ByVariant, metrics: Mapping[str, str]) -> list[st
 def scores_by_seed(runs: list[RunResult], measure: str) -> dict[int, float]:
     """Return the final scores of runs by seed."""
     return {run.seed: score for run in runs if (score := run.score(measure)) is not None}
+
+
+def read_environment(directory: Path) -> dict[str, Any] | None:
+    """Return the environment of a run, or of the first of several; None if it was not kept."""
+    file = min(directory.rglob(ENVIRONMENT), key=lambda file: (len(file.parts), file), default=None)
+    return None if file is None else file_io.read_json(file)
+
+
+def describe_machine(environment: Mapping[str, Any]) -> str:
+    """Return the device, threads, number format and version of torch of a run."""
+    device = "" if environment["device"] == "cpu" else f"{environment['device']}, "
+    machine = f"Processor: {device}{environment['processor']}, threads: {environment['threads']}, "
+    return f"{machine}{environment['compute_dtype']}, torch {environment['versions']['torch']}"

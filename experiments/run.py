@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from filelock import FileLock
@@ -33,14 +32,13 @@ from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_p
 from cloze.pretraining.run import pretrain
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer
-from cloze.training.environment import ENVIRONMENT
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
 from cloze.training.run_lock import file_lock
 from experiments.plan import NO_DATA, OUTCOME, PlannedRun, describe_plan, plan_study, runs_of_seeds
 from experiments.plots import require_matplotlib
 from experiments.record import write_study_record
-from experiments.results import NEIGHBORS, RunResult
+from experiments.results import NEIGHBORS, RunResult, read_environment
 from experiments.study import Study
 from experiments.task_runs import read_scores
 
@@ -201,14 +199,13 @@ def read_result(run: PlannedRun) -> RunResult:
         for last in run.points[-1]
     }
     if run.config is None:
-        environment = _read_environment(run.points[-1][0].directory)
+        environment = read_environment(run.points[-1][0].directory)
         return RunResult(run.variant, run.seed, tasks=tasks, environment=environment)
     rows = read_metrics(run.directory)
     validation = [row for row in rows if row["kind"] == "validation" and row["step"]]
     last_row = [row for row in rows if row["kind"] == "train"][-1]
     started = configuration.load(PretrainConfig, run.directory / artifacts.RUN_CONFIG)
-    return RunResult.with_outcome(
-        json.loads((run.directory / OUTCOME).read_text("utf-8")),
+    return RunResult(
         variant=run.variant,
         seed=run.seed,
         data_sha256=started.data_sha256,
@@ -219,14 +216,9 @@ def read_result(run: PlannedRun) -> RunResult:
         steps=last_row["step"],
         tokens=last_row["tokens"],
         tasks=tasks,
-        environment=_read_environment(run.directory),
+        environment=read_environment(run.directory),
+        **file_io.read_json(run.directory / OUTCOME),
     )
-
-
-def _read_environment(directory: Path) -> dict[str, Any] | None:
-    """Return the environment of a run, or of the first of several; None if it was not kept."""
-    file = min(directory.rglob(ENVIRONMENT), key=lambda file: (len(file.parts), file), default=None)
-    return None if file is None else dict(json.loads(file.read_text("utf-8")))
 
 
 def _describe_instances(config: PretrainConfig) -> str:

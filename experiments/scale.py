@@ -17,7 +17,7 @@ from cloze.errors import InputError
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.config import PhaseConfig
-from experiments.step_cost import Workload, pretraining_step_flops
+from experiments.step_cost import pretraining_step_flops
 
 _DEVICES = Path(__file__).with_name("devices.toml")
 _TOKENS_PER_WORD = 1.3  # of English, with 30,522 tokens
@@ -125,10 +125,13 @@ def plan(run: Run, device: Device, accelerators: int, *, reduce_dtype: str = "fl
     compute = waiting = tokens = 0.0
     for phase in run.phases:
         phase_tokens = phase.batch_size * phase.max_seq_length
-        work = Workload(phase_tokens, phase_tokens * phase.max_seq_length, int(_MASKED_SHARE * phase_tokens))
-        seconds = (
-            pretraining_step_flops(run.model, work) / (1e12 * device.teraflops_per_second) / accelerators
+        flops = pretraining_step_flops(
+            run.model,
+            num_tokens=phase_tokens,
+            sum_of_squared_lengths=phase_tokens * phase.max_seq_length,
+            num_predictions=int(_MASKED_SHARE * phase_tokens),
         )
+        seconds = flops / (1e12 * device.teraflops_per_second) / accelerators
         compute += phase.fraction * seconds
         waiting += phase.fraction * max(0.0, network - _BACKWARD_SHARE * seconds)
         tokens += phase.fraction * phase_tokens

@@ -18,7 +18,6 @@ from benchmarks.harness import (
     Timing,
     describe_busy,
     import_peer,
-    measure,
     split_names,
 )
 from benchmarks.machine import in_new_process, peak_bytes
@@ -51,7 +50,7 @@ def test_contestants_take_turns_and_the_warm_up_does_not_count():
         Contestant(name, "", lambda name=name: prepared.append(name) or (lambda: turns.append(name)))
         for name in "ab"
     ]
-    timings = measure(contestants, rounds=3, min_seconds=0.0)
+    timings = TimedBenchmark(rounds=3, min_seconds=0.0).measure(contestants)
     assert "".join(turns) == "ab" * 4
     assert turns == prepared
     assert [len(timing.seconds) for timing in timings] == [3, 3]
@@ -67,7 +66,7 @@ def test_idle_turns_and_turns_beside_busy_processes_alternate():
         Contestant(name, "", lambda name=name: lambda: turns.append((name, count_children() - before)))
         for name in "ab"
     ]
-    timings = measure(contestants, rounds=2, min_seconds=0.0, busy=2)
+    timings = TimedBenchmark(rounds=2, min_seconds=0.0).measure(contestants, busy=2)
     assert turns == [("a", 0), ("b", 0), ("a", 2), ("b", 2)] * 3
     assert [timing.name for timing in timings] == ["a", "b", "a", "b"]
     assert count_children() == before
@@ -75,9 +74,9 @@ def test_idle_turns_and_turns_beside_busy_processes_alternate():
 
 def test_no_rounds():
     with pytest.raises(InputError, match="--rounds: 0 rounds"):
-        measure([], rounds=0)
+        TimedBenchmark(rounds=0).measure([])
     with pytest.raises(InputError, match="--busy: -1 processes"):
-        measure([], rounds=1, busy=-1)
+        TimedBenchmark(rounds=1).measure([], busy=-1)
 
 
 def test_figures():

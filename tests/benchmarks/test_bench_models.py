@@ -16,7 +16,7 @@ from cloze.errors import InputError, RunError
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from experiments.step_cost import Workload, pretraining_step_flops
+from experiments.step_cost import pretraining_step_flops
 from tiny_models import tiny_config, write_checkpoint
 
 ONCE = {"rounds": 1, "min_seconds": 0.0}
@@ -49,7 +49,8 @@ def lines(tmp_path: Path) -> Path:
 
 def test_flops_of_base_are_the_published_ones():
     """6N + 12 s H L + 6 f (H^2 + H V) a token, N = 12 L H^2: 0.545 GFLOP at 128 tokens, 15% of them predicted."""
-    flops = pretraining_step_flops(BertConfig(vocab_size=30528), Workload(12800, 128 * 12800, 1920))
+    batch = {"num_tokens": 12800, "sum_of_squared_lengths": 128 * 12800, "num_predictions": 1920}
+    flops = pretraining_step_flops(BertConfig(vocab_size=30528), **batch)
     assert flops / 12800 == pytest.approx(0.545e9, rel=2e-3)
 
 
