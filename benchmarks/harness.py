@@ -79,10 +79,6 @@ class Check:
         """Whether the contestants agree."""
         return self.difference <= self.tolerance
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the check for `record.json`."""
-        return {**asdict(self), "holds": self.holds}
-
     def __str__(self) -> str:
         verdict = "agree" if self.holds else "DISAGREE"
         return f"{self.what}: {verdict}, {self.difference:.2g} apart (at most {self.tolerance:.2g})"
@@ -252,7 +248,7 @@ class TimedBenchmark(Benchmark):
             "unit": f"{unit}/s",
             "sides": sides,
             "limit": None if limit is None else asdict(limit),
-            "checks": [check.as_dict() for check in checks],
+            "checks": [{**asdict(check), "holds": check.holds} for check in checks],
             "notes": list(notes),
             **(more or {}),
             "environment": environment or describe_machine(peers=filter(None, self.vs.split(","))),

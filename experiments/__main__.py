@@ -20,18 +20,15 @@ PROGRAM = "python -m experiments"
 def main(argv: list[str] | None = None) -> int:
     """Run one experiment; return the exit code, as `cloze` does."""
     escape_unprintable()
-    command, module, arguments = split_command(sys.argv[1:] if argv is None else argv)
-    if command == PROGRAM and arguments in ([], ["-h"], ["--help"]):
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments in ([], ["-h"], ["--help"]):
         print(__doc__)
         return 0 if arguments else 2
-    return run_command(command, lambda: import_module(module).run, arguments)
-
-
-def split_command(arguments: list[str]) -> tuple[str, str, list[str]]:
-    """Return the words of a command, the module that has its `run`, and the arguments that follow."""
-    if arguments and arguments[0] in COMMANDS:
-        return f"{PROGRAM} {arguments[0]}", f"experiments.{arguments[0]}_command", arguments[1:]
-    return PROGRAM, "experiments.table_command", arguments
+    program, module = PROGRAM, "experiments.table_command"
+    if arguments[0] in COMMANDS:
+        command, *arguments = arguments
+        program, module = f"{PROGRAM} {command}", f"experiments.{command}_command"
+    return run_command(program, lambda: import_module(module).run, arguments)
 
 
 if __name__ == "__main__":

@@ -174,9 +174,7 @@ class ExportedGraph(ModelFiles):
         if device not in ("auto", "cpu"):
             what = f"an exported graph runs on the CPU, not on {device}"
             raise InputError(what, where="device", remedy=f"Leave it out, or g{_REMEDY[1:]}")
-        return make(
-            self._session, self.config, self._facts["parameters"], self._facts["precision"], names
-        )
+        return make(self._session, self.config, self._facts["parameters"], self._facts["precision"], names)
 
     def _output(self, outputs: dict[str, str], head: str) -> str:
         """Return the output with the logits of a head."""

@@ -294,25 +294,21 @@ def get_encoder_class(config: EncoderConfig) -> type[Encoder]:
     return next(encoder for encoder in ENCODERS.values() if encoder.config_class is type(config))
 
 
-def get_size(name: str) -> EncoderConfig | None:
-    """Return the config of a size, or None if no encoder has it."""
-    return _sizes().get(name)
-
-
 def find_size(name: str) -> EncoderConfig:
     """Return the config of a size.
 
     Raises:
         ValueError: no encoder has it.
     """
-    if config := get_size(name):
+    if config := all_sizes().get(name):
         return config
-    near = nearest(name, _sizes())
+    near = nearest(name, all_sizes())
     remedy = f"Choose from {list_names(SIZES)}, alone or with an encoder before it, as in modern-base"
     raise ValueError(f"size = {name!r} is not a choice. {f'Did you mean {near}?' if near else remedy}")
 
 
-def _sizes() -> dict[str, EncoderConfig]:
+def all_sizes() -> dict[str, EncoderConfig]:
+    """Return the config of every size of every encoder, by name."""
     return {
         name: size for encoder_class in encoders().values() for name, size in encoder_class.sizes().items()
     }

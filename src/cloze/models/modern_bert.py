@@ -108,13 +108,9 @@ class ModernBertConfig(EncoderConfig):
     @classmethod
     def of_size(cls, num_hidden_layers: int, hidden_size: int) -> Self:
         """Return a config with about as many parameters as BERT's of this size."""
-        return cls(
-            num_hidden_layers=num_hidden_layers,
-            hidden_size=hidden_size,
-            num_attention_heads=hidden_size // 64,
-            # three matrices of 8/3 D have as many parameters as two of 4 D; in steps of 64
-            intermediate_size=round(hidden_size * 8 / 3 / 64) * 64,
-        )
+        # three matrices of 8/3 D have as many parameters as two of 4 D; in steps of 64
+        intermediate_size = round(hidden_size * 8 / 3 / 64) * 64
+        return replace(super().of_size(num_hidden_layers, hidden_size), intermediate_size=intermediate_size)
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from cloze.config import Settings, check_interval, check_positive, merge_dicts, 
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
-from cloze.models.encoder import find_size, get_encoder_class, get_size
+from cloze.models.encoder import all_sizes, find_size, get_encoder_class
 from cloze.models.encoder_config import EncoderConfig
 from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig, RunSettings
 
@@ -232,7 +232,7 @@ def size_defaults(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the defaults of the model's size, where these differ from BERT's."""
     model = table.get("model")
     size = model.get("size") if isinstance(model, Mapping) else None
-    config = get_size(size) if isinstance(size, str) else None
+    config = all_sizes().get(size) if isinstance(size, str) else None
     if config is None:
         return {}
     settings = {name: getattr(config, name) for name in _FIELDS_OF_SIZE}

@@ -25,12 +25,12 @@ def check_library_json(library: dict[str, Any], file: Path) -> None:
         InputError: a regular expression repeats a group, or replacements multiply the length of a text.
     """
     parts = {name: part for name, part in library.items() if name != "model"}
-    for pattern in _regular_expressions(parts):
-        if _REPEATED_GROUP.search(pattern):
+    for pattern in (table.get("Regex") for table in tables(parts)):
+        if isinstance(pattern, str) and _REPEATED_GROUP.search(pattern):
             what = f"the regular expression {pattern!r} repeats a group, which may take without end"
             raise InputError(what, where=file, remedy=_REMEDY)
     for name in ("normalizer", "decoder"):
-        factors = [_growth(step) for step in _steps(library.get(name))]
+        factors = [_growth(step) for step in tables(library.get(name))]
         if math.prod(factors) > _MAX_GROWTH:
             what = f"the replacements of the {name} make over {_MAX_GROWTH} characters of one"
             raise InputError(what, where=file, remedy=_REMEDY)
@@ -47,24 +47,14 @@ def library_panics() -> Iterator[None]:
         raise InputError(f"cannot tokenize this text: {error}", where="tokenizer", remedy=_REMEDY) from error
 
 
-def _regular_expressions(value: Any) -> Iterator[str]:
+def tables(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every table of a part of tokenizer.json, such as the steps of a normalizer and their patterns."""
     if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == "Regex" and isinstance(inner, str):
-                yield inner
-            else:
-                yield from _regular_expressions(inner)
-    elif isinstance(value, list):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
         for inner in value:
-            yield from _regular_expressions(inner)
-
-
-def _steps(part: Any) -> Iterator[dict[str, Any]]:
-    """Yield the steps of a normalizer or a decoder, which may be nested sequences."""
-    if isinstance(part, dict):
-        yield part
-        for inner in (*(part.get("normalizers") or ()), *(part.get("decoders") or ())):
-            yield from _steps(inner)
+            yield from tables(inner)
 
 
 def _growth(step: dict[str, Any]) -> float:

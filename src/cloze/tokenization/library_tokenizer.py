@@ -1,7 +1,7 @@
 """Tokenizers of any kind in tokenizer.json, such as byte-level BPE, for models that other programs trained."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -16,7 +16,7 @@ from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
-from cloze.tokenization.library_limits import check_library_json, library_panics
+from cloze.tokenization.library_limits import check_library_json, library_panics, tables
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
 from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY
@@ -180,7 +180,8 @@ class LibraryTokenizer(Tokenizer):
 
     @cached_property
     def _space_marker(self) -> str | None:
-        types = set(_types(json.loads(self.library_json).get("pre_tokenizer")))
+        pre_tokenizer = json.loads(self.library_json).get("pre_tokenizer")
+        types = {str(table.get("type")) for table in tables(pre_tokenizer)}
         return next((marker for kind, marker in _SPACE_MARKERS.items() if kind in types), None)
 
     def _check_template(self, file: Path) -> None:
@@ -218,10 +219,3 @@ def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) 
         if token not in tokens:
             raise InputError(f"the {role} token {token!r} is not in the vocabulary", where=where)
     return roles
-
-
-def _types(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        yield str(value.get("type"))
-        for inner in value.get("pretokenizers") or ():
-            yield from _types(inner)
