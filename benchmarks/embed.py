@@ -26,15 +26,13 @@ from benchmarks.harness import (
 )
 from benchmarks.machine import describe_machine, int8_product_rate, matrix_product_rate, synchronize
 from benchmarks.sentence_peers import (
+    GRAPH_PEERS,
     INT8_TOLERANCE,
     PEERS,
     TOLERANCES,
     Encode,
     EncodeInBatches,
     Vectors,
-    load_fastembed,
-    load_sentence_transformers_onnx,
-    load_session,
     load_transformers,
 )
 from cloze.cli.options import Flag
@@ -206,7 +204,11 @@ class Latency(_VectorBenchmark):
         checks: list[Check] = []
         for name in peers:
             if is_graph(model):
-                encode, does = _load_of_graph(name, model, embedder, texts)
+                if name not in GRAPH_PEERS:
+                    remedy = "Choose onnxruntime, sentence-transformers or fastembed"
+                    raise InputError(f"{name} does not run the graph itself", where="--vs", remedy=remedy)
+                does, load = GRAPH_PEERS[name]
+                encode = load(model, embedder, texts)
             elif name == "transformers":
                 encode = load_transformers(model, device)
                 does = "AutoTokenizer and AutoModel on one text, float32, mean over tokens"
@@ -231,22 +233,6 @@ class Latency(_VectorBenchmark):
             notes=[f"milliseconds per sentence, one at a time: {milliseconds}", *notes],
             more=more,
         )
-
-
-def _load_of_graph(name: str, graph: Path, embedder: Embedder, texts: Sequence[str]) -> tuple[Encode, str]:
-    """Return how a program encodes texts with a graph, and what it does.
-
-    Raises:
-        InputError: the program does not run graphs.
-    """
-    if name == "onnxruntime":
-        return load_session(graph, embedder, texts), "the session alone, on ids made before"
-    if name == "sentence-transformers":
-        return load_sentence_transformers_onnx(graph), "encode() of one text with backend=onnx"
-    if name == "fastembed":
-        return load_fastembed(graph, embedder.width), "TextEmbedding with a custom model, one text"
-    remedy = "Choose onnxruntime, sentence-transformers or fastembed"
-    raise InputError(f"{name} does not run the graph itself", where="--vs", remedy=remedy)
 
 
 def _sample_texts(path: Path, count: int) -> list[str]:

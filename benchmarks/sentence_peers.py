@@ -55,24 +55,22 @@ def _load_sentence_transformers(
     return lambda texts, size: model.encode(list(texts), batch_size=size, show_progress_bar=False)
 
 
-def load_session(graph: Path, embedder: Embedder, texts: Sequence[str]) -> Encode:
+def _load_session(graph: Path, embedder: Embedder, texts: Sequence[str]) -> Encode:
     """Return a function that runs a graph in ONNX Runtime alone: the ids of the texts are made before."""
-    session = import_peer("onnxruntime").InferenceSession(
-        graph / GRAPH_FILE, _session_options(), providers=["CPUExecutionProvider"]
-    )
+    run = _load_onnxruntime(graph / GRAPH_FILE)
     prepared = {}
     for text in texts:
         ids = np.array([embedder.tokenizer.encode(text).input_ids])
         prepared[text] = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": 0 * ids}
 
     def encode(batch: Sequence[str]) -> Vectors:
-        output: Vectors = session.run(None, prepared[batch[0]])[0]
+        output = run(prepared[batch[0]])
         return output.mean(1) if output.ndim == 3 else output
 
     return encode
 
 
-def load_sentence_transformers_onnx(graph: Path) -> Encode:
+def _load_sentence_transformers_onnx(graph: Path, _embedder: Embedder, _texts: Sequence[str]) -> Encode:
     """Return a function that encodes texts as sentence-transformers does with `backend="onnx"`."""
     library = import_peer("sentence_transformers")
     keywords = {
@@ -84,7 +82,7 @@ def load_sentence_transformers_onnx(graph: Path) -> Encode:
     return lambda texts: model.encode(list(texts), show_progress_bar=False)
 
 
-def load_fastembed(graph: Path, width: int) -> Encode:
+def _load_fastembed(graph: Path, embedder: Embedder, _texts: Sequence[str]) -> Encode:
     """Return a function that encodes texts as fastembed does with a custom model, by the mean of its tokens."""
     library = import_peer("fastembed")
     description = import_module("fastembed.common.model_description")
@@ -93,7 +91,7 @@ def load_fastembed(graph: Path, width: int) -> Encode:
         pooling=description.PoolingType.MEAN,
         normalization=False,
         sources=description.ModelSource(hf=graph.name),
-        dim=width,
+        dim=embedder.width,
         model_file=GRAPH_FILE,
     )
     model = library.TextEmbedding(graph.name, specific_model_path=str(graph), threads=torch.get_num_threads())
@@ -198,3 +196,10 @@ PEERS: Mapping[str, Peer] = {
         tolerance=INT8_TOLERANCE,
     ),
 }
+
+GRAPH_PEERS: Mapping[str, tuple[str, Callable[[Path, Embedder, Sequence[str]], Encode]]] = {
+    "onnxruntime": ("the session alone, on ids made before", _load_session),
+    "sentence-transformers": ("encode() of one text with backend=onnx", _load_sentence_transformers_onnx),
+    "fastembed": ("TextEmbedding with a custom model, one text", _load_fastembed),
+}
+"""By program that encodes one of some texts with an exported graph: what it does, and how it is loaded."""

@@ -132,7 +132,7 @@ def _explain(results: dict[str, Any]) -> list[str]:
     return lines
 
 
-@styled
+@styled()
 def _plot(groups: Sequence[Sequence[dict[str, Any]]], control: dict[str, Any]) -> Plot:
     """Plot the changes of both losses over the size of the sample, with their intervals."""
     figure = new_figure(9.4, 3.6)

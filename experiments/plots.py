@@ -1,11 +1,11 @@
 """Plots of a study: held-out loss over time, scores over steps or perplexity, differences to the base."""
 
-import functools
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from experiments.score_tables import ScoreTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _PANELS_PER_ROW = 2
 _STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "cloze", "font.size": 9.0}
@@ -48,18 +45,14 @@ def require_matplotlib() -> None:
     require(["matplotlib"], extra="plots", where="the plots of a record")
 
 
-def styled(plot: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function that draws a figure: it draws in the style of the records."""
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw figures in the style of the records; also a decorator of functions that draw one."""
+    require_matplotlib()
+    from matplotlib import rc_context
 
-    @functools.wraps(plot)
-    def draw(*args: P.args, **kwargs: P.kwargs) -> T:
-        require_matplotlib()
-        from matplotlib import rc_context
-
-        with rc_context(_STYLE):
-            return plot(*args, **kwargs)
-
-    return draw
+    with rc_context(_STYLE):
+        yield
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -69,7 +62,7 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
-@styled
+@styled()
 def plot_losses(by_variant: ByVariant, base: str) -> Plot:
     """Plot the mean loss over seeds of every variant over time."""
     figure = new_figure(9.4, 5.0)
@@ -88,7 +81,7 @@ def plot_losses(by_variant: ByVariant, base: str) -> Plot:
     return Plot("curves.svg", caption, as_svg(figure))
 
 
-@styled
+@styled()
 def plot_scores(by_variant: ByVariant, metrics: Mapping[str, str]) -> Plot:
     """Plot the scores of every task over the steps of pre-training: each seed, and the mean over seeds."""
     names = measured_tasks(by_variant, metrics)
@@ -109,7 +102,7 @@ def plot_scores(by_variant: ByVariant, metrics: Mapping[str, str]) -> Plot:
     return Plot("quality.svg", "Scores over the steps of pre-training", as_svg(figure))
 
 
-@styled
+@styled()
 def plot_differences(tables: Sequence[ScoreTable]) -> Plot:
     """Plot the difference of each row to the base: ours with the 95% interval, and the paper's."""
     from matplotlib.lines import Line2D
@@ -143,7 +136,7 @@ def plot_differences(tables: Sequence[ScoreTable]) -> Plot:
     return Plot("differences.svg", caption, as_svg(figure))
 
 
-@styled
+@styled()
 def plot_scores_over_perplexity(
     by_variant: ByVariant, metrics: Mapping[str, str], published: Published
 ) -> Plot:
