@@ -83,47 +83,25 @@ class Inference(Benchmark):
     def _comparisons(self, directory: Path) -> Iterator[tuple[str, Mapping[str, float], Benchmark]]:
         """Yield the work, the ratio aimed at beside each peer, and the benchmark."""
         timing: dict[str, Any] = {"rounds": self.rounds, "min_seconds": self.min_seconds}
-        of_texts: dict[str, Any] = {"input": self.input, "model": self.model, **timing}
-        bars = {"onnxruntime-int8": 1.4, "openvino-int8": 1.4, "sentence-transformers": 3.0}
-        for dtype, peers in (
-            ("int8", "sentence-transformers,onnxruntime-int8,openvino-int8,openvino"),
-            ("float32", "sentence-transformers,onnxruntime,openvino"),
-        ):
-            embed = Embed(
-                texts=self.texts,
-                dtype=dtype,  # type: ignore[arg-type]
-                vs=_installed(peers),
-                busy=self.busy,
-                **of_texts,
-            )
-            yield f"vectors, {dtype}", bars if dtype == "int8" else {}, embed
-        yield (
-            "one text, float32",
-            {"transformers": 1.2, "sentence-transformers": 1.2},
-            Latency(
-                dtype="float32",
-                vs=_installed("transformers,sentence-transformers"),
-                busy=self.busy,
-                **of_texts,
-            ),
-        )
-        peers = _installed("onnxruntime-int8,openvino-int8")
-        one_text = Latency(dtype="int8", vs=peers, busy=self.busy, **of_texts)
-        yield "one text, int8", {"onnxruntime-int8": 1.1, "openvino-int8": 1.1}, one_text
+        shared: dict[str, Any] = {"input": self.input, "model": self.model, "busy": self.busy, **timing}
+        int8, floats = shared | {"dtype": "int8"}, shared | {"dtype": "float32"}
+        bars = {"sentence-transformers": 3.0, "onnxruntime-int8": 1.4, "openvino-int8": 1.4}
+        yield "vectors, int8", bars, Embed(texts=self.texts, vs=_installed(*bars, "openvino"), **int8)
+        peers = _installed("sentence-transformers", "onnxruntime", "openvino")
+        yield "vectors, float32", {}, Embed(texts=self.texts, vs=peers, **floats)
+        bars = {"transformers": 1.2, "sentence-transformers": 1.2}
+        yield "one text, float32", bars, Latency(vs=_installed(*bars), **floats)
+        bars = {"onnxruntime-int8": 1.1, "openvino-int8": 1.1}
+        yield "one text, int8", bars, Latency(vs=_installed(*bars), **int8)
         if find_spec("onnxruntime") is not None and find_spec("onnx") is not None:
             from cloze.export.onnx import export_onnx
 
             graph = directory / "graph"
             export_onnx(resolve_checkpoint(self.model), graph, precision="int8")
-            alone = Latency(
-                dtype="int8", vs="onnxruntime", busy=self.busy, **(of_texts | {"model": str(graph)})
-            )
+            alone = Latency(vs="onnxruntime", **(int8 | {"model": str(graph)}))
             yield "one text, int8, by a graph", {"onnxruntime": 0.9}, alone
-        yield (
-            "whole processes",
-            {"transformers": 3.0},
-            Start(model=self.fill, vs=_installed("transformers"), **timing),
-        )
+        start = Start(model=self.fill, vs=_installed("transformers"), **timing)
+        yield "whole processes", {"transformers": 3.0}, start
         if self.mrpc is not None:
             bar = {"transformers-tuned": 1.1}
             finetune = Finetune(
@@ -163,13 +141,10 @@ class Inference(Benchmark):
         return rows
 
 
-def _installed(peers: str) -> str:
+def _installed(*peers: str) -> str:
     """Return the names of the peers whose packages are installed."""
-    return ",".join(
-        peer
-        for peer in peers.split(",")
-        if find_spec(peer.removesuffix("-int8").replace("-", "_")) is not None
-    )
+    packages = {peer: peer.removesuffix("-int8").replace("-", "_") for peer in peers}
+    return ",".join(peer for peer, package in packages.items() if find_spec(package) is not None)
 
 
 def _rows(work: str, bars: Mapping[str, float], record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -24,14 +24,7 @@ from cloze.models.encoder_config import EncoderConfig
 from cloze.models.graph import Graph
 from cloze.models.local_attention import local_attention
 from cloze.models.pooling import pool, write_pooling
-from cloze.models.rotary import (
-    GraphRotation,
-    Rotation,
-    angles,
-    rotate,
-    write_rotated,
-    write_rotation,
-)
+from cloze.models.rotary import GraphRotation, Rotation, angles, rotate, write_rotated, write_rotation
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"

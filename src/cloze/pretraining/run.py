@@ -14,21 +14,14 @@ from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.card import build_card_info
 from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
 from cloze.pretraining.data import PretrainingData, build_batches, steps_per_phase, verify_data
-from cloze.pretraining.initial_weights import (
-    initial_model,
-    load_for_pretraining,
-    with_initial_architecture,
-)
+from cloze.pretraining.initial_weights import initial_model, load_for_pretraining, with_initial_architecture
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget
 from cloze.training.distributed import init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
 from cloze.training.run import TrainingRun
-from cloze.training.run_directory import (
-    changed_settings,
-    run_settings_file,
-)
+from cloze.training.run_directory import changed_settings, run_settings_file
 
 MIN_HELD_OUT_INSTANCES = 200
 """Warn if evaluations have fewer instances."""
