@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,7 +11,7 @@ from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings
 from cloze.explorer.layer_trace import trace_token
-from cloze.explorer.word_in_context import word_in_context
+from cloze.explorer.word_in_context import WordInContext, word_in_context
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
@@ -92,6 +93,13 @@ def test_distances_in_the_plane_are_those_of_three_vectors(model: BertModel, tok
             for each in (points[layer], found.vectors[layer])
         )
         torch.testing.assert_close(flat, deep, rtol=1e-3, atol=5e-3)
+
+
+def test_equal_vectors_are_one_point_without_variance():
+    one = np.random.default_rng(0).normal(size=(2, 1, 64)).astype(np.float32)
+    points, shares = WordInContext((), one.repeat(3, 1)).project_to_plane()
+    assert not points.any()
+    assert not shares.any()
 
 
 def test_a_word_may_have_several_tokens_and_occur_once(model: BertModel, tokenizer: Tokenizer) -> None:

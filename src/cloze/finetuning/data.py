@@ -235,7 +235,11 @@ def read_examples(
 
 
 def fraction_size(num_examples: int, fraction: float) -> int:
-    """Return the number of examples in a share of them, at least one."""
+    """Return the number of examples in a share of them, at least one.
+
+    >>> fraction_size(10, 0.29), fraction_size(10, 0.01)
+    (3, 1)
+    """
     return max(1, round(fraction * num_examples))
 
 

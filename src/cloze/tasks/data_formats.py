@@ -48,7 +48,8 @@ DATA_FORMATS = (
         name="Label Studio",
         tasks=(*_TEXTS, "regression", "tagging"),
         files=(".json", ".csv", ".tsv", ".conll"),
-        content="JSON, JSON-MIN, CSV, TSV and CONLL2003; skipped texts are left out and counted",
+        content="JSON, JSON-MIN, CSV, TSV and CONLL2003; skipped texts are left out and counted; in CSV and TSV "
+        "--label-column names the question",
     ),
     DataFormat(
         name="Prodigy",

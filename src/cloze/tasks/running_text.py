@@ -33,6 +33,10 @@ def word_spans(text: str) -> Iterator[Span]:
 
     Words end at white space. Chinese characters are words, and so are punctuation marks and symbols around a word, but
     not those within ("10,000", "well-known") and not the period of an abbreviation.
+
+    >>> text = "(#bert, by @ada, # 1)"
+    >>> [text[start:end] for start, end in word_spans(text)]
+    ['(', '#bert', ',', 'by', '@ada', ',', '#', '1', ')']
     """
     start = None
     for i, character in enumerate([*text, " "]):

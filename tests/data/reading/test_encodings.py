@@ -91,6 +91,11 @@ def test_longer_text_than_a_buffer(tmp_path: Path) -> None:
         ("é".encode("latin-1"), None, r"a\.txt:1: not UTF-8.* Say `encoding=cp1252` if .* \(iconv -f latin1"),
         ("a\n".encode("utf-16"), None, r"a\.txt: text in UTF-16.* iconv .*, or say `encoding=utf-16`"),
         (b"ab\x81", "cp1252", r"a\.txt: not cp1252 at byte 3\. Say another `encoding`"),
+        (
+            "ab\u65e5\u672c\u8a9e".encode("utf-16-be"),
+            None,
+            r"a\.txt: text in UTF-16.* or say `encoding=utf-16be`",
+        ),
         (b"ab\n", "utf-16", r"a\.txt: not utf-16\. Say another `encoding`"),
         ("a\n".encode("utf-16-le") + b"b", "utf-16-le", r"a\.txt: not utf-16-le at byte 5"),
         ("abc\n".encode("utf-16-le"), "latin-1", r"a\.txt: text in UTF-16"),
