@@ -9,9 +9,9 @@ import { Figure } from "./parts/save";
 
 interface Lengths {
   title: string;
-  /** What a length counts: tokens. */
+  /** The unit of the lengths, such as tokens. */
   unit: string;
-  /** What has a length: sentences. */
+  /** The items that are counted, such as sentences. */
   counted: string;
   /** The smallest length of each bar. */
   starts: number[];
@@ -33,7 +33,7 @@ const MAX_POWERS = 6;
 const xRange = (width: number): [number, number] => [EDGE.left, width - EDGE.right];
 const Y_RANGE: [number, number] = [HEIGHT - EDGE.bottom, EDGE.top];
 
-/** Every number of `values`, or every second, or third, …, so that at most `most` are left. */
+/** Every n-th value, so that at most `most` are left. */
 function thin<T>(values: T[], most: number): T[] {
   const step = Math.ceil(values.length / most);
   return values.filter((_, i) => i % step === 0);

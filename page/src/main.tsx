@@ -1,4 +1,4 @@
-/** The shell: a tab for each view, light or dark, and which models there are. */
+/** The page around the views: tabs, the switch between light and dark, and the names of the models. */
 
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";

@@ -2,7 +2,7 @@
 
 const MASKS = /\[mask\]|<mask>/gi; // of BERT and of RoBERTa, in any case
 
-/** Write every mask as the tokenizer of a model does. */
+/** Replace every mask by the mask token of a model. */
 export function withMaskToken(text: string, maskToken: string): string {
   return text.replace(MASKS, () => maskToken);
 }

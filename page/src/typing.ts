@@ -1,4 +1,4 @@
-/** Whether someone is typing or pointing: the next question then waits for more. */
+/** Whether the reader is typing or pointing; requests then wait for a pause. */
 
 const RECENT_MS = 50;
 let changedAt = -Infinity;

@@ -28,7 +28,7 @@ const MAX_DOTS = 30;
 interface CurvesOptions {
   lines: Line[];
   end: number;
-  /** What the horizontal axis counts. */
+  /** The unit of the horizontal axis. */
   unit: string;
   label: string;
   /** The kind of the lines with a dot at each point, if there are at most `MAX_DOTS`. */

@@ -7,11 +7,11 @@ export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "
 export interface Model {
   name: string;
   abilities: Set<Ability>;
-  /** Whether it was fine-tuned on pairs of texts, or on single ones; null if nothing says which. */
+  /** Whether it was fine-tuned on pairs of texts, or on single ones; null if unknown. */
   readsPairs: boolean | null;
   /** Its classes or tags. */
   labels: string[];
-  /** As its tokenizer writes it. */
+  /** The mask token of its tokenizer. */
   maskToken: string;
 }
 

@@ -92,7 +92,7 @@ function nameOf([layer, head]: [number, number]): string {
   return `layer ${layer + 1} head ${head + 1}`;
 }
 
-/** Every answer with all heads and without some. */
+/** Each answer with all heads, beside the one without some. */
 function Comparison({ found, off }: { found: Found; off: [number, number][] }) {
   const { all, without, tokens, masked } = found;
   const reduced = off.length === 1 ? `Without ${nameOf(off[0])}` : `Without ${off.length} heads`;

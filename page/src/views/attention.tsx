@@ -81,7 +81,7 @@ export function AttentionExplorer({
   const to = numbers.to[0] ? nearest(toTokens, Number(numbers.to[0]) - 1) : strongest;
 
   const choose = (change: Partial<Cell>) => {
-    noteTyping(); // while the pointer moves over tokens, nothing is asked
+    noteTyping(); // no requests while the pointer moves over tokens
     const next = { layer, head, from, to: undefined as number | undefined, ...change };
     setValues({
       layer: String(next.layer + 1),
@@ -269,7 +269,7 @@ export function HeadGrid(props: {
   isChosen: (layer: number, head: number) => boolean;
   /** The one head that is chosen, which the arrow keys move. */
   current?: [number, number];
-  /** What a click does where several heads can be chosen. */
+  /** The effect of a click, if several heads can be chosen. */
   hint?: string;
   headName?: (layer: number, head: number) => string;
   lineName: (heads: string) => string;
@@ -334,7 +334,7 @@ function LineButton({ number, name, choose }: { number: number; name: string; ch
   return <button type="button" class="axis-number" aria-label={name} title={name} onClick={choose}>{number}</button>;
 }
 
-/** The whole map in small; the frame is what the large map shows, and moves to where it is clicked. */
+/** A small map of all tokens; a click moves the frame, which is the part in the large map. */
 function Overview({ weights, box, move }: { weights: ArrayLike<number>[]; box: Window; move: (row: number, column: number) => void }) {
   const { rows, columns, size } = box;
   const place = (event: { clientX: number; clientY: number; currentTarget: Element }) => {
@@ -394,7 +394,7 @@ function marginOf(tokens: string[]): number {
   return 9 + LETTER * Math.min(MAX_LETTERS, Math.max(...tokens.map((token) => token.length)));
 }
 
-/** The tokens whose names have room beside each other, with their places: the chosen one, and every second, or third, … */
+/** Tokens to label, with their positions: the chosen one and every n-th, so that labels do not overlap. */
 function labeled(tokens: number[], chosen: number, unit: number): [number, number][] {
   const [step, at] = [Math.ceil(LABEL_HEIGHT / unit), tokens.indexOf(chosen)];
   return tokens

@@ -50,7 +50,7 @@ function Entities({ model }: { model: string }) {
   );
 }
 
-/** The types that the tags of a model name, as in B-PER. */
+/** The entity types in the tags of a model, such as PER in B-PER. */
 function typesOf(tags: string[]): string[] {
   return [...new Set(tags.filter((tag) => tag !== "O").map((tag) => tag.replace(/^[BIESLU]-/, "")))].sort();
 }
@@ -58,7 +58,7 @@ function typesOf(tags: string[]): string[] {
 function Found({ text, entities, all }: { text: string; entities: Entity[]; all: string[] }) {
   let end = 0;
   const types = [...new Set(entities.map(({ type }) => type))].sort();
-  // of the model's types, whichever of them a text has: color and line together tell 36 types apart
+  // by its number among the model's types; 6 colors with 6 lines tell 36 types apart
   const kind = (type: string) => {
     const number = Math.max(0, all.indexOf(type));
     return `kind kind-${number % KINDS} line-${(number + Math.floor(number / KINDS)) % KINDS}`;

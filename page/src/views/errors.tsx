@@ -198,7 +198,7 @@ interface RowProps {
   index: number;
   /** Explains the answer; undefined if no model can. */
   model?: string;
-  /** Name of the second model, or "". */
+  /** Name of the second model; "" without one. */
   second: string;
   /** Of the second model; null until it is there. */
   other?: OtherAnswer | null;
@@ -229,7 +229,7 @@ function Row({ row, index, model, second, other }: RowProps) {
   );
 }
 
-/** Why a model answers so, for the text of a row that can be edited. */
+/** The explanation of an answer, below the text of its row, which can be edited. */
 function Reason({ row, model, second }: { row: GradedAnswer; model?: string; second: string }) {
   const text = useKept("edit", row.texts[0]);
   const pair = useKept("edit-pair", row.texts[1] ?? "");
@@ -248,7 +248,7 @@ function Reason({ row, model, second }: { row: GradedAnswer; model?: string; sec
   );
 }
 
-/** How many answers to the rows are right. */
+/** The number and the share of right answers. */
 function rightOf(rows: GradedAnswer[], answers: { answer: string }[]): string {
   const right = rows.filter(({ gold }, i) => gold === answers[i].answer).length;
   return `${grouped(right)} right (${percent(right / rows.length)})`;

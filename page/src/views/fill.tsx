@@ -109,7 +109,7 @@ function Sentence({ text, words, toggle }: { text: string; words: Word[]; toggle
   );
 }
 
-/** The sentence as the model gets it. Words from a place on are hidden, not removed: the sentence keeps its length. */
+/** The sentence with a mask for each hidden word and for each word from an offset on. */
 function withMasks(text: string, words: Word[], from = text.length): string {
   let end = 0;
   const parts = words.map((word) => {

@@ -115,7 +115,7 @@ function usePlayer(at: number, count: number, go: (place: number) => void): { on
   return { on, toggle };
 }
 
-/** The tokens; their color says how far they turned in the layer. */
+/** The tokens, colored by how far their vectors turned in the layer. */
 function Tokens({ trace, layer, choose }: { trace: Trace; layer: number | null; choose: (token: number) => void }) {
   const movements = layer === null ? null : trace.layers[layer].movements;
   const largest = largestOf(movements ?? []);
@@ -158,12 +158,12 @@ function RailStop({ name, trace, isHere, go }: { name: string; trace: Trace; isH
   );
 }
 
-/** All boxes in their order. Scrolling through them moves on; so does the player, which scrolls. */
+/** All boxes in order. Scrolling chooses a box, and Play scrolls. */
 function Flow({ stations, at, go }: { stations: Station[]; at: number; go: (place: number) => void }) {
   const flow = useRef<HTMLDivElement>(null);
   const packet = useRef<HTMLSpanElement>(null);
-  const scrollsUntil = useRef(0); // by itself, until then
-  const scrolledTo = useRef(-1); // by the reader
+  const scrollsUntil = useRef(0); // ms: end of a scroll by the page
+  const scrolledTo = useRef(-1); // box that the reader scrolled to
   const here = useRef(at);
   here.current = at;
   const boxOf = (place: number) => flow.current!.querySelector<HTMLElement>(`[data-at="${place}"]`)!;
