@@ -1,6 +1,6 @@
 """A checkpoint as a source of models: its files are verified and read once for all of its heads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cloze.arguments import check_path
 from cloze.choices import Combine, InferencePrecision
 from cloze.errors import InputError
-from cloze.inference.model_files import ModelFiles
+from cloze.inference.model_files import ModelFiles, PretrainedHead
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
@@ -26,18 +26,21 @@ from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task
 from cloze.tasks.task import AnyTask
-from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import prepare_for_inference, resolve_device
 
 Model = TypeVar("Model", bound=nn.Module)
+
+_BIASES: Mapping[PretrainedHead, str] = {
+    "masked-word": "masked_lm.bias",
+    "next-sentence": "next_sentence.bias",
+}
+"""A weight of each head, by its name in cloze."""
 
 
 @dataclass(frozen=True)
 class Checkpoint(ModelFiles):
     """A checkpoint whose files are verified and read once for all the models that are built from it."""
 
-    directory: Path
     precision: InferencePrecision = "float32"
     """Number format of matrix products."""
 
@@ -76,20 +79,12 @@ class Checkpoint(ModelFiles):
         """Whether it has vectors of texts: every encoder has."""
         return True
 
-    @property
-    def fills_masks(self) -> bool:
-        """Whether it has the masked-word head of pre-training."""
-        return self.config.attends_to == "all" and self._has_weight("masked_lm.bias")
-
-    @property
-    def predicts_next_sentence(self) -> bool:
-        """Whether it has the next-sentence head of pre-training."""
-        return self._has_weight("next_sentence.bias")
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer."""
-        return load_tokenizer(self.directory)
+    def has(self, head: PretrainedHead) -> bool:
+        """Return whether the files have the weights of a head of pre-training."""
+        if head == "masked-word" and self.config.attends_to != "all":
+            return False
+        names = self.encoder_class.names.heads[_BIASES[head]]
+        return all(name in self.weights for name in names)
 
     def load_model(self, head: Callable[[Encoder], Model], *, device: str) -> Model:
         """Return a model in evaluation mode; models on the CPU share their weights.
@@ -134,7 +129,7 @@ class Checkpoint(ModelFiles):
         Raises:
             InputError: the model has no such head.
         """
-        if not self.encoder_class.trains_on_pairs and not self.predicts_next_sentence:
+        if not self.encoder_class.trains_on_pairs and not self.has("next-sentence"):
             family = self.encoder_class.names.family
             what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
             raise InputError(what, where=self.directory, remedy="Give a BERT with its next-sentence head")
@@ -173,7 +168,3 @@ class Checkpoint(ModelFiles):
             combine=combine,
         )
         return TorchEngine(head)
-
-    def _has_weight(self, name: str) -> bool:
-        """Whether the files hold a weight of a head, by its name in cloze."""
-        return all(external in self.weights for external in self.encoder_class.names.heads[name])

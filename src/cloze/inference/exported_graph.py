@@ -1,6 +1,6 @@
 """A graph that `cloze export` wrote, as a source of models: ONNX Runtime computes, and torch is not imported."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE
-from cloze.inference.model_files import ModelFiles
+from cloze.inference.model_files import ModelFiles, PretrainedHead
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import Engine
 from cloze.models.graph import GRAPH_KIND
@@ -22,15 +22,18 @@ from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sente
 from cloze.optional_dependencies import require
 from cloze.process import compute_threads, openmp_threads
 from cloze.tasks.task import AnyTask
-from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import onnxruntime
 
-_MASKED_LM = {"BertForMaskedLM": "logits", "BertForPreTraining": "prediction_logits"}
-_NEXT_SENTENCE = {"BertForNextSentencePrediction": "logits", "BertForPreTraining": "seq_relationship_logits"}
-"""The output with the logits, by the head."""
+_LOGITS: Mapping[PretrainedHead, Mapping[str, str]] = {
+    "masked-word": {"BertForMaskedLM": "logits", "BertForPreTraining": "prediction_logits"},
+    "next-sentence": {
+        "BertForNextSentencePrediction": "logits",
+        "BertForPreTraining": "seq_relationship_logits",
+    },
+}
+"""The output with the logits of each head, by the class of the model."""
 _HIDDEN, _VECTORS = "last_hidden_state", "sentence_embedding"
 _REMEDY = "Give the model that it was exported from"
 _FACTS = ("model", "outputs", "precision", "parameters", "encoder")
@@ -39,8 +42,6 @@ _FACTS = ("model", "outputs", "precision", "parameters", "encoder")
 @dataclass(frozen=True)
 class ExportedGraph(ModelFiles):
     """A graph whose files are verified and read once for all the answers that it gives."""
-
-    directory: Path
 
     @classmethod
     def open(cls, directory: Path, precision: InferencePrecision | None) -> "ExportedGraph":
@@ -67,25 +68,14 @@ class ExportedGraph(ModelFiles):
         config: EncoderConfig = from_dict(EncoderConfig, self._facts["encoder"], where=where)
         return config
 
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer."""
-        return load_tokenizer(self.directory)
-
     @property
     def makes_vectors(self) -> bool:
         """Whether it has vectors of texts, or of tokens to pool."""
         return bool({_VECTORS, _HIDDEN} & {*self._facts["outputs"]})
 
-    @property
-    def fills_masks(self) -> bool:
-        """Whether it has the masked-word head of pre-training."""
-        return self._facts["model"] in _MASKED_LM
-
-    @property
-    def predicts_next_sentence(self) -> bool:
-        """Whether it has the next-sentence head of pre-training."""
-        return self._facts["model"] in _NEXT_SENTENCE
+    def has(self, head: PretrainedHead) -> bool:
+        """Return whether it has a head of pre-training."""
+        return self._facts["model"] in _LOGITS[head]
 
     def finetuned_engine(self, task: AnyTask, *, device: str) -> Engine:
         """Return the engine of the model with the head of a task.
@@ -114,7 +104,7 @@ class ExportedGraph(ModelFiles):
         Raises:
             InputError: the graph has no such head.
         """
-        return self._engine({"logits": self._output(_MASKED_LM, "masked-word")}, device)
+        return self._pretrained_engine("masked-word", device)
 
     def next_sentence_engine(self, *, device: str) -> Engine:
         """Return the engine whose `logits` are of the next-sentence classes.
@@ -122,7 +112,7 @@ class ExportedGraph(ModelFiles):
         Raises:
             InputError: the graph has no such head.
         """
-        return self._engine({"logits": self._output(_NEXT_SENTENCE, "next-sentence")}, device)
+        return self._pretrained_engine("next-sentence", device)
 
     def vector_engine(
         self,
@@ -176,15 +166,13 @@ class ExportedGraph(ModelFiles):
             raise InputError(what, where="device", remedy=f"Leave it out, or g{_REMEDY[1:]}")
         return make(self._session, self.config, self._facts["parameters"], self._facts["precision"], names)
 
-    def _output(self, outputs: dict[str, str], head: str) -> str:
-        """Return the output with the logits of a head."""
+    def _pretrained_engine(self, head: PretrainedHead, device: str) -> OnnxEngine:
         model = self._facts["model"]
-        if model not in outputs:
+        if not self.has(head):
             what = f"a graph of {model}, without the {head} head"
-            raise InputError(
-                what, where=self.directory, remedy="Export a pre-trained model: cloze export MODEL -o NEW"
-            )
-        return outputs[model]
+            remedy = "Export a pre-trained model: cloze export MODEL -o NEW"
+            raise InputError(what, where=self.directory, remedy=remedy)
+        return self._engine({"logits": _LOGITS[head][model]}, device)
 
 
 def read_graph_facts(directory: Path) -> dict[str, Any]:

@@ -66,6 +66,6 @@ def _find_class(files: ModelFiles) -> Any:
         return next((kind for kind in _OF_FAMILY if issubclass(task, kind.family)), Embedder)
     if load_sentence_encoder_config(files.directory) is not None:
         return Embedder
-    if files.fills_masks:
+    if files.has("masked-word"):
         return FillMask
-    return NextSentence if files.predicts_next_sentence else Embedder
+    return NextSentence if files.has("next-sentence") else Embedder

@@ -1,16 +1,23 @@
 """What a directory offers that answers: a checkpoint, computed in PyTorch, or an exported graph, in ONNX Runtime."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from cloze.choices import Combine
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import Engine
 from cloze.models.pooling import Pooling
 from cloze.tasks.task import AnyTask
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 
+PretrainedHead: TypeAlias = Literal["masked-word", "next-sentence"]
 
+
+@dataclass(frozen=True)
 class ModelFiles(ABC):
     """A directory that answers: a checkpoint or an exported graph, read once for all of its heads."""
 
@@ -21,25 +28,19 @@ class ModelFiles(ABC):
     def config(self) -> EncoderConfig:
         """The architecture of the encoder."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer."""
+        return load_tokenizer(self.directory)
 
     @property
     @abstractmethod
     def makes_vectors(self) -> bool:
         """Whether it has vectors of texts: a graph with another head has none."""
 
-    @property
     @abstractmethod
-    def fills_masks(self) -> bool:
-        """Whether it has the masked-word head of pre-training."""
-
-    @property
-    @abstractmethod
-    def predicts_next_sentence(self) -> bool:
-        """Whether it has the next-sentence head of pre-training."""
+    def has(self, head: PretrainedHead) -> bool:
+        """Return whether it has a head of pre-training."""
 
     @abstractmethod
     def finetuned_engine(self, task: AnyTask, *, device: str) -> Engine:

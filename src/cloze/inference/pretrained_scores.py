@@ -67,7 +67,7 @@ def score_pretrained(
         from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
         checkpoint = Checkpoint.open(model, precision=precision)
-        has_pairs = checkpoint.predicts_next_sentence
+        has_pairs = checkpoint.has("next-sentence")
         table = {"pairs": {"next_sentence": has_pairs}}
         configuration.merge_dicts(table, configuration.nest(settings))
         config = configuration.from_dict(PretrainingEvaluationConfig, table, where="settings")

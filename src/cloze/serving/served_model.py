@@ -92,9 +92,9 @@ class ServedModel:
             # each request says whether to normalize, unless a graph does it
             normalize = None if isinstance(files, ExportedGraph) else False
             embedder = Embedder.load(files, device=device, normalize=normalize)
-        if files.fills_masks:
+        if files.has("masked-word"):
             fill_mask = FillMask.load(files, device=device)
-        if files.predicts_next_sentence:
+        if files.has("next-sentence"):
             next_sentence = NextSentence.load(files, device=device)
         predictor = _load_predictor(files, device=device)
         for head in (fill_mask, next_sentence, predictor):
