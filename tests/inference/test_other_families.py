@@ -18,7 +18,7 @@ from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import load_encoder
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
-from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier
+from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier, span_questions
 from cloze.model_paths import resolve_checkpoint
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
@@ -175,8 +175,8 @@ def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
         tokenizer.save_pretrained(tmp_path / name)
         if name == "QuestionAnswering":
             answerer = QuestionAnswerer.load(tmp_path / name, device="cpu")
-            split = WindowedSpanScores(answerer).split(("was it good", TEXTS[0]))
-            scores = split.join(answerer.outputs(split.windows))
+            split = WindowedSpanScores(answerer).split(*span_questions([("was it good", TEXTS[0])]))
+            scores, _ = split.join(answerer.outputs(split.windows))
             batch = tokenizer("was it good", TEXTS[0], return_tensors="pt", return_offsets_mapping=True)
             spans = [tuple(span) for span in batch.pop("offset_mapping")[0].tolist()]
             of_text = [place for place, text in enumerate(batch.sequence_ids()) if text == 1]

@@ -13,7 +13,13 @@ import transformers
 import cloze
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
-from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer, TextClassifier, TextRanker
+from cloze.inference.text_predictors import (
+    EntityTagger,
+    QuestionAnswerer,
+    TextClassifier,
+    TextRanker,
+    span_questions,
+)
 from cloze.models import heads
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
@@ -390,8 +396,8 @@ def test_models_for_other_tasks_are_refused(checkpoints: dict[str, Path], tmp_pa
 
 @pytest.mark.parametrize("text", ["a b c d", "abcdefgh" * 2 + " " + " ".join("abcdefgh" * 5), ""])
 def test_scores_are_those_of_the_answers(text: str, answerer: QuestionAnswerer) -> None:
-    split = WindowedSpanScores(answerer).split(("a c", text))
-    found = split.join(answerer.outputs(split.windows))
+    split = WindowedSpanScores(answerer).split(*span_questions([("a c", text)]))
+    found, _ = split.join(answerer.outputs(split.windows))
     for piece, (start, end) in zip(found.tokens, found.offsets, strict=True):
         assert piece in ("[UNK]", text[start:end])
     assert len(found.tokens) == len(found.start_logits) == len(found.end_logits)

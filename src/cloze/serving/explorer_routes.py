@@ -11,9 +11,10 @@ from pydantic_core import PydanticCustomError
 
 from cloze.explorer.masking_draws import view_masking
 from cloze.explorer.text_window import TextWindow, max_window_tokens, text_window, written_tokens
+from cloze.inference.text_predictors import span_questions
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_WORD_CHARACTERS
-from cloze.serving.routes import GetRoute, Route, ServerState, estimate_tokens, in_one_turn
+from cloze.serving.routes import GetRoute, Route, ServerState, estimate_tokens, in_one_turn, run_predictions
 from cloze.serving.schema import TOO_LONG, ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
@@ -83,11 +84,12 @@ async def span(served: ServedModel, request: SpanRequest, batcher: Batcher) -> d
     """Return the start and end logits of every token."""
     inputs = (request.question, request.context)
     computation = WindowedSpanScores(served.finetuned)
-    (scores,) = await batcher.run_windowed(computation, [inputs], tokens=[estimate_tokens(*inputs)])
+    tokens = [estimate_tokens(*inputs)]
+    (scores,) = await run_predictions(computation, span_questions([inputs]), batcher, tokens=tokens)
     names = ("offsets", "start_logits", "end_logits", "null_score")
     texts = [request.context] * len(scores.tokens)
-    tokens = written_tokens(served.tokenizer, scores.tokens, scores.offsets, texts)
-    return {"tokens": tokens, **{name: getattr(scores, name) for name in names}}
+    written = written_tokens(served.tokenizer, scores.tokens, scores.offsets, texts)
+    return {"tokens": written, **{name: getattr(scores, name) for name in names}}
 
 
 def read(served: ServedModel, request: TextRequest) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 from cloze.serving.schema import ModelRequest, is_blank
 from cloze.serving.served_model import ServedModel, find_model
-from cloze.serving.windowed_inference import WindowedPredictions, WithTruncation
+from cloze.serving.windowed_inference import WindowedPredictions
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import TruncationSide
 
@@ -217,7 +217,7 @@ async def run_predictions(
     computation: WindowedPredictions, examples: Sequence[Any], batcher: Batcher, *, tokens: Sequence[int]
 ) -> list[Any]:
     """Return the output of a computation for each example, and count those that are truncated."""
-    results = await batcher.run_windowed(WithTruncation(computation), examples, tokens=tokens)
+    results = await batcher.run_windowed(computation, examples, tokens=tokens)
     count_truncated(is_truncated for _, is_truncated in results)
     return [output for output, _ in results]
 

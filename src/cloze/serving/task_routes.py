@@ -23,7 +23,14 @@ from cloze.serving.pipelines import (
     tagged_entities,
     with_parameters,
 )
-from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_examples
+from cloze.serving.routes import (
+    Route,
+    as_list,
+    estimate_tokens,
+    predict_examples,
+    run_predictions,
+    text_examples,
+)
 from cloze.serving.schema import (
     BatchLimit,
     Many,
@@ -121,7 +128,7 @@ async def tag(served: ServedModel, request: TagRequest, batcher: Batcher) -> lis
     """Return the entities of each text, of any length, with their character offsets."""
     texts, parameters = as_list(request.inputs), request.parameters
     tokens = [estimate_tokens(text) for text in texts]
-    predicted = await batcher.run_windowed(WindowedEntities(served.finetuned), texts, tokens=tokens)
+    predicted = await run_predictions(WindowedEntities(served.finetuned), texts, batcher, tokens=tokens)
     if parameters is None:
         return predicted
     of_texts = [tagged_entities(entities, parameters) for entities in predicted]
@@ -188,12 +195,13 @@ async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) 
     """Return the answer to each question, with its character offsets, candidates, and the score of "no answer"."""
     inputs = [(asked.question, asked.context) for asked in as_list(request.inputs)]
     tokens = [estimate_tokens(*texts) for texts in inputs]
+    questions = span_questions(inputs)
     if (parameters := request.parameters) is not None:
         computation = WindowedPredictions(with_parameters(served.finetuned, parameters))
-        predicted = await batcher.run_windowed(computation, span_questions(inputs), tokens=tokens)
+        predicted = await run_predictions(computation, questions, batcher, tokens=tokens)
         of_questions = [pipeline_answers(prediction, parameters) for prediction in predicted]
         return of_questions if isinstance(request.inputs, list) else of_questions[0]
-    predictions = await predict_examples(served, span_questions(inputs), batcher, tokens=tokens)
+    predictions = await predict_examples(served, questions, batcher, tokens=tokens)
     threshold = getattr(served.task, "null_threshold", None)
     answers = []
     for prediction in predictions:

@@ -16,7 +16,6 @@ from cloze.serving.batcher import WindowedInput
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.features import TextFeature, encode_text
-from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import TextTask
@@ -28,16 +27,23 @@ if TYPE_CHECKING:  # a graph answers without torch
 
 @dataclass(frozen=True)
 class WindowedPredictions:
-    """The prediction for each example of a model's task."""
+    """The prediction for each example of a model's task, and whether the example was truncated."""
 
     predictor: Predictor
     truncation_side: TruncationSide = "right"
     """Where long texts lose tokens, if the task truncates them."""
 
-    def split(self, example: Any) -> WindowedInput[Any]:
+    def split(self, example: Any) -> WindowedInput[tuple[Any, bool]]:
         """Tokenize an example."""
-        task, features = self.predictor.task, self.features(example)
-        return WindowedInput(features, lambda outputs: task.decode(example, features, outputs))
+        features = self.features(example)
+        is_truncated = any(feature.is_truncated for feature in features)
+        return WindowedInput(
+            features, lambda outputs: (self.decode(example, features, outputs), is_truncated)
+        )
+
+    def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> Any:
+        """Return what the outputs for its features say of an example."""
+        return self.predictor.task.decode(example, features, outputs)
 
     def features(self, example: Any) -> list[Any]:
         """Return the inputs of the model for an example."""
@@ -64,53 +70,36 @@ class WindowedPredictions:
 class WindowedLogits(WindowedPredictions):
     """The logits of a classifier, a ranker or a regression for each example."""
 
-    def split(self, example: Any) -> WindowedInput[list[float]]:
-        """Tokenize an example."""
+    def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> list[float]:
+        """Return the logits of an example."""
         task: Any = self.predictor.task  # of a family that has raw scores
-        return WindowedInput(self.features(example), task.raw_scores)
-
-
-@dataclass(frozen=True)
-class WithTruncation:
-    """The output for each example, and whether it was truncated."""
-
-    computation: WindowedPredictions
-
-    def split(self, example: Any) -> WindowedInput[tuple[Any, bool]]:
-        """Tokenize an example."""
-        split = self.computation.split(example)
-        features: Sequence[Any] = split.windows
-        is_truncated = any(feature.is_truncated for feature in features)
-        return WindowedInput(split.windows, lambda outputs: (split.join(outputs), is_truncated))
-
-    def compute(self, features: list[Any]) -> Sequence[Array]:
-        """Return the model's output for each feature."""
-        return self.computation.compute(features)
+        scores: list[float] = task.raw_scores(outputs)
+        return scores
 
 
 @dataclass(frozen=True)
 class WindowedEntities(WindowedPredictions):
     """The entities of each text, by a tagging model."""
 
-    def split(self, text: str) -> WindowedInput[list[PredictedEntity]]:
+    def split(self, text: str) -> WindowedInput[tuple[Any, bool]]:
         """Split a text into sentences and words, and tokenize them."""
+        task: Any = self.predictor.task
+        return super().split(task.split(text))
+
+    def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> list[PredictedEntity]:
+        """Return the entities of a text."""
         task = self.predictor.task
         assert isinstance(task, Tagging)
-        example = task.split(text)
-        tags = super().split(example)
-        return WindowedInput(tags.windows, lambda outputs: task.entities(example, tags.join(outputs)))
+        return task.entities(example, super().decode(example, features, outputs))
 
 
 @dataclass(frozen=True)
 class WindowedSpanScores(WindowedPredictions):
     """The start and end logits of every token of a text that may answer a question."""
 
-    def split(self, inputs: tuple[str, str]) -> WindowedInput[SpanScores]:
-        """Tokenize a question and its text."""
-        question, context = inputs
-        tokenizer = self.predictor.tokenizer
-        features = self.predictor.features(SpanQuestion("0", question, Paragraph(context)))
-        return WindowedInput(features, lambda outputs: join_scores(tokenizer, features, outputs))
+    def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> SpanScores:
+        """Return the logits of a text."""
+        return join_scores(self.predictor.tokenizer, features, outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +114,11 @@ class FillInput:
 
 
 @dataclass(frozen=True, slots=True)
-class FillWindow:
+class FillWindow(MaskedSequence):
     """A window of a text with [MASK] tokens, and how they are filled."""
 
-    sequence: MaskedSequence
     top_k: int
     targets: tuple[int, ...] | None
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of the window."""
-        return self.sequence.num_tokens
 
 
 @dataclass(frozen=True)
@@ -152,13 +135,13 @@ class WindowedCandidates:
         """
         targets = None if blank.targets is None else tuple(map(self._target_id, blank.targets))
         sequences = self._model.mask(blank.text, long_texts=blank.long_texts)
-        windows = [FillWindow(sequence, blank.top_k, targets) for sequence in sequences]
+        windows = [FillWindow(s.ids, s.positions, blank.top_k, targets) for s in sequences]
         return WindowedInput(windows, lambda outputs: list(chain.from_iterable(outputs)))
 
     def compute(self, windows: list[FillWindow]) -> Sequence[list[list[tuple[int, float]]]]:
         """Return the best tokens for each [MASK] of each window."""
         return self._model.choose(
-            [[window.sequence] for window in windows],
+            [[window] for window in windows],
             lambda i, logits: top_tokens(logits, windows[i].top_k, among=windows[i].targets),
         )
 
