@@ -20,7 +20,7 @@ def test_the_shown_numbers_explain_what_pre_training_draws() -> None:
     encoding = TOKENIZER.encode(TEXT, PAIR)
     kinds = []
     for seed in range(300):
-        shown = view_masking(TOKENIZER, window, PAIR, seed=seed)
+        shown = view_masking(TOKENIZER, window, seed=seed)
         ids, bounds = np.array(encoding.input_ids), np.array([0, len(encoding)], np.int32)
         is_text = np.array([token not in SPECIAL or token == "[UNK]" for token in encoding.tokens])
         rest = {"max_predictions_per_seq": None, "is_continuation": TOKENIZER.is_continuation, "mask_id": 4}

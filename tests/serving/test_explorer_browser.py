@@ -373,7 +373,7 @@ def test_the_embeddings_and_masks_of_the_tour_are_those_of_python(
         expect(page.get_by_text(f"Seed {seed}")).to_be_visible()
         expect(page.locator("[aria-busy]")).to_have_count(0)
         window = text_window(model.tokenizer, tour["whole"], tour["follower"], max_tokens=256)
-        draws = view_masking(model.tokenizer, window, tour["follower"], seed=seed)
+        draws = view_masking(model.tokenizer, window, seed=seed)
         pieces = page.locator(".piece").all_text_contents()
         places = draws["positions"]
         originals = [token if place in places else "\u2007" for place, token in enumerate(draws["tokens"])]

@@ -83,7 +83,7 @@ def test_masking_draws_for_a_pair_and_a_seed(client: Client, models: dict[str, S
     found = client.ask("/explore/masking", **TEXT, seed=7)
     tokenizer = models["pretrained"].tokenizer
     window = text_window(tokenizer, TEXT["text"], TEXT["pair"], max_tokens=99)
-    assert found == view_masking(tokenizer, window, TEXT["pair"], seed=7) | {"limits": [0.8, 0.9]}
+    assert found == view_masking(tokenizer, window, seed=7) | {"limits": [0.8, 0.9]}
     assert found["tokens"] != found["masked"]
     assert client.refusal("/explore/masking", **TEXT, seed=-1).startswith("seed: ")
 

@@ -25,9 +25,6 @@ class TokenTrace:
 
     token: int
     """The token that was followed, counted from 0."""
-    tokens: tuple[str, ...]
-    input_ids: tuple[int, ...]
-    token_type_ids: tuple[int, ...]
     layers: tuple[dict[str, Tensor], ...]
     """The token's vector at each of the `layer_steps` of the encoder, [D] or, of the intermediate one, [I]."""
     hidden_states: Tensor
@@ -88,9 +85,6 @@ def trace_token(
     movements_LT = 1 - torch.cosine_similarity(hidden_states[:-1], hidden_states[1:], dim=-1)
     return TokenTrace(
         token=token,
-        tokens=tuple(encoding.tokens),
-        input_ids=tuple(encoding.input_ids),
-        token_type_ids=tuple(encoding.token_type_ids),
         layers=tuple({step: steps[step] for step in model.layer_steps} for steps in recorded),
         hidden_states=hidden_states[:, token],
         movements=movements_LT,

@@ -9,15 +9,13 @@ import numpy as np
 
 from cloze.data.hashing import mix, uniform
 from cloze.data.instances.masking import REPLACE, SELECT, MaskingConfig, hash_positions, mask_tokens
-from cloze.explorer.text_window import TextWindow, written_tokens
+from cloze.explorer.text_window import TextWindow
 from cloze.tokenization.tokenizer import Tokenizer
 
 _DIGITS = 6
 
 
-def view_masking(
-    tokenizer: Tokenizer, window: TextWindow, pair: str | None = None, *, seed: int = 0
-) -> dict[str, Any]:
+def view_masking(tokenizer: Tokenizer, window: TextWindow, *, seed: int = 0) -> dict[str, Any]:
     """Mask a text or a pair as `cloze pretrain` does.
 
     Returns:
@@ -27,14 +25,13 @@ def view_masking(
 
     Args:
         tokenizer: the tokenizer.
-        window: the text.
-        pair: a second text.
+        window: the text or pair.
         seed: of the random numbers, from 0.
 
     Source:
         Devlin et al. 2019, 3.1 (task 1) and A.1.
     """
-    config, encoding = MaskingConfig(), tokenizer.encode(window.text, pair)
+    config, encoding = MaskingConfig(), window.encoding
     ids_T, num_tokens = np.array(encoding.input_ids), len(encoding)
     key_1 = mix([seed])
     masked_T, positions_P, _ = mask_tokens(
@@ -50,9 +47,8 @@ def view_masking(
     (hash_T,) = hash_positions(np.arange(num_tokens), key_1)
     replace_P = uniform(REPLACE, after=hash_T[positions_P])
     limits = (config.mask_token_prob, config.mask_token_prob + config.random_token_prob)
-    texts = [(pair or "") if segment else window.text for segment in encoding.token_type_ids]
     return {
-        "tokens": written_tokens(tokenizer, encoding.tokens, encoding.offsets, texts),
+        "tokens": window.written_tokens(tokenizer),
         "token_type_ids": encoding.token_type_ids,
         "masked": [tokenizer.tokens[token_id] for token_id in masked_T],
         "select": uniform(SELECT, after=hash_T).round(_DIGITS).tolist(),

@@ -6,7 +6,7 @@ from math import isqrt
 from typing import TYPE_CHECKING
 
 from cloze.errors import InputError
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 if TYPE_CHECKING:  # a graph answers without torch
     from cloze.models.encoder import Encoder
@@ -17,14 +17,22 @@ MAX_WEIGHTS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TextWindow:
-    """A part of a text that the model computes alone; tokens are counted without special ones."""
+    """A part of a text that the model computes alone or with a pair; tokens are counted without special ones."""
 
     text: str
+    pair: str | None
+    encoding: Encoding
+    """Of the part and the pair."""
     start: int
     """The first of its tokens, counted from 0."""
     count: int
     total: int
     """Tokens of the whole text."""
+
+    def written_tokens(self, tokenizer: Tokenizer) -> list[str]:
+        """Return the tokens of both, in place of unknown ones the characters of their text."""
+        texts = [(self.pair or "") if segment else self.text for segment in self.encoding.token_type_ids]
+        return written_tokens(tokenizer, self.encoding.tokens, self.encoding.offsets, texts)
 
 
 def max_window_tokens(encoder: "Encoder", *, max_weights: int = MAX_WEIGHTS) -> int:
@@ -52,11 +60,10 @@ def text_window(
     Raises:
         InputError: the pair leaves no room for a token of the text.
     """
-    encoding = tokenizer.encode(text)
-    total = len(encoding) - 2
-    length = len(tokenizer.encode(text, pair))
+    encoding, whole = tokenizer.encode(text), tokenizer.encode(text, pair)
+    total, length = len(encoding) - 2, len(whole)
     if length <= max_tokens:
-        return TextWindow(text, 0, total, total)
+        return TextWindow(text, pair, whole, 0, total, total)
     room = max_tokens - (length - total)
     if room < 1:
         what = f"{length - total} tokens beside the text, at most {max_tokens - 1} can be shown"
@@ -71,7 +78,8 @@ def text_window(
     if end < total:
         end = next((place for place in reversed(starts) if start < place <= end), end)
     offsets = encoding.offsets[1:-1]
-    return TextWindow(text[offsets[start][0] : offsets[end - 1][1]], start, end - start, total)
+    shown = text[offsets[start][0] : offsets[end - 1][1]]
+    return TextWindow(shown, pair, tokenizer.encode(shown, pair), start, end - start, total)
 
 
 def written_tokens(

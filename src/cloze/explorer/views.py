@@ -21,14 +21,14 @@ from cloze.explorer.encoder_internals import (
     input_embeddings,
 )
 from cloze.explorer.layer_trace import TokenTrace, trace_masked_lm, trace_token
-from cloze.explorer.text_window import TextWindow, written_tokens
+from cloze.explorer.text_window import TextWindow
 from cloze.explorer.word_in_context import word_in_context
 from cloze.inference.fill_mask import FillMask, top_candidates
 from cloze.inference.next_sentence import IS_NEXT, NextSentence
 from cloze.inference.predictor import Predictor
 from cloze.models.encoder import Encoder
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
 
 MAX_OCCURRENCES = 64
 """Of a word; the response grows with their square."""
@@ -38,30 +38,24 @@ _DIGITS = 6
 _INPUTS = (*EMBEDDINGS, "normalized")
 
 
-def view_attention(
-    encoder: Encoder, tokenizer: Tokenizer, window: TextWindow, pair: str | None = None
-) -> dict[str, Any]:
+def view_attention(encoder: Encoder, tokenizer: Tokenizer, window: TextWindow) -> dict[str, Any]:
     """Return the input embeddings and the attention weights of every head."""
     config = encoder.config
-    layers = attention_map(encoder, tokenizer, window.text, pair).layers
+    layers = attention_map(encoder, tokenizer, window.text, window.pair).layers
     return {
-        **view_input(encoder, tokenizer, window, pair),
+        **view_input(encoder, tokenizer, window),
         "layers": config.num_hidden_layers,
         "heads": config.num_attention_heads,
         "weights": _to_base64(torch.stack([layer.weights for layer in layers])),
     }
 
 
-def view_input(
-    encoder: Encoder, tokenizer: Tokenizer, window: TextWindow, pair: str | None = None
-) -> dict[str, Any]:
+def view_input(encoder: Encoder, tokenizer: Tokenizer, window: TextWindow) -> dict[str, Any]:
     """Return the tokens and their input embeddings: the lengths, and the first numbers."""
-    encoding = tokenizer.encode(window.text, pair)
-    embeddings = input_embeddings(encoder, encoding)
+    embeddings = input_embeddings(encoder, window.encoding)
     return {
-        **_tokens(tokenizer, encoding, window, pair),
-        "input_ids": encoding.input_ids,
-        "token_type_ids": encoding.token_type_ids,
+        **_tokens(tokenizer, window),
+        "input_ids": window.encoding.input_ids,
         "embeddings": {
             name: {
                 "norms": _rounded(embeddings[name].norm(dim=-1)),
@@ -89,22 +83,19 @@ def view_layers(
     encoder: Encoder,
     tokenizer: Tokenizer,
     window: TextWindow,
-    pair: str | None = None,
     *,
     token: int | None = None,
     fill_mask: FillMask | None = None,
     next_sentence: NextSentence | None = None,
 ) -> dict[str, Any]:
     """Return one token's vectors at every step, its attention, and what the heads of pre-training read from them."""
-    attention = attention_map(encoder, tokenizer, window.text, pair)
-    trace = trace_token(encoder, tokenizer, window.text, pair, token=token)
-    encoding = tokenizer.encode(window.text, pair)
-    embeddings = input_embeddings(encoder, encoding)
+    attention = attention_map(encoder, tokenizer, window.text, window.pair)
+    trace = trace_token(encoder, tokenizer, window.text, window.pair, token=token)
+    embeddings = input_embeddings(encoder, window.encoding)
     return {
-        **_tokens(tokenizer, encoding, window, pair),
-        "token_type_ids": trace.token_type_ids,
+        **_tokens(tokenizer, window),
         "token": trace.token,
-        "token_id": trace.input_ids[trace.token],
+        "token_id": window.encoding.input_ids[trace.token],
         "heads": encoder.config.num_attention_heads,
         "input": {name: _vector(embeddings[name][trace.token]) for name in _INPUTS},
         "layers": [
@@ -130,7 +121,6 @@ def view_ablation(
     encoder: Encoder,
     tokenizer: Tokenizer,
     window: TextWindow,
-    pair: str | None = None,
     *,
     heads: Collection[Head],
     token: int | None = None,
@@ -146,8 +136,7 @@ def view_ablation(
     Args:
         encoder: the encoder that all three have.
         tokenizer: its tokenizer.
-        window: the text.
-        pair: a second text.
+        window: the text or pair.
         heads: the attention heads that are switched off.
         token: the token to mask if none is [MASK], counted from 0; None takes the one in the middle.
         fill_mask: answers with the masked tokens.
@@ -157,7 +146,7 @@ def view_ablation(
     Raises:
         InputError: the encoder has no such heads, the text no such token, or the classifier does not read such texts.
     """
-    encoding = tokenizer.encode(window.text, pair)
+    encoding, pair = window.encoding, window.pair
     ids = list(encoding.input_ids)
     if fill_mask is not None and tokenizer.mask_id not in ids:
         token = len(ids) // 2 if token is None else token
@@ -189,8 +178,7 @@ def view_ablation(
     with heads_off(encoder, heads):
         without = answers()
     return {
-        **_tokens(tokenizer, encoding, window, pair),
-        "token_type_ids": encoding.token_type_ids,
+        **_tokens(tokenizer, window),
         "layers": encoder.config.num_hidden_layers,
         "heads": encoder.config.num_attention_heads,
         "masked": masked,
@@ -211,12 +199,12 @@ def view_word(encoder: Encoder, tokenizer: Tokenizer, word: str, sentences: list
     }
 
 
-def _tokens(tokenizer: Tokenizer, encoding: Encoding, window: TextWindow, pair: str | None) -> dict[str, Any]:
+def _tokens(tokenizer: Tokenizer, window: TextWindow) -> dict[str, Any]:
     """Return the tokens as they were written, those that the vocabulary does not know, and where the window is."""
-    texts = [(pair or "") if segment else window.text for segment in encoding.token_type_ids]
-    ids, unknown_id = encoding.input_ids, tokenizer.unknown_id
+    ids, unknown_id = window.encoding.input_ids, tokenizer.unknown_id
     return {
-        "tokens": written_tokens(tokenizer, encoding.tokens, encoding.offsets, texts),
+        "tokens": window.written_tokens(tokenizer),
+        "token_type_ids": window.encoding.token_type_ids,
         "unknown": [place for place, token_id in enumerate(ids) if token_id == unknown_id],
         "window": {"start": window.start, "count": window.count, "total": window.total},
     }
@@ -224,8 +212,8 @@ def _tokens(tokenizer: Tokenizer, encoding: Encoding, window: TextWindow, pair: 
 
 def _projections(attention: LayerAttention, token: int) -> dict[str, Any]:
     """Return a token's query, key and value, those of all heads side by side."""
-    parts = {"query": attention.query, "key": attention.key, "value": attention.value}
-    return {name: _vector(part_NTH[:, token].flatten()) for name, part_NTH in parts.items()}
+    names = ("query", "key", "value")
+    return {name: _vector(getattr(attention, name)[:, token].flatten()) for name in names}
 
 
 def _masked_lm(model: FillMask, trace: TokenTrace) -> dict[str, Any]:

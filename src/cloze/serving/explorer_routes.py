@@ -114,19 +114,19 @@ def embeddings(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     """Return the tokens and their input embeddings."""
     from cloze.explorer.views import view_input  # imports torch, which an exported graph does without
 
-    return view_input(served.encoder, served.tokenizer, window(served, request), request.pair)
+    return view_input(served.encoder, served.tokenizer, window(served, request))
 
 
 def masking(served: ServedModel, request: MaskingRequest) -> dict[str, Any]:
     """Return a text as pre-training masks it, and the random numbers that it draws."""
-    return view_masking(served.tokenizer, window(served, request), request.pair, seed=request.seed)
+    return view_masking(served.tokenizer, window(served, request), seed=request.seed)
 
 
 def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     """Return the input embeddings and the attention weights of every head."""
     from cloze.explorer.views import view_attention
 
-    return view_attention(served.encoder, served.tokenizer, window(served, request), request.pair)
+    return view_attention(served.encoder, served.tokenizer, window(served, request))
 
 
 def head(served: ServedModel, request: HeadRequest) -> dict[str, Any]:
@@ -147,7 +147,6 @@ def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
         served.encoder,
         served.tokenizer,
         window(served, request),
-        request.pair,
         token=request.token,
         fill_mask=served.fill_mask,
         next_sentence=served.next_sentence,
@@ -162,7 +161,6 @@ def ablation(served: ServedModel, request: AblationRequest) -> dict[str, Any]:
         served.encoder,
         served.tokenizer,
         window(served, request),
-        request.pair,
         heads=[(layer, head) for layer, head in request.heads],
         token=request.token,
         fill_mask=served.fill_mask,
