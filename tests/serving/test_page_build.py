@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cloze.reports import attention_page
+from cloze.reports import page
 from cloze.serving.static_files import PAGE
 
 SOURCES = Path(__file__).resolve().parents[2] / "page"
-REPORTS = Path(attention_page.__file__).parent
+REPORTS = Path(page.__file__).parent
 BUILT = [
     *PAGE.iterdir(),
     *(REPORTS / name for name in ("attention.js", "audit.js", "explanations.js", "report.js", "page.css")),

@@ -6,6 +6,7 @@ it. So there is no second implementation of attention that could differ from the
 Shapes: T tokens, N heads, H head size, D hidden.
 """
 
+import base64
 import math
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,12 +19,12 @@ from cloze.errors import InputError
 from cloze.inference.loading import check_length
 from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder, get_encoder
-from cloze.reports.attention_page import attention_page
-from cloze.reports.page import in_notebook
+from cloze.reports.page import in_notebook, render_page
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 EMBEDDINGS = ("word", "segment", "position")
 """The three embeddings that are summed."""
+_MAX_MEGABYTES = 32  # of a page, for browsers
 
 
 def encode_untruncated(
@@ -93,7 +94,7 @@ class AttentionMap:
     layers: tuple[LayerAttention, ...]
 
     def page(self, *, model: str = "") -> str:
-        """Return an HTML page of all heads, which needs no network.
+        """Return an HTML page of all heads, which needs no network; its script computes the weights.
 
         Args:
             model: name or path of the model.
@@ -104,8 +105,33 @@ class AttentionMap:
         if self.layers[0].bias is not None:
             what = "its attention scores have a bias, which the page does not show"
             raise InputError(what, where="model", remedy="Leave the page out")
-        queries, keys = ([getattr(layer, name) for layer in self.layers] for name in ("query", "key"))
-        return attention_page(self.tokens, self.token_type_ids, queries, keys, model=model)
+        num_heads, num_tokens, head_size = self.layers[0].query.shape
+        num_floats = 2 * len(self.layers) * num_heads * num_tokens * head_size
+        megabytes = num_floats * 4 * 4 / 3 / 1e6  # base64 writes 3 of the 4 bytes of a float as 4 characters
+        if megabytes > _MAX_MEGABYTES:
+            what = f"{num_tokens} tokens make a page of {megabytes:.0f} MB, over {_MAX_MEGABYTES}"
+            raise InputError(what, where="text", remedy="Give a shorter text")
+        data = {
+            "tokens": self.tokens,
+            "segments": self.token_type_ids,
+            "layers": len(self.layers),
+            "heads": num_heads,
+            "headSize": head_size,
+            "query": to_base64(torch.stack([layer.query for layer in self.layers])),
+            "key": to_base64(torch.stack([layer.key for layer in self.layers])),
+        }
+        return render_page(
+            "attention",
+            data,
+            name=" ".join(token for token in self.tokens if token not in ("[CLS]", "[SEP]"))[:80] or "[CLS]",
+            kind="Attention",
+            extent=model,
+            tiles=[
+                ("Tokens", str(num_tokens), "with [CLS] and [SEP]"),
+                ("Layers", str(len(self.layers)), "the first reads the embeddings"),
+                ("Heads", str(num_heads), f"in each layer, of size {head_size}"),
+            ],
+        )
 
     def __repr__(self) -> str:
         """Return the sizes."""
@@ -146,6 +172,11 @@ def attention_map(model: Encoder, tokenizer: Tokenizer, text: str, pair: str | N
         query, key, value = (part.transpose(0, 1).float().cpu() for part in projected)
         layers.append(LayerAttention(query, key, value, bias_NTT))
     return AttentionMap(tuple(encoding.tokens), tuple(encoding.token_type_ids), tuple(layers))
+
+
+def to_base64(values: Tensor) -> str:
+    """Return numbers as little-endian float32 in base64."""
+    return base64.b64encode(values.numpy().astype("<f4").tobytes()).decode()
 
 
 def attention_row(layer: LayerAttention, *, head: int, token: int) -> dict[str, Tensor]:

@@ -1,8 +1,6 @@
 """The numbers of the explorer page's views, ready for JSON: attention, one head, the layers, a word's senses."""
 
-import base64
 from collections.abc import Collection
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from cloze.explorer.encoder_internals import (
     attention_map,
     attention_row,
     input_embeddings,
+    to_base64,
 )
 from cloze.explorer.layer_trace import TokenTrace, trace_masked_lm, trace_token
 from cloze.explorer.text_window import TextWindow
@@ -46,7 +45,7 @@ def view_attention(encoder: Encoder, tokenizer: Tokenizer, window: TextWindow) -
         **view_input(encoder, tokenizer, window),
         "layers": config.num_hidden_layers,
         "heads": config.num_attention_heads,
-        "weights": _to_base64(torch.stack([layer.weights for layer in layers])),
+        "weights": to_base64(torch.stack([layer.weights for layer in layers])),
     }
 
 
@@ -163,8 +162,7 @@ def view_ablation(
             batch = collate([ids], [encoding.token_type_ids])
             batch = MaskedBatch.extend(batch, masked_lm_positions=np.array(masked))
             logits_PV = fill_mask.engine.run(batch)["logits"][:, : tokenizer.vocab_size]
-            rows = top_candidates(logits_PV, tokenizer.tokens.__getitem__, _TOP_K)
-            candidates = [list(map(asdict, row)) for row in rows]
+            candidates = top_candidates(logits_PV, tokenizer.tokens.__getitem__, _TOP_K)
         if next_sentence is not None and pair is not None:
             (is_next,) = next_sentence.probabilities([(window.text, pair)])
         if classifier is not None:
@@ -192,7 +190,7 @@ def view_word(encoder: Encoder, tokenizer: Tokenizer, word: str, sentences: list
     senses = word_in_context(encoder, tokenizer, word, sentences, max_occurrences=MAX_OCCURRENCES)
     points, shares = senses.project_to_plane()
     return {
-        "occurrences": [asdict(occurrence) for occurrence in senses.occurrences],
+        "occurrences": senses.occurrences,
         "points": _rounded(torch.from_numpy(points)),
         "shares": _rounded(torch.from_numpy(shares)),
         "cosines": _rounded(torch.from_numpy(senses.cosines())),
@@ -224,7 +222,7 @@ def _masked_lm(model: FillMask, trace: TokenTrace) -> dict[str, Any]:
     return {
         "transformed": _vector(read.transformed),
         "logits": _rounded(torch.tensor(read.logits)),
-        "candidates": [[asdict(candidate) for candidate in layer] for layer in read.candidates],
+        "candidates": read.candidates,
     }
 
 
@@ -243,12 +241,7 @@ def _pooler(model: NextSentence, trace: TokenTrace) -> dict[str, Any]:
 
 def _vector(vector: Tensor) -> dict[str, Any]:
     """Return the length of a vector, and its numbers."""
-    return {"norm": _rounded(vector.norm()), "values": _to_base64(vector)}
-
-
-def _to_base64(values: Tensor) -> str:
-    """Return numbers as little-endian float32 in base64."""
-    return base64.b64encode(values.numpy().astype("<f4").tobytes()).decode()
+    return {"norm": _rounded(vector.norm()), "values": to_base64(vector)}
 
 
 def _rounded(values: Tensor) -> Any:

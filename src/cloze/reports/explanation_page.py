@@ -54,8 +54,5 @@ def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str,
 
 def _describe(text: ExplainedText) -> dict[str, Any]:
     """Return the text as the script reads it."""
-    explanation = text.explanation
     texts = [segment for segment in (text.example.text, text.example.pair) if segment is not None]
-    names = ("explained", "output", "baseline", "baseline_output", "convergence_gap", "steps", "truncated")
-    words = [asdict(word) for word in explanation.words]
-    return {"texts": texts, **{name: getattr(explanation, name) for name in names}, "words": words}
+    return {"texts": texts, **asdict(text.explanation)}
