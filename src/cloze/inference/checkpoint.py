@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cloze.arguments import check_path
 from cloze.choices import Combine, InferencePrecision
 from cloze.errors import InputError
-from cloze.inference.model_files import ModelFiles, PretrainedHead
+from cloze.inference.model_files import Head, ModelFiles
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
@@ -30,7 +30,7 @@ from cloze.training.precision import prepare_for_inference, resolve_device
 
 Model = TypeVar("Model", bound=nn.Module)
 
-_BIASES: Mapping[PretrainedHead, str] = {
+_BIASES: Mapping[Head, str] = {
     "masked-word": "masked_lm.bias",
     "next-sentence": "next_sentence.bias",
 }
@@ -74,13 +74,10 @@ class Checkpoint(ModelFiles):
         """The class of the encoder."""
         return get_encoder_class(self.config)
 
-    @property
-    def makes_vectors(self) -> bool:
-        """Whether it has vectors of texts: every encoder has."""
-        return True
-
-    def has(self, head: PretrainedHead) -> bool:
-        """Return whether the files have the weights of a head of pre-training."""
+    def has(self, head: Head) -> bool:
+        """Return whether the files have the weights of a head; vectors need none."""
+        if head == "vectors":
+            return True
         if head == "masked-word" and self.config.attends_to != "all":
             return False
         names = self.encoder_class.names.heads[_BIASES[head]]

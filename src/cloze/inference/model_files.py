@@ -14,7 +14,8 @@ from cloze.tasks.task import AnyTask
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 
-PretrainedHead: TypeAlias = Literal["masked-word", "next-sentence"]
+Head: TypeAlias = Literal["vectors", "masked-word", "next-sentence"]
+"""Vectors of texts, or logits of pre-training."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,9 @@ class ModelFiles(ABC):
         """The tokenizer."""
         return load_tokenizer(self.directory)
 
-    @property
     @abstractmethod
-    def makes_vectors(self) -> bool:
-        """Whether it has vectors of texts: a graph with another head has none."""
-
-    @abstractmethod
-    def has(self, head: PretrainedHead) -> bool:
-        """Return whether it has a head of pre-training."""
+    def has(self, head: Head) -> bool:
+        """Return whether it has a head; of vectors, every checkpoint has one, and a graph with another head none."""
 
     @abstractmethod
     def finetuned_engine(self, task: AnyTask, *, device: str) -> Engine:

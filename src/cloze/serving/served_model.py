@@ -88,7 +88,7 @@ class ServedModel:
         """Load a checkpoint, the best checkpoint of a run, or an exported graph."""
         files = open_model(directory, precision=precision)
         embedder = fill_mask = next_sentence = None
-        if files.makes_vectors:
+        if files.has("vectors"):
             # each request says whether to normalize, unless a graph does it
             normalize = None if isinstance(files, ExportedGraph) else False
             embedder = Embedder.load(files, device=device, normalize=normalize)
@@ -117,11 +117,6 @@ class ServedModel:
         """The engine of a head: all of them have the same encoder."""
         head = self.vectors or self.fill_mask or self.next_sentence or self.finetuned
         return head.engine
-
-    @property
-    def max_positions(self) -> int:
-        """The number of tokens that the encoder takes."""
-        return self.config.max_position_embeddings
 
     def count_unknown_words(self, texts: list[str]) -> list[int]:
         """Return the number of words of each text that the vocabulary does not know."""
