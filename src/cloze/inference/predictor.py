@@ -28,6 +28,7 @@ from cloze.tasks.texts import LabeledText
 
 _MAY_RANK = {"classification", "regression", "multi-label"}
 """The tasks of heads that a ranker of another program may have: its files do not say that it ranks."""
+_READ_AHEAD = 20_000
 _SETFIT_HEAD = "model_head.pkl"
 EXAMPLES_PER_PART = 256
 """Examples that are predicted at once, each with all its windows."""
@@ -232,15 +233,15 @@ class Predictor(LoadedModel):
         return Evaluation(scores, answers)
 
 
-def read_ahead(examples: Iterable[Any], limit: int = 20_000) -> tuple[Iterator[Any], int | None]:
-    """Read up to `limit` examples, so that an invalid one is reported before the first prediction.
+def read_ahead(examples: Iterable[Any]) -> tuple[Iterator[Any], int | None]:
+    """Read up to 20,000 examples, so that an invalid one is reported before the first prediction.
 
     Returns:
-        All examples, and their number if there are no more than `limit`.
+        All examples, and their number if there are no more.
     """
     remaining = iter(examples)
-    first = list(islice(remaining, limit + 1))
-    return chain(first, remaining), len(first) if len(first) <= limit else None
+    first = list(islice(remaining, _READ_AHEAD + 1))
+    return chain(first, remaining), len(first) if len(first) <= _READ_AHEAD else None
 
 
 def find_task_name(checkpoint: Path) -> str | None:

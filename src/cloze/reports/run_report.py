@@ -46,26 +46,6 @@ def write_report(run: Path, *, output: Path | None = None, overwrite: bool = Fal
     if output is not None:
         artifacts.check_output_path(output, overwrite=overwrite, directory=False)
     path = output or run / REPORT
-    _write_page(path, run, rows)
-    return path
-
-
-def read_run_metrics(run: Path) -> list[dict[str, Any]]:
-    """Read the rows of a run's metrics, each with a kind and a step.
-
-    Raises:
-        InputError: `run` is not a run, or a row is damaged.
-    """
-    if not run.is_dir():
-        what = "is a file" if run.exists() else "no such directory"
-        raise InputError(what, where=run, remedy="Give the directory of a run")
-    if (trials := run / TRIALS_FOLDER).is_dir():
-        first = next(iter(sorted(trials.iterdir())), trials)
-        raise InputError("holds several runs", where=run, remedy=f"Name one of them, as in {first}")
-    return read_metrics(run)
-
-
-def _write_page(path: Path, run: Path, rows: Rows) -> None:
     settings = read_toml(run / RUN_CONFIG) if (run / RUN_CONFIG).is_file() else {}
     scores, environment = (
         read_json(run / name) if (run / name).exists() else {} for name in (SCORES, ENVIRONMENT)
@@ -98,6 +78,22 @@ def _write_page(path: Path, run: Path, rows: Rows) -> None:
         settings=tables_in(settings, "run"),
         environment=tables_in(environment),
     )
+    return path
+
+
+def read_run_metrics(run: Path) -> list[dict[str, Any]]:
+    """Read the rows of a run's metrics, each with a kind and a step.
+
+    Raises:
+        InputError: `run` is not a run, or a row is damaged.
+    """
+    if not run.is_dir():
+        what = "is a file" if run.exists() else "no such directory"
+        raise InputError(what, where=run, remedy="Give the directory of a run")
+    if (trials := run / TRIALS_FOLDER).is_dir():
+        first = next(iter(sorted(trials.iterdir())), trials)
+        raise InputError("holds several runs", where=run, remedy=f"Name one of them, as in {first}")
+    return read_metrics(run)
 
 
 def _extent(rows: Rows) -> str:

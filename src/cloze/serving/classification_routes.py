@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from cloze.errors import InputError
 from cloze.serving.batcher import Batcher
 from cloze.serving.pipelines import ClassificationParameters
-from cloze.serving.routes import Route, estimate_tokens, predict_examples, run_predictions, text_examples
+from cloze.serving.routes import Route, estimate_tokens, run_predictions, text_examples
 from cloze.serving.schema import (
     Many,
     ModelRequest,
@@ -24,7 +24,7 @@ from cloze.serving.schema import (
     TruncationOptions,
 )
 from cloze.serving.served_model import ServedModel
-from cloze.serving.windowed_inference import WindowedLogits
+from cloze.serving.windowed_inference import WindowedLogits, WindowedPredictions
 from cloze.tasks.arrays import sigmoid, softmax
 from cloze.tasks.families.multi_label import MultiLabel
 
@@ -202,14 +202,14 @@ async def _scores(
     tokens = [estimate_tokens(example.text, example.pair) for example in examples]
     if request.truncate is False:
         await batcher.run_batched(served.check_example_lengths, examples, tokens=tokens)
-    if request.raw_scores or function is not None:
-        computation = WindowedLogits(served.finetuned, request.truncation_side)
-        logits = await run_predictions(computation, examples, batcher, tokens=tokens)
+    returns_logits = request.raw_scores or function is not None
+    compute = WindowedLogits if returns_logits else WindowedPredictions
+    computation = compute(served.finetuned, request.truncation_side)
+    predictions = await run_predictions(computation, examples, batcher, tokens=tokens)
+    if returns_logits:
         functions = {"sigmoid": sigmoid, "softmax": softmax}
-        return [functions[function](row).tolist() for row in logits] if function in functions else logits
-    predictions = await predict_examples(
-        served, examples, batcher, tokens=tokens, truncation_side=request.truncation_side
-    )
+        scores = functions.get(function or "none")
+        return predictions if scores is None else [scores(row).tolist() for row in predictions]
     return [
         [prediction] if isinstance(prediction, float) else list(prediction.probabilities.values())
         for prediction in predictions

@@ -97,7 +97,7 @@ def documented_errors(path: str, statuses: Iterable[int]) -> dict[int | str, dic
 class ErrorResponse(Response):
     """An error in the form that the clients of the requested path read."""
 
-    def __init__(self, status: int, error: str, headers: Mapping[str, str] | None) -> None:
+    def __init__(self, status: int, error: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status_code=status)
         self._error = " ".join(error.split())[:_MAX_MESSAGE_CHARACTERS]
         self._extra_headers = headers
@@ -118,31 +118,26 @@ class ErrorResponse(Response):
         await response(scope, receive, send)
 
 
-def error_response(status: int, error: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error response."""
-    return ErrorResponse(status, error, headers)
-
-
 def overloaded() -> Response:
     """Return the response to requests that find the queue full."""
     what = "too many requests are queued: try again later"
-    return error_response(429, what, {"Retry-After": str(_RETRY_SECONDS)})
+    return ErrorResponse(429, what, {"Retry-After": str(_RETRY_SECONDS)})
 
 
 def shutting_down() -> Response:
     """Return the response to requests that arrive while the server stops."""
-    return error_response(503, "the server is shutting down")
+    return ErrorResponse(503, "the server is shutting down")
 
 
 def add_error_handlers(app: FastAPI) -> None:
     """Convert the exceptions of an application's routes to error responses."""
     responses: dict[type[Exception], Callable[[Any], Response]] = {
         RequestValidationError: lambda error: _invalid(error.errors()),
-        HTTPException: lambda error: error_response(error.status_code, str(error.detail), error.headers),
-        ClozeError: lambda error: error_response(422, str(error)),
+        HTTPException: lambda error: ErrorResponse(error.status_code, str(error.detail), error.headers),
+        ClozeError: lambda error: ErrorResponse(422, str(error)),
         Overloaded: lambda _: overloaded(),
-        DeadlineExceeded: lambda _: error_response(504, "the request waited too long for the model"),
-        ComputationFailed: lambda error: error_response(424, f"the computation failed: {error}"),
+        DeadlineExceeded: lambda _: ErrorResponse(504, "the request waited too long for the model"),
+        ComputationFailed: lambda error: ErrorResponse(424, f"the computation failed: {error}"),
     }
 
     def handler(respond: Callable[[Any], Response]) -> Callable[[Request, Exception], Awaitable[Response]]:
@@ -160,11 +155,11 @@ def _invalid(errors: Sequence[Any]) -> Response:
     for error in errors:
         context = error.get("ctx", {})
         if error["type"] in (TOO_MANY, TOO_LONG) or context.get("max_length") == MAX_CHARACTERS:
-            return error_response(413, _message(error))
+            return ErrorResponse(413, _message(error))
         if error["type"] == "too_short" and not context["actual_length"]:
-            return error_response(400, _message(error))
+            return ErrorResponse(400, _message(error))
     deepest = max(errors, key=lambda error: len(error["loc"]))
-    return error_response(422, _message(deepest))
+    return ErrorResponse(422, _message(deepest))
 
 
 def _message(error: Any) -> str:

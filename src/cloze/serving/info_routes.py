@@ -3,7 +3,6 @@
 Source: text-embeddings-inference 1.9 docs/openapi.json; OpenAI's API reference, models.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from cloze.serving.default_route import ModelKind, model_kind
 from cloze.serving.errors import shutting_down
-from cloze.serving.limits import MAX_CHARACTERS, Limits
+from cloze.serving.limits import MAX_CHARACTERS
 from cloze.serving.metrics import CONTENT_TYPE
 from cloze.serving.routes import GetRoute, ServerState
 from cloze.serving.schema import ResponseModel
@@ -46,7 +45,28 @@ class OpenAIModels(ResponseModel):
 
 async def info(server: ServerState) -> dict[str, Any]:
     """Return the served models, their abilities, and the limits."""
-    return _server_info(server.models, server.limits)
+    limits = server.limits
+    default = next(iter(server.models.values()))  # the fields of text-embeddings-inference are of this one
+    kind = model_kind(default)
+    return {
+        "model_id": default.name,
+        "model_sha": None,
+        "model_dtype": default.number_format,
+        "model_type": {kind: _kind_info(default, kind)},
+        "served_model_name": default.name,
+        "max_concurrent_requests": limits.waiting_requests,
+        "max_input_length": _max_input_length(default, kind),
+        "max_batch_tokens": limits.batch_tokens,
+        "max_batch_requests": None,
+        "max_client_batch_size": limits.batch_texts,
+        "auto_truncate": True,
+        "tokenization_workers": 1,
+        "version": VERSION,
+        "sha": None,
+        "docker_label": None,
+        "limits": {"characters": MAX_CHARACTERS, **asdict(limits)},
+        "models": [_model_info(model) for model in server.models.values()],
+    }
 
 
 async def health(server: ServerState) -> Response:
@@ -84,34 +104,9 @@ def _openai_model(server: ServerState, name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": server.started, "owned_by": "cloze"}
 
 
-def _server_info(models: Mapping[str, ServedModel], limits: Limits) -> dict[str, Any]:
-    """Return the fields of text-embeddings-inference, for the default model, and those of cloze, for all models."""
-    default = next(iter(models.values()))
-    kind = model_kind(default)
-    return {
-        "model_id": default.name,
-        "model_sha": None,
-        "model_dtype": default.number_format,
-        "model_type": {kind: _kind_info(default, kind)},
-        "served_model_name": default.name,
-        "max_concurrent_requests": limits.waiting_requests,
-        "max_input_length": _max_input_length(default, kind),
-        "max_batch_tokens": limits.batch_tokens,
-        "max_batch_requests": None,
-        "max_client_batch_size": limits.batch_texts,
-        "auto_truncate": True,
-        "tokenization_workers": 1,
-        "version": VERSION,
-        "sha": None,
-        "docker_label": None,
-        "limits": {"characters": MAX_CHARACTERS, **asdict(limits)},
-        "models": [_model_info(model) for model in models.values()],
-    }
-
-
 def _max_input_length(served: ServedModel, kind: ModelKind) -> int:
     head = served.vectors if kind == "embedding" else served.finetuned
-    return served.max_positions if head is None else head.max_seq_length
+    return served.config.max_position_embeddings if head is None else head.max_seq_length
 
 
 def _kind_info(served: ServedModel, kind: ModelKind) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cloze.serving.batcher import Batcher
-from cloze.serving.errors import Refused, error_response, overloaded, shutting_down
+from cloze.serving.errors import ErrorResponse, Refused, overloaded, shutting_down
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 
@@ -87,18 +87,18 @@ class RequestMiddleware:
         if self._hosts is not None and host not in self._hosts:
             # DNS rebinding: a web page of another site whose name resolves to this machine
             what = f"the Host {host!r} is not accepted: use localhost, or serve with --host or --api-key-file"
-            raise Refused(error_response(421, what))
+            raise Refused(ErrorResponse(421, what))
         is_public = path in _PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIXES)
         if self._api_key is not None and not (is_public and scope["method"] != "POST"):
             scheme, _, key = headers.get("authorization", "").partition(" ")
             is_right = hmac.compare_digest(key.strip().encode(), self._api_key)
             if scheme.lower() != "bearer" or not is_right:
                 what = "give the key of this server: Authorization: Bearer KEY"
-                raise Refused(error_response(401, what, {"WWW-Authenticate": "Bearer"}))
+                raise Refused(ErrorResponse(401, what, {"WWW-Authenticate": "Bearer"}))
         if "transfer-encoding" in headers and "content-length" in headers:
             # a proxy may take the other one for the end of the body, and what follows for another client's request
             what = "both Content-Length and Transfer-Encoding"
-            raise Refused(error_response(400, what, {"Connection": "close"}))
+            raise Refused(ErrorResponse(400, what, {"Connection": "close"}))
         if scope["method"] != "POST":
             return
         if not self._batcher.is_alive:
@@ -108,7 +108,7 @@ class RequestMiddleware:
         length = headers.get("content-length", "0")
         self._check_size(int(length) if length.isdecimal() else 0)
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise Refused(error_response(415, "the body is not JSON: send Content-Type: application/json"))
+            raise Refused(ErrorResponse(415, "the body is not JSON: send Content-Type: application/json"))
 
     async def _read(self, receive: Receive) -> bytes:
         """Return the body; the Content-Length header is not trusted."""
@@ -125,13 +125,13 @@ class RequestMiddleware:
                     has_more = message.get("more_body", False)
         except TimeoutError:
             what = f"the request did not arrive within {self._limits.body_seconds:g} seconds"
-            raise Refused(error_response(408, what)) from None
+            raise Refused(ErrorResponse(408, what)) from None
         return bytes(body)
 
     def _check_size(self, num_bytes: int) -> None:
         if num_bytes > self._limits.body_bytes:
             what = f"the body has more than {self._limits.body_bytes:,} bytes"
-            raise Refused(error_response(413, what, {"Connection": "close"}))
+            raise Refused(ErrorResponse(413, what, {"Connection": "close"}))
 
 
 async def _run_until_disconnect(

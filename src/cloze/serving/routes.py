@@ -26,7 +26,6 @@ from cloze.serving.schema import ModelRequest, is_blank
 from cloze.serving.served_model import ServedModel, find_model
 from cloze.serving.windowed_inference import WindowedPredictions
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.tokenizer import TruncationSide
 
 SERVER_TAG = "server"
 KEY = HTTPBearer(
@@ -200,23 +199,10 @@ def count_truncated(are_truncated: Iterable[bool]) -> None:
     _num_truncated.set(_num_truncated.get() + sum(are_truncated))
 
 
-async def predict_examples(
-    served: ServedModel,
-    examples: Sequence[Any],
-    batcher: Batcher,
-    *,
-    tokens: Sequence[int],
-    truncation_side: TruncationSide = "right",
-) -> list[Any]:
-    """Return the prediction for each example of the model's task; tokens are estimated."""
-    computation = WindowedPredictions(served.finetuned, truncation_side)
-    return await run_predictions(computation, examples, batcher, tokens=tokens)
-
-
 async def run_predictions(
     computation: WindowedPredictions, examples: Sequence[Any], batcher: Batcher, *, tokens: Sequence[int]
 ) -> list[Any]:
-    """Return the output of a computation for each example, and count those that are truncated."""
+    """Return the output of a computation for each example, and count those that are truncated; tokens are estimated."""
     results = await batcher.run_windowed(computation, examples, tokens=tokens)
     count_truncated(is_truncated for _, is_truncated in results)
     return [output for output, _ in results]

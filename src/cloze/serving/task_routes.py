@@ -27,7 +27,6 @@ from cloze.serving.routes import (
     Route,
     as_list,
     estimate_tokens,
-    predict_examples,
     run_predictions,
     text_examples,
 )
@@ -195,13 +194,13 @@ async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) 
     """Return the answer to each question, with its character offsets, candidates, and the score of "no answer"."""
     inputs = [(asked.question, asked.context) for asked in as_list(request.inputs)]
     tokens = [estimate_tokens(*texts) for texts in inputs]
-    questions = span_questions(inputs)
-    if (parameters := request.parameters) is not None:
-        computation = WindowedPredictions(with_parameters(served.finetuned, parameters))
-        predicted = await run_predictions(computation, questions, batcher, tokens=tokens)
-        of_questions = [pipeline_answers(prediction, parameters) for prediction in predicted]
+    parameters = request.parameters
+    predictor = served.finetuned if parameters is None else with_parameters(served.finetuned, parameters)
+    computation = WindowedPredictions(predictor)
+    predictions = await run_predictions(computation, span_questions(inputs), batcher, tokens=tokens)
+    if parameters is not None:
+        of_questions = [pipeline_answers(prediction, parameters) for prediction in predictions]
         return of_questions if isinstance(request.inputs, list) else of_questions[0]
-    predictions = await predict_examples(served, questions, batcher, tokens=tokens)
     threshold = getattr(served.task, "null_threshold", None)
     answers = []
     for prediction in predictions:
@@ -261,7 +260,8 @@ async def choose(served: ServedModel, request: ChooseRequest, batcher: Batcher) 
     tokens = [
         sum(estimate_tokens(question.prompt, choice) for choice in question.choices) for question in inputs
     ]
-    predictions = await predict_examples(served, examples, batcher, tokens=tokens)
+    computation = WindowedPredictions(served.finetuned)
+    predictions = await run_predictions(computation, examples, batcher, tokens=tokens)
     return list(map(served.task.to_json, examples, predictions))
 
 
@@ -287,13 +287,14 @@ async def _explain_one(
     served: ServedModel, example: LabeledText, batcher: Batcher, config: ExplainConfig, label: str | None
 ) -> Explanation:
     predictor, tokens = served.finetuned, estimate_tokens(example.text, example.pair)
-    (prediction,) = await predict_examples(served, [example], batcher, tokens=[tokens])
+    computation = WindowedPredictions(predictor)
+    (prediction,) = await run_predictions(computation, [example], batcher, tokens=[tokens])
     pending = await batcher.run(
         lambda: PendingExplanation.begin(predictor, example, prediction, label), tokens=tokens
     )
     for steps in config.steps:
-        computation = WindowedGradients(steps, config.max_tokens)
-        (attributions,) = await batcher.run_windowed(computation, [pending.path], tokens=[tokens * steps])
+        gradients = WindowedGradients(steps, config.max_tokens)
+        (attributions,) = await batcher.run_windowed(gradients, [pending.path], tokens=[tokens * steps])
         if attributions.has_converged(config.max_gap):
             break
     return pending.finish(attributions, steps)
