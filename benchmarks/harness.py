@@ -25,6 +25,7 @@ from cloze.cli.options import CommonOptions, Flag, Flags
 from cloze.errors import InputError, RunError
 from cloze.optional_dependencies import import_package, require
 from cloze.progress import Progress
+from cloze.suggestions import did_you_mean
 from cloze.tables import text_table
 from experiments.differences import paired_difference
 
@@ -306,8 +307,7 @@ def split_names(text: str, known: Collection[str], *, flag: str) -> list[str]:
     names = list(dict.fromkeys(filter(None, text.split(","))))
     for name in names:
         if name not in known:
-            remedy = f"Choose from {', '.join(known)}"
-            raise InputError(f"unknown name {name!r}", where=flag, remedy=remedy)
+            raise InputError(f"unknown name {name!r}", where=flag, remedy=did_you_mean(name, known))
     return names
 
 

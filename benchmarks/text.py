@@ -91,14 +91,10 @@ class TextBenchmark(TimedBenchmark):
         """
         documents = first_documents(self.input, self.megabytes)
         file = directory / "text.txt"
-        file.write_text(to_plain_text(documents), "utf-8")
+        lines = (line for document in documents for line in (*document.lines, ""))
+        file.write_text("\n".join(lines), "utf-8")
         source = f"text: {len(documents):,} documents of {', '.join(map(str, self.input))}"
         return Excerpt(documents, file, file.stat().st_size, source)
-
-
-def to_plain_text(documents: Sequence[Document]) -> str:
-    """Return documents as a plain text file has them, with an empty line after each."""
-    return "\n".join(line for document in documents for line in (*document.lines, ""))
 
 
 def first_documents(inputs: Sequence[str | Path], megabytes: float) -> list[Document]:

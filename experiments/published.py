@@ -1,6 +1,5 @@
 """The tables of the BERT paper, and the part of one that a study reproduces."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -9,6 +8,7 @@ from typing import Any
 
 from cloze.config import read_toml
 from cloze.errors import InputError
+from cloze.suggestions import did_you_mean
 
 SOURCE = "Devlin et al. 2019, arXiv 1810.04805v2"
 
@@ -27,9 +27,7 @@ def published_table(table: str, *, where: Path | None = None) -> dict[str, Any]:
     """
     tables = published_tables()
     if table not in tables:
-        near = difflib.get_close_matches(table, tables, n=1)
-        remedy = f"Did you mean {near[0]}?" if near else f"Choose from {', '.join(tables)}"
-        raise InputError(f"unknown table {table!r}", where=where, remedy=remedy)
+        raise InputError(f"unknown table {table!r}", where=where, remedy=did_you_mean(table, tables))
     facts: dict[str, Any] = tables[table]
     return facts
 

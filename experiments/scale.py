@@ -17,6 +17,7 @@ from cloze.errors import InputError
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.config import PhaseConfig
+from cloze.suggestions import did_you_mean
 from experiments.step_cost import pretraining_step_flops
 
 _DEVICES = Path(__file__).with_name("devices.toml")
@@ -57,8 +58,7 @@ def find_device(name: str) -> Device:
     """
     devices = known_devices()
     if name not in devices:
-        remedy = f"Choose from {', '.join(devices)}"
-        raise InputError(f"unknown device {name!r}", where="--device", remedy=remedy)
+        raise InputError(f"unknown device {name!r}", where="--device", remedy=did_you_mean(name, devices))
     return devices[name]
 
 

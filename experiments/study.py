@@ -11,6 +11,7 @@ from cloze import config as configuration
 from cloze.errors import InputError
 from cloze.models.encoder import encoders
 from cloze.pretraining.config import PretrainConfig, size_defaults
+from cloze.suggestions import did_you_mean
 from experiments.origins import OriginKind
 from experiments.published import Published
 from experiments.task_runs import StudyTask
@@ -77,7 +78,7 @@ class Study:
         """
         model_type = self.variants[variant].get(_ENCODER)
         if model_type is not None and model_type not in encoders():
-            remedy = f"The encoders are {', '.join(sorted(encoders()))}"
+            remedy = did_you_mean(model_type, sorted(encoders()))
             raise InputError(f"no encoder {model_type!r}", where=f"the variant {variant}", remedy=remedy)
         return model_type
 
