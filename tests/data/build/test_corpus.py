@@ -19,11 +19,13 @@ from cloze.data.build.finalize import read_summary
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.job_arrays import ArrayTask
 from cloze.data.build.parts import BuildConfig, BuildSummary, cached_tokenizer
+from cloze.data.build.vocabulary import train_vocabulary
+from cloze.data.build.word_counts import count_input_words
 from cloze.data.dataset import Dataset
 from cloze.data.shards import write_shard
 from cloze.errors import InputError, RunError
 from cloze.progress import SILENT_BAR, Bar, Progress
-from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.loading import load_tokenizer, load_wordpiece
 from corpora import rows_of, save_vocabulary
 from helpers import flip_bit, read_all_files
 
@@ -168,6 +170,22 @@ def test_notes_report_text_that_was_left_out(tmp_path, vocabulary, capsys):
     assert "1 document of one sentence" in notes
     assert "left out 1 document without any token" in notes
     assert "20.0% of the tokens are [UNK]" in notes
+
+
+def test_short_documents_are_named_where_no_other_documents_are_left(tmp_path, vocabulary):
+    (tmp_path / "text").write_text("the cat\nsat\n")
+    reading = ReadingConfig(text_format="lines")
+    tokenizers = [load_wordpiece(vocabulary)]
+    for read in (
+        lambda: build_dataset(
+            [tmp_path / "text"], vocabulary, tmp_path / "data", BuildConfig(reading=reading)
+        ),
+        lambda: train_vocabulary([tmp_path / "text"], tmp_path / "learned", reading=reading, size=300),
+        lambda: count_input_words([tmp_path / "text"], tokenizers, reading=reading),
+    ):
+        with pytest.raises(InputError, match="no document has 5 words, of 2 in it") as error:
+            read()
+        assert error.value.remedy == "`without=short_documents` keeps short documents"
 
 
 @pytest.mark.parametrize("content", ["", "\n\n \n", "\u200d\n"])

@@ -17,12 +17,14 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from cloze.choices import Clean
 from cloze.data.build.counts import Counts
 from cloze.data.reading.documents import Document
 from cloze.data.reading.pdf_text import clean_pdf_text
+from cloze.errors import InputError
 from cloze.tokenization.unicode import SCRIPTS_WITHOUT_SPACES
 
 Step: TypeAlias = Literal[
@@ -105,6 +107,15 @@ class CleaningCounts(Counts):
 
 
 _NO_CHANGE = CleaningCounts()
+
+
+def no_text_error(inputs: Iterable[str | Path], counts: CleaningCounts) -> InputError:
+    """Return the error that inputs have no text, or that all their documents were dropped."""
+    what, remedy = "no text in it", None
+    if dropped := counts.short_documents.documents:
+        what = f"no document has {_MIN_WORDS} words, of {dropped:,} in it"
+        remedy = "`without=short_documents` keeps short documents"
+    return InputError(what, where=", ".join(map(str, inputs)), remedy=remedy)
 
 
 def clean(document: Document, config: CleaningConfig) -> tuple[Document | None, CleaningCounts]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from cloze.data.build.cleaning import no_text_error
 from cloze.data.build.counts import MAX_EXAMPLES
 from cloze.data.build.directory import parts_directory, remove_parts, write_output
 from cloze.data.build.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
@@ -26,7 +27,6 @@ from cloze.data.build.plan import BuildPlan
 from cloze.data.dataset import KIND, REPORT_FILE, Dataset, DatasetInfo, split_documents, without_words
 from cloze.data.held_out import choose_held_out_threshold, choose_validation_fraction
 from cloze.data.shards import Digests, Integers, Offsets, Shard, shard_name, write_shard
-from cloze.errors import InputError
 from cloze.tokenization.tokenizer import Tokenizer
 
 _EXCERPT_TOKENS = 16
@@ -67,7 +67,7 @@ def finalize(output: Path, plan: BuildPlan, tokenizer: Tokenizer, *, overwrite: 
             summary += counts
         if not (summary.documents or duplicate_documents.dropped or duplicate_paragraphs.dropped):
             remove_parts(output)
-            raise InputError("no text in it", where=", ".join(settings["inputs"]))
+            raise no_text_error(settings["inputs"], summary.cleaning)
         _write_info(directory, summary, dataset, plan, tokenizer.vocab_size)
         builds = [*(_read_builds(dataset.path) if dataset else []), summary.as_dict()]
         text = json.dumps({"builds": builds}, indent=1, ensure_ascii=False) + "\n"

@@ -17,7 +17,7 @@ import pyarrow as pa
 from cloze import artifacts
 from cloze.arguments import check_integer
 from cloze.data.build.accents import AccentCounts
-from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, clean_all
+from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, clean_all, no_text_error
 from cloze.data.build.directory import (
     check_output_is_not_read,
     keep_finished_parts,
@@ -96,7 +96,7 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
             progress.note(line)
         if not counts:
             remove_parts(output)
-            raise InputError("no text in it", where=", ".join(map(str, inputs)))
+            raise no_text_error(inputs, cleaned)
         tokenizer = WordPieceTokenizer.from_tokens(
             learn_vocabulary(counts, size=size, progress=progress),
             lowercase=lowercase,

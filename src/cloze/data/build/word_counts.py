@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze.data.build.accents import AccentCounts
-from cloze.data.build.cleaning import clean_all
+from cloze.data.build.cleaning import CleaningCounts, clean_all, no_text_error
 from cloze.data.build.input_shards import (
     InputShard,
     ReadingConfig,
@@ -19,7 +19,6 @@ from cloze.data.build.input_shards import (
     read_documents,
 )
 from cloze.data.reading.documents import split_into_parts
-from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.word_counts import count_words
@@ -50,16 +49,17 @@ def count_input_words(
     totals: list[Counter[str]] = [Counter() for _ in different]
     strips_accents = bool(tokenizers) and tokenizers[0].lowercase and tokenizers[0].strip_accents is not False
     count = partial(_count_shard, settings=different, reading=reading, strips_accents=strips_accents)
-    accents = AccentCounts()
+    accents, cleaning = AccentCounts(), CleaningCounts()
     input_shards = plan_input_shards(inputs, reading)
-    for (counts, changed), _ in map_input_shards(
+    for (counts, changed, cleaned), _ in map_input_shards(
         count, input_shards, "counting words", workers=workers, progress=progress
     ):
         accents += changed
+        cleaning += cleaned
         for total, counter in zip(totals, counts, strict=True):
             total.update(counter)
     if not any(totals):
-        raise InputError("no text in it", where=", ".join(map(str, inputs)))
+        raise no_text_error(inputs, cleaning)
     return [totals[different.index(entry)] for entry in settings], accents
 
 
@@ -69,14 +69,16 @@ def _count_shard(
     settings: Sequence[Mapping[str, Any]],
     reading: ReadingConfig,
     strips_accents: bool,
-) -> tuple[list["Counter[str]"], AccentCounts]:
+) -> tuple[list["Counter[str]"], AccentCounts, CleaningCounts]:
     counts: list[Counter[str]] = [Counter() for _ in settings]
+    cleaning = CleaningCounts()
     accents: list[AccentCounts] = []
     for documents in split_into_parts(read_documents(input_shard), reading.part_characters):
-        cleaned, _ = clean_all(documents, reading.cleaning)
+        cleaned, changes = clean_all(documents, reading.cleaning)
+        cleaning += changes
         lines = [line for document in cleaned for line in document.lines]
         for number, (entry, counter) in enumerate(zip(settings, counts, strict=True)):
             if strips_accents and number == 0:
                 entry = {**entry, "observe": lambda words: accents.append(AccentCounts.of_words(words))}
             counter.update(count_words(lines, **entry))
-    return counts, sum(accents, AccentCounts())
+    return counts, sum(accents, AccentCounts()), cleaning

@@ -12,6 +12,7 @@ from cloze.config import check_interval
 from cloze.data.batch import Integers
 from cloze.data.hashing import mix, uniform
 from cloze.errors import InputError
+from cloze.tables import format_count
 
 _IS_SHORT, _SHORT_TARGET, _SPLIT, _LABEL, _PARTNER, _ORDER = range(6)  # keys of random numbers
 _MAX_SWAP_DISTANCE = 64  # in the order of lengths
@@ -97,9 +98,12 @@ def plan_epoch(
         nothing = np.zeros(len(start), np.int64)
         return EpochPlan(*spans, nothing, nothing, nothing, skipped)
     if len(np.unique(document)) < 2:
-        what = f"{len(first_sentence)} documents, {skipped} of one sentence; pairs need two with more"
+        documents = format_count(len(first_sentence), "document")
+        what = (
+            f"the text has {documents}, {skipped:,} of one sentence; next-sentence pairs need two with more"
+        )
         remedy = "Give more documents, or do without pairs: `pairs.next_sentence=false`"
-        raise InputError(what, where="text", remedy=remedy)
+        raise InputError(what, remedy=remedy)
     middle = start + 1 + (uniform(key, _SPLIT, np.arange(len(start))) * (end - start - 1)).astype(np.int64)
     partner, label = _exchange(document, sentence_offsets[end] - sentence_offsets[middle], key)
     return EpochPlan(
