@@ -40,6 +40,8 @@ def address(models: Mapping[str, ServedModel]) -> Iterator[str]:
         ("/choose", {"inputs": {"prompt": LONG, "choices": ["a", "b"]}}, "1"),
         ("/tag", {"inputs": LONG}, None),
         ("/answer", {"inputs": {"question": SHORT, "context": LONG}}, None),
+        ("/answer", {"inputs": {"question": LONG * 2, "context": SHORT}}, "1"),
+        ("/answer", {"inputs": {"question": LONG * 2, "context": SHORT}, "parameters": {}}, "1"),
         ("/explain", {"inputs": [[LONG], [SHORT]]}, "1"),
         ("/tokenize", {"inputs": LONG}, None),
     ],
