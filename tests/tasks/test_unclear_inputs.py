@@ -81,11 +81,16 @@ def test_an_empty_file_has_no_texts_to_predict(tmp_path: Path, task: AnyTask, na
     [
         ("a.tsv", FILMS + FILMS, r"a\.tsv:32: this row has the names of the columns, .* Remove this line"),
         ("a.tsv", FILMS + "\ufeff" + FILMS, r"a\.tsv:32: this row has the names"),
-        ("a.csv", "Text,label\na,x\n", "Did you mean 'Text'\\? .*; say which it is with `text_column=NAME`"),
+        ("a.csv", "Text,label\na,x\n", "Did you mean 'Text'\\? .*; say `text_column=Text`"),
         (
             "a.csv",
             "a film,good\na book,bad\n",
             "'a film', 'good'.*`text_column=NAME.*`column_names=text,label`",
+        ),
+        (
+            "a.csv",
+            "Id,Review Text,stars\n1,a,2\n",
+            "Did you mean 'Review Text'.*; say `text_column=Review Text`",
         ),
         ("a.csv", "text,stars\na,1\nb,2\n", "no column 'label'.*; say which it is with `label_column=NAME`"),
         ("a.csv", "text,label,label\na,x,x\n", "two columns are called 'label'. Rename one of them"),

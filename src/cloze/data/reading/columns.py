@@ -43,10 +43,8 @@ class Column:
 class NoColumnError(InputError):
     """A row has no such column."""
 
-
-def is_near(error: NoColumnError) -> bool:
-    """Return whether an error suggests a column of a similar name."""
-    return "Did you mean" in (error.remedy or "")
+    near: str | None = None
+    """A column of a similar name, which the remedy suggests."""
 
 
 def find_column(cells: Mapping[str, Any], column: Column, where: str) -> str:
@@ -54,9 +52,14 @@ def find_column(cells: Mapping[str, Any], column: Column, where: str) -> str:
     name = column.find(cells)
     if name is not None:
         return name
-    near = nearest(column.names[0], cells, separators="")
+    near = nearest(column.names[0], cells, separators=" _")
     columns = f"There are {list_names(map(repr, cells))}" if cells else "The row is empty"
     remedy = f"Did you mean {near!r}? {columns}" if near else columns
-    remedy += f"; say which it is with {column.flag}" if column.flag else ""
-    what = f"no column {' or '.join(map(repr, column.names))}"
-    raise NoColumnError(what, where=where, remedy=remedy)
+    if column.flag:
+        # a suggestion that works when pasted
+        remedy += (
+            f"; say {column.flag.replace('NAME', near)}" if near else f"; say which it is with {column.flag}"
+        )
+    error = NoColumnError(f"no column {' or '.join(map(repr, column.names))}", where=where, remedy=remedy)
+    error.near = near
+    raise error

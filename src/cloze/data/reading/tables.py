@@ -9,7 +9,7 @@ from cloze.choices import Clean
 from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
 from cloze.data.reading.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.reading.class_names import KeepsNumbers
-from cloze.data.reading.columns import Column, NoColumnError, find_column, is_near
+from cloze.data.reading.columns import Column, NoColumnError, find_column
 from cloze.data.reading.files import extension_of
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.memory import MemoryRows, Source
@@ -209,7 +209,7 @@ def _ask_for_names(
 ) -> None:
     """Add both remedies to an error about the columns that the first line of a TSV or CSV names, or is a row of."""
     is_delimited = not isinstance(source, MemoryRows) and extension_of(source) in (".tsv", ".csv")
-    if not is_delimited or config.column_names or not config.can_name_columns or is_near(error):
+    if not is_delimited or config.column_names or not config.can_name_columns or error.near:
         return
     wanted = [column for column in config.columns if column.is_required]
     flags = [column.flag for column in wanted if column.flag]
