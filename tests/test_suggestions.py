@@ -112,6 +112,20 @@ def test_verbs_of_other_programs_lead_to_ours(verb: str, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
+    ("words", "near"), [("corpus audt", "corpus audit"), ("vocab inspct", "vocab inspect")]
+)
+def test_the_second_word_of_a_verb_is_suggested_unless_it_is_a_file(
+    words: str, near: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err == f"error: no verb {words!r}. Did you mean {near}?\n"
+    Path(words.split()[1]).write_text("a text\n")
+    assert main(words.split()) == 2
+    assert "the flag --output is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "line"),
     [
         ("--learning-rate -1", "--learning-rate: -1.0 is not above 0 and below 1"),

@@ -22,7 +22,7 @@ _NOT_TEXT = MappingProxyType(
         b"%PDF-": ("a PDF, not text", "Extract its text first: pdftotext"),
         b"PK\3\4": (
             "a ZIP archive (as .docx, .xlsx and .epub are), not text",
-            "Unpack it first, or save it as text or CSV",
+            "Unpack it first, or save it as text or CSV; of a folder, a pattern such as 'FOLDER/*.txt' leaves it out",
         ),
         b"version https://git-lfs": ("a pointer of git-lfs, not the file itself", "Fetch it: git lfs pull"),
         b"<mediawiki": ("a wiki dump with markup, not text", "Extract its text first: WikiExtractor"),

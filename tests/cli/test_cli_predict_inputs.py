@@ -45,6 +45,14 @@ def test_inputs_that_are_unclear_are_refused(
     assert REFUSED[words].format(**paths) in error_line(f"predict -m {{classifier}} {words}")
 
 
+def test_a_file_of_a_similar_name_is_suggested(
+    tmp_path: Path, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reviews.csv").write_text("text\na\n")
+    assert "Did you mean reviews.csv?" in error_line("predict -m {classifier} revews.csv")
+
+
 def test_a_text_of_a_file_of_this_name_is_read_as_the_file(
     samples: Samples, tmp_path: Path, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +118,10 @@ def test_improbable_answers_are_left_out_and_counted(samples: Samples, tmp_path:
     assert "\n  no answer\n" in cloze("predict -m {classifier} --quiet --abstain-below 1", "He did.").out
     with pytest.raises(InputError, match="abstain_below: an answer of multi-label has no single probability"):
         list(package.predict_file("A film.", model=_multi_label(tmp_path), abstain_below=0.5))
+    with pytest.raises(
+        InputError, match=r"abstain_below: is '0\.5', a str, not a number. Give a probability"
+    ):
+        list(package.predict_file("A film.", model=samples.classifier, abstain_below="0.5"))
 
 
 def _multi_label(directory: Path) -> Path:

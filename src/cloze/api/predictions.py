@@ -15,7 +15,7 @@ from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
-from cloze.suggestions import suggests_keywords
+from cloze.suggestions import no_such_path, suggests_keywords
 from cloze.tables import format_count
 
 if TYPE_CHECKING:  # not needed for --help
@@ -208,8 +208,7 @@ def find_inputs(
         raise InputError(what, where=sources[0], remedy=remedy)
     if unclear := [text for text in texts if _FILE_NAME.search(text) or not _TEXT_MARK.search(text)]:
         what = "no such file; a text has white space or a final mark, and does not end like a file name"
-        remedy = "Check the path, or put a text in quotes; other texts are read from stdin, as the input -"
-        raise InputError(what, where=unclear[0], remedy=remedy)
+        raise no_such_path(unclear[0], what, remedy="Other texts are read from stdin, as the input -")
     return task, "", texts
 
 

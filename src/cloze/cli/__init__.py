@@ -4,6 +4,7 @@ It is imported only when the verb is called.
 """
 
 import atexit
+import difflib
 import gc
 import io
 import logging
@@ -68,6 +69,7 @@ VERB_SYNONYMS = {
     "train": "finetune (on labeled data) or pretrain (on text)",
     "upload": "push",
     "validate": "finetune --validate",
+    "version": "--version",
 }
 """The verbs that have other names elsewhere."""
 
@@ -100,7 +102,9 @@ def _run(arguments: list[str]) -> int:
         return 0
     warnings.formatwarning = lambda message, *_, **__: f"{_for_people(f'warning: {message}')}\n"
     verb, rest = split_verb(arguments)
-    return _unknown_verb(arguments[0]) if verb is None else _run_verb(verb, rest)
+    if verb is None:
+        return _unknown_verb(arguments[0])
+    return _unknown_verb(f"{verb} {rest[0]}") if _is_misspelt(verb, rest) else _run_verb(verb, rest)
 
 
 def open_closed_streams() -> None:
@@ -277,6 +281,14 @@ def _for_people(text: str) -> str:
     from cloze.tables import fit_terminal
 
     return fit_terminal(text, sys.stderr)
+
+
+def _is_misspelt(verb: str, arguments: list[str]) -> bool:
+    """Return whether the word after a verb is most likely the second word of another, as in "corpus audt"."""
+    seconds = [name.partition(" ")[2] for name in VERBS if name.startswith(f"{verb} ")]
+    if not seconds or not arguments or not arguments[0].isalpha() or os.path.exists(arguments[0]):
+        return False
+    return bool(difflib.get_close_matches(arguments[0], seconds, n=1, cutoff=0.75))
 
 
 def _unknown_verb(word: str) -> int:

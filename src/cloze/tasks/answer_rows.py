@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from cloze.arguments import describe
 from cloze.data.reading.memory import plain_row
 from cloze.data.row_files import check_output
 from cloze.errors import InputError
@@ -35,10 +37,14 @@ class Abstention:
         """Check the limit.
 
         Raises:
-            InputError: it is not between 0 and 1, or the answers of the task have no probability.
+            InputError: it is no number between 0 and 1, or the answers of the task have no probability.
         """
-        if below is not None and not 0 < below <= 1:
-            raise InputError(f"{below:g} is not between 0 and 1", where="abstain_below")
+        if below is not None:
+            if not isinstance(below, Real) or isinstance(below, bool):
+                what = f"is {describe(below)}, not a number"
+                raise InputError(what, where="abstain_below", remedy="Give a probability, as in 0.5")
+            if not 0 < below <= 1:
+                raise InputError(f"{below:g} is not between 0 and 1", where="abstain_below")
         if below is not None and not task.abstention_keys:
             what = f"an answer of {task.name} has no single probability"
             raise InputError(what, where="abstain_below", remedy="Leave it out")
