@@ -194,3 +194,16 @@ def test_real_files_are_read_completely(shared, name, documents, sentences, word
     assert sum(map(len, read)) == sentences
     assert sum(len(s.words) for document in read for s in document) == words
     assert detector.scheme() == scheme
+
+
+@pytest.mark.parametrize("marks", [1, 2])
+def test_sentences_of_a_file_with_one_document_mark_are_held_out_one_by_one(
+    tmp_path: Path, marks: int
+) -> None:
+    path = tmp_path / "a.conll"
+    document = "-DOCSTART- -X- O O\n\n" + "Paris -X- _ B-LOC\n\nrains -X- _ O\n\n"
+    path.write_text(document * marks)
+    task = CustomTagging()
+    groups = {task.split_group(example) for example in task.examples(path)}
+    assert (groups == {None}) is (marks == 1)
+    assert len(groups) == marks

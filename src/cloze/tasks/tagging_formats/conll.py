@@ -7,7 +7,7 @@ Before a sentence there may be comments, which begin with #.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from cloze.data.reading.files import Line
@@ -50,11 +50,14 @@ def read_columns(data: TaggedData, *, is_conllu: bool = False) -> Iterator[Tagge
         word, tag = word or 1, 3 if tag == -1 else tag
     columns = ConllColumns(word, tag, settings.name, is_conllu)
     by_document = settings.context == "document"
-    for document in read_documents(data.source, columns, data.lines, must_be_marked=by_document):
+    documents = read_documents(data.source, columns, data.lines, must_be_marked=by_document)
+    first = list(islice(documents, 2))
+    is_only = len(first) == 1  # Label Studio begins every file with one -DOCSTART-, which separates nothing
+    for document in chain(first, documents):
         if by_document:
             yield TaggedText(document)
         else:
-            where = document[0].where(0)
+            where = None if is_only else document[0].where(0)
             yield from (TaggedText((sentence,), document=where) for sentence in document)
 
 
