@@ -1,5 +1,6 @@
 """Exceptions of the system and of packages are named for what they are: memory, a package, a file."""
 
+import errno
 import subprocess
 import sys
 from collections.abc import Callable
@@ -190,3 +191,8 @@ def test_a_directory_with_a_name_that_is_not_utf8_is_refused(
 def test_a_setting_with_a_key_of_many_parts_is_refused(error_line: ErrorLine, command: str) -> None:
     line = error_line(f"{command} --set {'.'.join('a' * 990)}=1")
     assert line.startswith("error: --set: a key has more than 32 parts")
+
+
+def test_a_full_disk_under_rows_is_that_of_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")  # errors of writing a file have its name
+    assert run(raising(full), capsys) == (1, "error: stdout: No space left on device\n")

@@ -199,7 +199,7 @@ def test_full_disk_leaves_no_files(pretraining_model, tokenizer, tmp_path, monke
     monkeypatch.setattr(checkpoint, "save_file", full)
     path = tmp_path / "model"
     with (
-        pytest.raises(RunError, match="No space left"),
+        pytest.raises(RunError, match=r"cannot write: No space left on device\. Free some space"),
         write_directory(path, kind="checkpoint") as directory,
     ):
         save_model(directory, pretraining_model, tokenizer)

@@ -258,7 +258,7 @@ def test_few_held_out_instances_are_warned_of_with_the_interval(nano, novel, dat
     pretrain(config, tmp_path / "run", progress=Progress())
     (warning,) = re.findall(
         r"warning: (\d+) held-out documents make (\d+) instances: losses are uncertain by ±(0\.\d\d) \(95%\); "
-        "build the data set of more text or with a larger `validation_fraction`",
+        "build the data set of more text or with a larger share of held-out documents",
         capsys.readouterr().err,
     )
     documents, instances, interval = map(float, warning)

@@ -208,7 +208,8 @@ def find_inputs(
         raise InputError(what, where=sources[0], remedy=remedy)
     if unclear := [text for text in texts if _FILE_NAME.search(text) or not _TEXT_MARK.search(text)]:
         what = "no such file; a text has white space or a final mark, and does not end like a file name"
-        raise no_such_path(unclear[0], what, remedy="Other texts are read from stdin, as the input -")
+        remedy = "Check the path, or put a text in quotes; other texts are read from stdin, as the input -"
+        raise no_such_path(unclear[0], what, remedy=remedy)
     return task, "", texts
 
 

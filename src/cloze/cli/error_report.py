@@ -45,7 +45,8 @@ def _to_cloze_error(error: Exception) -> ClozeError:
         if error.errno == errno.EBADF and error.filename is None:
             return RunError("cannot be written: it is closed", where="stdout", remedy="Redirect it to a file")
         kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
-        is_print = error.filename is None and _modules(error)[-1].startswith("cloze.cli")
+        is_full = error.errno == errno.ENOSPC  # errors of writing a file name it
+        is_print = error.filename is None and (is_full or _modules(error)[-1].startswith("cloze.cli"))
         return kind(error.strerror or str(error), where="stdout" if is_print else error.filename)
     return RunError(_describe(error), remedy="This is a bug in cloze: --debug shows where")
 

@@ -6,6 +6,8 @@ Checkpoints of cloze have a manifest, against which their files are verified.
 import copy
 import dataclasses
 import json
+import os
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -110,6 +112,9 @@ def save_weights(weights: dict[str, Tensor], file: Path) -> None:
         save_file(weights, file, metadata={"format": "pt"})
         file.chmod(file.parent.stat().st_mode & 0o666)  # since 0.8 safetensors makes it private
     except SafetensorError as error:  # which replaces an OSError
+        if number := re.search(r"\(os error (\d+)\)", str(error)):
+            with file_io.disk_errors(file):
+                raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
         raise RunError(f"cannot write: {error}", where=file) from error
 
 

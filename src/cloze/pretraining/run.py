@@ -166,7 +166,7 @@ def _warn_of_settings(config: PretrainConfig, data: PretrainingData, progress: P
         what = f"{data.num_held_out:,} held-out documents make {instances:,} instances"
         remedy = "build the data set of more text"
         if data.supports_pairs:
-            remedy += " or with a larger `validation_fraction`"
+            remedy += " or with a larger share of held-out documents"
         progress.note(f"warning: {what}: losses are uncertain by ±{data.loss_interval():.2f} (95%); {remedy}")
 
 

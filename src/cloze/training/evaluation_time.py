@@ -56,7 +56,7 @@ def estimate_evaluation(
         )
         needed = math.ceil(2 * seconds)
         remedy = f"Say `budget={needed}s` (budget_seconds={needed}) or longer, or evaluate on less"
-        raise context.shared_error(InputError(what, where="budget_seconds", remedy=remedy))
+        raise context.shared_error(InputError(what, where="budget", remedy=remedy))
     return seconds
 
 
