@@ -55,6 +55,7 @@ def view_input(encoder: Encoder, tokenizer: Tokenizer, window: TextWindow) -> di
     return {
         **_tokens(tokenizer, window),
         "input_ids": window.encoding.input_ids,
+        "token_type_ids": window.encoding.token_type_ids,
         "embeddings": {
             name: {
                 "norms": _rounded(embeddings[name].norm(dim=-1)),
@@ -93,6 +94,7 @@ def view_layers(
     embeddings = input_embeddings(encoder, window.encoding)
     return {
         **_tokens(tokenizer, window),
+        "token_type_ids": window.encoding.token_type_ids,
         "token": trace.token,
         "token_id": window.encoding.input_ids[trace.token],
         "heads": encoder.config.num_attention_heads,
@@ -177,6 +179,7 @@ def view_ablation(
         without = answers()
     return {
         **_tokens(tokenizer, window),
+        "token_type_ids": encoding.token_type_ids,
         "layers": encoder.config.num_hidden_layers,
         "heads": encoder.config.num_attention_heads,
         "masked": masked,
@@ -202,7 +205,6 @@ def _tokens(tokenizer: Tokenizer, window: TextWindow) -> dict[str, Any]:
     ids, unknown_id = window.encoding.input_ids, tokenizer.unknown_id
     return {
         "tokens": window.written_tokens(tokenizer),
-        "token_type_ids": window.encoding.token_type_ids,
         "unknown": [place for place, token_id in enumerate(ids) if token_id == unknown_id],
         "window": {"start": window.start, "count": window.count, "total": window.total},
     }
