@@ -13,8 +13,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that a terminal obeys, but for tabs and line ends."""
 
 
-def _convert_from(encoding: str) -> str:
-    return f"Convert it: iconv -f {encoding} -t utf-8 OLD > NEW, or say `encoding={encoding}`"
+UTF_8 = "utf-8"
+"""As the encoding of a file: no other can be said for it, so that remedies convert the file."""
 
 
 _NOT_TEXT = MappingProxyType(
@@ -26,11 +26,10 @@ _NOT_TEXT = MappingProxyType(
         ),
         b"version https://git-lfs": ("a pointer of git-lfs, not the file itself", "Fetch it: git lfs pull"),
         b"<mediawiki": ("a wiki dump with markup, not text", "Extract its text first: WikiExtractor"),
-        b"\xff\xfe\0\0": ("text in UTF-32, not in UTF-8", _convert_from("utf-32")),
-        b"\0\0\xfe\xff": ("text in UTF-32, not in UTF-8", _convert_from("utf-32")),
-        b"\xff\xfe": ("text in UTF-16, not in UTF-8", _convert_from("utf-16")),
-        b"\xfe\xff": ("text in UTF-16, not in UTF-8", _convert_from("utf-16")),
     }
+)
+_BYTE_ORDER_MARKS = MappingProxyType(
+    {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 )
 
 
@@ -50,14 +49,29 @@ def to_json_text(value: object) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def refuse_non_text(head: bytes, *, where: object) -> None:
-    """Raise an `InputError` if the first bytes of a file are those of another format or encoding than UTF-8."""
+def refuse_non_text(head: bytes, *, where: object, encoding: str | None = None) -> None:
+    """Raise an `InputError` if the first bytes of a file are those of another format or encoding than UTF-8.
+
+    With the encoding `UTF_8` the remedy is to convert the file; otherwise also to say its encoding.
+    """
     for magic, (what, remedy) in _NOT_TEXT.items():
         if head.startswith(magic):
             raise InputError(what, where=where, remedy=remedy)
+    if name := _wide_encoding(head):
+        remedy = f"Convert it: iconv -f {name} -t utf-8 OLD > NEW"
+        remedy += "" if encoding == UTF_8 else f", or say `encoding={name}`"
+        raise InputError(f"text in {name[:6].upper()}, not in UTF-8", where=where, remedy=remedy)
+
+
+def _wide_encoding(head: bytes) -> str | None:
+    """Return the encoding of two or four bytes a character that the first bytes of a file show."""
+    for mark, name in _BYTE_ORDER_MARKS.items():
+        if head.startswith(mark):
+            return name
     for name, zeros, others in (("utf-16le", head[1::2], head[::2]), ("utf-16be", head[::2], head[1::2])):
         if len(head) > 1 and zeros.count(0) > _UTF_16_SHARE * len(zeros) and not others.count(0):
-            raise InputError("text in UTF-16, not in UTF-8", where=where, remedy=_convert_from(name))
+            return name
+    return None
 
 
 def check_encoding(name: str) -> str:

@@ -18,6 +18,7 @@ from cloze.data.reading.tables import read_rows
 from cloze.data.row_files import JSON_LINES
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.tagged_text import TaggedText
+from cloze.text_encoding import UTF_8
 
 Identity = Mapping[str, str]
 IDENTITY = ("id", "text", "pair", "prompt", "question")
@@ -46,7 +47,7 @@ def read_prediction_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Ma
         yield from path
         return
     if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not keys:
-        yield from json_lines(read_lines(path, can_name_encoding=False))
+        yield from json_lines(read_lines(path, UTF_8))
         return
     for row in read_rows(path, columns[:1], is_also_read=columns[1:].__contains__):
         values = {str(name): value for name, value in row.cells.items() if value is not None}

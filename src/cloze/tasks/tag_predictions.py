@@ -13,6 +13,7 @@ from cloze.tasks.tag_schemes import Scheme, join_tag
 from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.tagging_formats.conll import ConllColumns, read_sentences
 from cloze.tasks.tagging_formats.formats import is_json
+from cloze.text_encoding import UTF_8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,7 @@ def read_columns(path: PathOrUrl, word_column: int, examples: Sequence[TaggedTex
         InputError: the words are not those of the examples.
     """
     columns = ConllColumns(word_column, -1)
-    sentences = (
-        s for s in read_sentences(path, columns, read_lines(path, can_name_encoding=False)) if s.words
-    )
+    sentences = (s for s in read_sentences(path, columns, read_lines(path, UTF_8)) if s.words)
     predictions = [
         TagPrediction(tuple(_matching_tags(next(sentences, None), gold, path) for gold in example.sentences))
         for example in examples
@@ -100,7 +99,7 @@ def is_written_by_predict(path: PathOrUrl) -> bool:
     """Return whether a file of predictions is not in columns without names."""
     if str(path) == STDIN or is_arrow(path):
         return True
-    first = next(read_lines(path, can_name_encoding=False), ("", ""))[0]
+    first = next(read_lines(path, UTF_8), ("", ""))[0]
     return is_json(first) or '"sentences"' in first
 
 

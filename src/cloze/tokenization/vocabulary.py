@@ -11,7 +11,7 @@ from cloze.file_io import read_file, read_json
 from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.progress import SILENT, Bar, Progress
 from cloze.tables import format_count
-from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
+from cloze.text_encoding import UTF_8, ends_lines_in_cr, how_to_convert, refuse_non_text
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, UNUSED
 from cloze.tokenization.wordpiece_trainer import MIN_COUNT, Words, learn_tokens
 
@@ -34,7 +34,7 @@ def read_vocabulary(path: Path) -> list[str]:
         raw = read_file(path, max_bytes=MAX_VOCABULARY_BYTES)
     except FileNotFoundError as error:
         raise InputError(f"cannot read the vocabulary: {error.strerror}", where=path) from None
-    refuse_non_text(raw, where=path)
+    refuse_non_text(raw, where=path, encoding=UTF_8)
     if ends_lines_in_cr(raw):
         raw = raw.replace(b"\r", b"\n")
     try:

@@ -117,6 +117,12 @@ def test_only_what_takes_an_encoding_advises_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"answers\.jsonl:1: not UTF-8") as refused:
         cloze.score("classification", answers, gold=gold)
     assert str(refused.value.remedy).startswith("Convert the file")
+    for name in ("answers.jsonl", "answers.csv"):
+        wide = write(tmp_path / name, "row,label\n1,gut\n", "utf-16")
+        with pytest.raises(InputError, match=rf"{name}: text in UTF-16") as refused:
+            cloze.score("classification", wide, gold=gold)
+        assert str(refused.value.remedy) == "Convert it: iconv -f utf-16 -t utf-8 OLD > NEW"
+    write(answers, '{"row": 1, "label": "schön"}', "latin-1")
     with pytest.raises(InputError) as refused:
         cloze.score("classification", gold, gold=answers)
     assert str(refused.value.remedy).startswith("Say `encoding=cp1252`")

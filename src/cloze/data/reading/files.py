@@ -24,6 +24,7 @@ from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
 from cloze.suggestions import no_such_path
 from cloze.text_encoding import (
+    UTF_8,
     check_encoding,
     ends_lines_in_cr,
     how_to_convert,
@@ -106,10 +107,10 @@ def open_text(file: str, encoding: str | None = None) -> Iterator[tuple[IO[bytes
         InputError: the file is not text, or not in the encoding.
     """
     with open_decompressed(file) as (stream, on_disk):
-        if encoding is not None:
+        if encoding is not None and encoding != UTF_8:
             stream = io.BufferedReader(_Utf8(stream, check_encoding(encoding), file), _BUFFER_BYTES)
         head = stream.read(HEAD_BYTES)
-        refuse_non_text(head, where=file)
+        refuse_non_text(head, where=file, encoding=encoding)
         if stream.seekable():
             stream.seek(0)
         else:
@@ -246,7 +247,7 @@ class LineReader:
         max_line_bytes: a longer line is an error, and not read whole.
         progress_bytes: bytes of text between two updates of the bar.
         strip: remove white space around each line, not only its end.
-        can_name_encoding: whether the user can say another encoding with `encoding`.
+        encoding: `UTF_8` if the user cannot say another one.
 
     Raises:
         InputError: a line is too long, not UTF-8 or not text.
@@ -263,7 +264,7 @@ class LineReader:
         max_line_bytes: int = MAX_LINE_BYTES,
         progress_bytes: int = _PROGRESS_BYTES,
         strip: bool = True,
-        can_name_encoding: bool = True,
+        encoding: str | None = None,
     ) -> None:
         self.number = 0
         """Of the line read last, counted from `begin`."""
@@ -271,7 +272,7 @@ class LineReader:
         """Where that line and the next one begin, in bytes of the text."""
         self._file, self._stream, self._on_disk, self._bar = file, stream, on_disk, bar
         self._begin = self._reported = begin
-        self._how_to_decode = say_encoding if can_name_encoding else how_to_convert
+        self._how_to_decode = how_to_convert if encoding == UTF_8 else say_encoding
         self._max_line_bytes, self._progress_bytes, self._strip = max_line_bytes, progress_bytes, strip
         if begin:  # skip a line that is cut; one that begins at `begin` is whole
             stream.seek(begin - 1)
@@ -334,20 +335,16 @@ def extension_of(path: object) -> str:
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
-def read_lines(
-    path: PathOrUrl, encoding: str | None = None, *, can_name_encoding: bool = True
-) -> Iterator[Line]:
+def read_lines(path: PathOrUrl, encoding: str | None = None) -> Iterator[Line]:
     """Yield the lines of a file, by default in UTF-8, or of stdin if `path` is -, without their ends.
 
-    Whether the user can say another encoding with `encoding` decides what the error about a line advises.
+    With `UTF_8` the errors advise to convert the file; otherwise also to say its encoding.
     """
     check_file(path)
     with open_text(str(path), encoding) as (stream, _, _):
         name = "stdin" if str(path) == STDIN else str(path)
         limit = MAX_WHOLE_BYTES if extension_of(path) == ".json" else MAX_LINE_BYTES
-        lines = LineReader(
-            name, stream, strip=False, max_line_bytes=limit, can_name_encoding=can_name_encoding
-        )
+        lines = LineReader(name, stream, strip=False, max_line_bytes=limit, encoding=encoding)
         for line in lines:
             yield line, lines.where
 
@@ -362,7 +359,7 @@ def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
     texts = list(iterate_texts(texts))
     for number, text in enumerate(texts):
         place = f"texts[{number}]" if len(texts) > 1 else "text"
-        lines = list(read_lines(STDIN, can_name_encoding=False)) if text == STDIN else [(text, place)]
+        lines = list(read_lines(STDIN, UTF_8)) if text == STDIN else [(text, place)]
         if not lines:
             raise InputError("no text", where="stdin", remedy="Send it one or more lines")
         read += lines

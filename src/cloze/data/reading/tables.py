@@ -19,6 +19,7 @@ from cloze.data.reading.text_lines import read_texts_of_lines
 from cloze.errors import DataWarning, InputError
 from cloze.suggestions import list_names
 from cloze.tables import format_count
+from cloze.text_encoding import UTF_8
 
 Parsed = TypeVar("Parsed")
 
@@ -108,8 +109,8 @@ class TableConfig:
 def read_rows(
     source: Source, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = lambda name: False
 ) -> Iterator[Row]:
-    """Yield the rows of a table, one at a time, as `parse_rows` does."""
-    config = TableConfig(columns=tuple(map(Column, columns)), is_also_read=is_also_read)
+    """Yield the rows of a table in UTF-8, one at a time, as `parse_rows` does."""
+    config = TableConfig(columns=tuple(map(Column, columns)), is_also_read=is_also_read, encoding=UTF_8)
     return parse_rows(source, config, lambda row: row)
 
 
