@@ -12,7 +12,7 @@ from cloze.config import setting_names
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.hub import WELL_KNOWN
-from cloze.suggestions import MAX_LISTED, did_you_mean, list_names, nearest, nearest_keyword
+from cloze.suggestions import MAX_LISTED, did_you_mean, list_names, nearest, nearest_keyword, no_such_path
 
 ROWS = [("a fine film", "good"), ("a dull film", "bad")] * 4
 DATA = {"train": ROWS, "model": "cloze-mini"}
@@ -220,3 +220,10 @@ def test_no_list_has_more_than_ten_names(capsys: pytest.CaptureFixture[str]) -> 
     for command in ("tasks zzz", "finetune classification -o x -m x -d x --set zzz=1"):
         assert main(command.split()) == 2
         assert capsys.readouterr().err.count(", ") == MAX_LISTED - 1
+
+
+@pytest.mark.parametrize(("word", "is_suggested"), [("kagle-ner.csv", True), ("answers.csv", False)])
+def test_a_file_is_not_suggested_for_its_ending(tmp_path: Path, word: str, *, is_suggested: bool) -> None:
+    (tmp_path / "kaggle-ner.csv").touch()
+    error = no_such_path(tmp_path / word)
+    assert (error.remedy == f"Did you mean {tmp_path / 'kaggle-ner.csv'}?") is is_suggested

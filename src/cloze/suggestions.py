@@ -16,6 +16,7 @@ from cloze.errors import InputError
 MAX_LISTED = 10
 """Maximum number of names in a message."""
 _MAX_SIBLINGS = 10_000
+_MIN_STEM_RATIO = 0.6
 _NO_SYNONYMS: Mapping[str, str] = MappingProxyType({})
 _SYNONYMS = {
     "amp": "precision",
@@ -145,7 +146,10 @@ def _similar_path(path: Path) -> Path | None:
     except OSError:
         return None
     near = nearest(path.name, sorted(names), separators="")
-    return folder / near if near else None
+    stems = [Path(name).stem.casefold() for name in (path.name, near or "")]  # equal endings say little
+    return (
+        folder / near if near and difflib.SequenceMatcher(None, *stems).ratio() >= _MIN_STEM_RATIO else None
+    )
 
 
 def nearest_keyword(word: str, names: Iterable[str], settings: Iterable[str] = ()) -> str | None:
