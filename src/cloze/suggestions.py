@@ -146,10 +146,11 @@ def _similar_path(path: Path) -> Path | None:
     except OSError:
         return None
     near = nearest(path.name, sorted(names), separators="")
-    stems = [Path(name).stem.casefold() for name in (path.name, near or "")]  # equal endings say little
-    return (
-        folder / near if near and difflib.SequenceMatcher(None, *stems).ratio() >= _MIN_STEM_RATIO else None
-    )
+    if near is None:
+        return None
+    stem, near_stem = path.stem.casefold(), Path(near).stem.casefold()  # equal endings say little
+    is_similar = difflib.SequenceMatcher(None, stem, near_stem).ratio() >= _MIN_STEM_RATIO
+    return folder / near if is_similar else None
 
 
 def nearest_keyword(word: str, names: Iterable[str], settings: Iterable[str] = ()) -> str | None:
