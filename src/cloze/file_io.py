@@ -18,6 +18,9 @@ from cloze.errors import ClozeError, InputError, RunError
 TEMPORARY_PREFIX = ".writing-"
 """Names of files and directories that are being written; a killed writer leaves them behind."""
 MAX_JSON_BYTES = 1 << 26
+_MAX_LINK_BYTES = 1 << 12
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
+"""Errors of disks without symbolic links."""
 _TOKEN = re.compile("[0-9a-f]{16}")
 
 Json = TypeVar("Json", dict[str, Any], list[Any])
@@ -114,6 +117,36 @@ def write_file(path: Path, *, sync: bool = True, make_parents: bool = True) -> I
                 raise
         if sync:
             sync_directory(path.parent)
+
+
+def write_link(path: Path, target: str) -> None:
+    """Write a symbolic link atomically, in a directory with one writer: readers see the old link or the new link.
+
+    A disk without links, such as one with exFAT, gets a text file with the target, as git and unzip write it there.
+
+    Raises:
+        RunError: the disk is full or cannot be written.
+    """
+    if path.is_symlink() and os.readlink(path) == target:
+        return
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
+    with disk_errors(path):
+        temporary.unlink(missing_ok=True)  # of a killed writer
+        try:
+            temporary.symlink_to(target)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            temporary.write_text(f"{target}\n", encoding="utf-8")
+        temporary.replace(path)
+        sync_directory(path.parent)
+
+
+def read_link(path: Path) -> str:
+    """Return the target of a symbolic link, or of a file that `write_link` wrote in its place."""
+    if path.is_symlink():
+        return os.readlink(path)
+    return read_file(path, max_bytes=_MAX_LINK_BYTES).decode(errors="replace").strip()
 
 
 @contextmanager

@@ -25,8 +25,8 @@ from cloze.hub_download import download
 from cloze.other_programs import refuse_other_program
 from cloze.suggestions import list_names, nearest, no_such_path
 
-Pointer: TypeAlias = Literal["latest", "best"]
-"""A file in a run that contains the path of one of its checkpoints."""
+RunLink: TypeAlias = Literal["latest", "best"]
+"""A link in a run to one of its checkpoints."""
 
 LOG = logging.getLogger(__name__)
 """Which checkpoint of a run was read, and what followed from it; the command line shows this."""
@@ -45,7 +45,6 @@ _SHORT_NAMES = {
     "xlm-r": "hf://FacebookAI/xlm-roberta-base",
     "xlm-roberta": "hf://FacebookAI/xlm-roberta-base",
 }
-_MAX_POINTER_BYTES = 1 << 12
 
 
 def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit: str | None = None) -> Path:
@@ -113,7 +112,7 @@ def _refuse_commit(path: Path, commit: str | None) -> None:
 
 def resolve_checkpoint(
     path: Path | str,
-    prefer: Pointer = "best",
+    prefer: RunLink = "best",
     *,
     files: HubFiles = "model",
     commit: str | None = None,
@@ -135,7 +134,7 @@ def resolve_checkpoint(
         RunError: the Hub cannot be reached, or a download failed.
     """
     path = find_model_directory(path, files, commit=commit)
-    pointers: tuple[Pointer, ...] = ("best", "latest") if prefer == "best" else ("latest",)
+    links: tuple[RunLink, ...] = ("best", "latest") if prefer == "best" else ("latest",)
     is_run = (path / artifacts.RUN_CONFIG).is_file()
     if files == "model" and is_graph(path):
         if graphs:
@@ -144,18 +143,18 @@ def resolve_checkpoint(
         raise InputError(what, where=path, remedy="Give the model that it was exported from")
     if files == "model" and not is_run:
         refuse_other_program(path)
-    for pointer in pointers:
-        if (path / pointer).is_file() or (is_run and os.path.lexists(path / pointer)):
-            checkpoint = follow_pointer(path, pointer)
-            LOG.info("%s: %s checkpoint, %s", path, pointer, checkpoint.relative_to(path))
+    if not is_run:
+        return path
+    for link in links:
+        if os.path.lexists(path / link):
+            checkpoint = follow_link(path, link)
+            LOG.info("%s: %s checkpoint, %s", path, link, checkpoint.relative_to(path))
             return checkpoint
-    if is_run:
-        raise InputError(
-            "is a run without a checkpoint",
-            where=path,
-            remedy="Continue it with --resume of cloze pretrain or finetune",
-        )
-    return path
+    raise InputError(
+        "is a run without a checkpoint, or was copied without its links",
+        where=path,
+        remedy="Continue it with --resume of cloze pretrain or finetune",
+    )
 
 
 def is_graph(path: Path) -> bool:
@@ -169,23 +168,27 @@ def commit_of(directory: Path) -> str | None:
     return None if name is None else name.revision
 
 
-def follow_pointer(run: Path, pointer: Pointer) -> Path:
-    """Return the checkpoint whose path is in the file `latest` or `best` of a run.
+def follow_link(run: Path, link: RunLink) -> Path:
+    """Return the checkpoint to which `latest` or `best` of a run links.
+
+    Programs that follow links while they copy a run leave a copy of the checkpoint in the place of the link; then that
+    is returned.
 
     Raises:
-        InputError: the checkpoint does not exist, or the file is damaged.
+        InputError: there is no such link, or it does not lead to a directory in the run.
     """
-    remedy = "Copy the run again"
-    if not (run / pointer).is_file():
-        raise InputError("is not a file", where=run / pointer, remedy=remedy)
-    text = file_io.read_file(run / pointer, max_bytes=_MAX_POINTER_BYTES)
-    name = text.decode(errors="replace").strip()
+    path = run / link
+    if path.is_dir() and not path.is_symlink() and any(path.iterdir()):
+        return path
     try:
-        checkpoint = file_io.safe_join(run, name, where=run / pointer)
+        if not path.is_symlink() and not path.is_file():
+            raise InputError("is not a link to a checkpoint", where=path)
+        target = file_io.read_link(path)
+        checkpoint = file_io.safe_join(run, target, where=path)
+        if not target or not checkpoint.is_dir():
+            what = f"names {target}, which does not exist" if target else "names no checkpoint"
+            raise InputError(what, where=path)
     except InputError as error:
-        error.remedy = remedy
+        error.remedy = "Copy the run again with its links, or write them again with `resume`"
         raise
-    if not name or not checkpoint.is_dir():
-        what = f"names {name}, which does not exist" if name else "names no checkpoint"
-        raise InputError(what, where=run / pointer, remedy=remedy)
-    return run / name
+    return checkpoint

@@ -68,7 +68,9 @@ def write_vocabulary(content: bytes) -> Prepare:
 
 def changed_copy(sample: str, change: Callable[[Path], object]) -> Prepare:
     """Change a copy of a sample, {tmp}/copy."""
-    return lambda tmp, samples: change(Path(shutil.copytree(getattr(samples, sample), tmp / "copy")))
+    return lambda tmp, samples: change(
+        Path(shutil.copytree(getattr(samples, sample), tmp / "copy", symlinks=True))
+    )
 
 
 def external(change: Callable[[Path], object]) -> Prepare:
@@ -130,6 +132,11 @@ def written(name: str, content: str | bytes) -> Callable[[Path], object]:
     """Replace a file of a directory."""
     data = content.encode() if isinstance(content, str) else content
     return lambda directory: (directory / name).write_bytes(data)
+
+
+def as_a_file(name: str) -> Callable[[Path], object]:
+    """Replace a link by a file."""
+    return lambda directory: ((directory / name).unlink(), (directory / name).write_bytes(b"\xff\x00"))
 
 
 def without_best(change: Callable[[Path], object]) -> Callable[[Path], object]:
@@ -409,8 +416,8 @@ CASES = {
         on("manifest.json", truncate), "copy/manifest.json: damaged manifest"
     ),
     "a run whose best checkpoint is gone": bad_run(lambda d: shutil.rmtree(d / "checkpoints"), "copy/best"),
-    "a run whose best is damaged": bad_run(written("best", b"\xff\x00"), "copy/best"),
-    "a run whose latest is damaged": bad_run(without_best(written("latest", b"\xff\x00")), "copy/latest"),
+    "a run whose best is damaged": bad_run(as_a_file("best"), "copy/best: names"),
+    "a run whose latest is damaged": bad_run(without_best(as_a_file("latest")), "copy/latest: names"),
     "truncated weights without a manifest": bad_model(
         on("model.safetensors", truncate), "copy/model.safetensors: cannot be read"
     ),

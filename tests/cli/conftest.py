@@ -48,7 +48,7 @@ def error_line(cloze: Cloze) -> ErrorLine:
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
     """A worker's copy of the samples, which are made once a session."""
     made = make_once(tmp_path_factory, "samples", _make_samples)
-    return _samples_in(shutil.copytree(made, tmp_path_factory.mktemp("copy") / "samples"))
+    return _samples_in(shutil.copytree(made, tmp_path_factory.mktemp("copy") / "samples", symlinks=True))
 
 
 def _samples_in(directory: Path) -> Samples:

@@ -1,6 +1,7 @@
 """Commands killed with SIGKILL: output is complete or absent, and a run of several seeds resumes."""
 
 import json
+import os
 import random
 import shlex
 import signal
@@ -37,7 +38,7 @@ def kill(process: Command) -> None:
 
 
 def newest_checkpoints(directory: Path) -> list[str]:
-    return [pointer.read_text() for pointer in sorted(directory.glob("trials/*/latest"))]
+    return [os.readlink(link) for link in sorted(directory.glob("trials/*/latest"))]
 
 
 def results(directory: Path) -> list[Any]:

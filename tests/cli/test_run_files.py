@@ -23,12 +23,12 @@ Damage = Callable[[Path], object]
 
 @pytest.fixture
 def run(samples: Samples, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(samples.run, tmp_path / "run"))
+    return Path(shutil.copytree(samples.run, tmp_path / "run", symlinks=True))
 
 
 @pytest.fixture
 def classifier(samples: Samples, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(samples.classifier, tmp_path / "classifier"))
+    return Path(shutil.copytree(samples.classifier, tmp_path / "classifier", symlinks=True))
 
 
 def change_a_digit(file: Path) -> None:
@@ -50,13 +50,41 @@ def of_zeros(file: Path) -> None:
     file.write_bytes(bytes(file.stat().st_size))
 
 
+def with_another_digit(link: Path) -> None:
+    target = os.readlink(link)
+    relink(link, f"{target[:-1]}{(int(target[-1]) + 1) % 10}")
+
+
+def cut_short(link: Path) -> None:
+    relink(link, os.readlink(link)[:-1])
+
+
+def relink(link: Path, target: str) -> None:
+    link.unlink()
+    link.symlink_to(target)
+
+
+def as_a_file(link: Path) -> None:
+    """Replace a link by the beginning of the file that programs without links write."""
+    target = os.readlink(link)
+    link.unlink()
+    link.write_text(target[:-1])
+
+
+def as_an_empty_directory(link: Path) -> None:
+    """Replace a link as `shutil.make_archive` does in ZIP files."""
+    link.unlink()
+    link.mkdir()
+
+
 UNREADABLE: tuple[Damage, ...] = (cut_in_half, emptied, of_zeros)
+DAMAGED_LINKS: tuple[Damage, ...] = (with_another_digit, cut_short, as_a_file, as_an_empty_directory)
 DAMAGED_FILES: dict[str, tuple[Damage, ...]] = {
     "run.toml": (change_a_digit, *UNREADABLE),
     "environment.json": UNREADABLE,
     "scores.json": UNREADABLE,
-    "latest": (change_a_digit, *UNREADABLE),
-    "best": (change_a_digit, *UNREADABLE),
+    "latest": DAMAGED_LINKS,
+    "best": DAMAGED_LINKS,
 }
 """Damage by file of a run; other changes of a value are not found, since the files have no checksums."""
 
@@ -103,17 +131,15 @@ def test_info_names_the_missing_manifest_of_the_bundled_model(
 
 
 @pytest.mark.protected
-@pytest.mark.parametrize("damage", DAMAGED_FILES["latest"])
-def test_a_damaged_pointer_is_named_before_it_is_written_again(
-    run: Path, cloze: Cloze, damage: Damage
-) -> None:
-    intact = {name: (run / name).read_text() for name in ("latest", "best")}
+@pytest.mark.parametrize("damage", DAMAGED_LINKS)
+def test_a_damaged_link_is_named_before_it_is_written_again(run: Path, cloze: Cloze, damage: Damage) -> None:
+    intact = {name: os.readlink(run / name) for name in ("latest", "best")}
     for name in intact:
         damage(run / name)
     printed = cloze(f"pretrain -o {run} --resume").err
-    for name, text in intact.items():
-        assert f"warning: {run / name}: names " in printed
-        assert (run / name).read_text() == text
+    for name, target in intact.items():
+        assert re.search(f"warning: {run / name}: (names |is not a link to a checkpoint)", printed)
+        assert os.readlink(run / name) == target
 
 
 CHANGED_DIGITS = {
@@ -198,7 +224,7 @@ def test_info_finds_any_flipped_bit(samples: Samples, tmp_path: Path) -> None:
     """Of the checkpoints of a run of each verb and of a data set, in any file but the card, which may be edited."""
     choose = random.Random(7)
     directories = [
-        Path(shutil.copytree(path, tmp_path / path.name))
+        Path(shutil.copytree(path, tmp_path / path.name, symlinks=True))
         for path in (samples.run, samples.classifier, samples.data)
     ]
     files = [

@@ -10,6 +10,7 @@ import torch
 from samples import NANO, NANO_TASK, REPOSITORY, USES, Cloze, ErrorLine, Samples, fill_in
 
 from cloze import artifacts
+from cloze.file_io import write_link
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import load_encoder
@@ -68,6 +69,7 @@ USES_OF_A_RUN = {
     **{verb: USES[verb] for verb in ("fill", "next", "embed", "neighbors", "attention", "finetune")},
     "evaluate": "evaluate mlm -m {run} -d {data} --set max_seq_length=32",
     "vocab": "vocab inspect {run}",
+    "import": "import {run} -o {tmp}/out",
     "pretrain": "pretrain --init {run} --data {data} -o {tmp}/out --steps 1 "
     + shlex.join(setting for setting in NANO if "=model." not in setting),
 }
@@ -75,16 +77,16 @@ USES_OF_A_RUN = {
 
 @pytest.mark.parametrize("verb", USES_OF_A_RUN)
 def test_a_run_means_its_best_checkpoint(samples: Samples, tmp_path: Path, cloze: Cloze, verb: str) -> None:
-    run = Path(shutil.copytree(samples.run, tmp_path / "run"))
-    (run / "best").write_text("checkpoints/step-00000002\n")
+    run = Path(shutil.copytree(samples.run, tmp_path / "run", symlinks=True))
+    write_link(run / "best", "checkpoints/step-00000002")
     shutil.rmtree(run / "checkpoints/step-00000004")
     note = f"{run}: best checkpoint, checkpoints/step-00000002\n"
     assert cloze(fill_in(USES_OF_A_RUN[verb], {"run": run})).err.count(note) == 1
 
 
 def test_a_run_means_its_best_checkpoint_in_python(samples: Samples, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(samples.run, tmp_path / "run"))
-    (run / "best").write_text("checkpoints/step-00000002\n")
+    run = Path(shutil.copytree(samples.run, tmp_path / "run", symlinks=True))
+    write_link(run / "best", "checkpoints/step-00000002")
     name = "embeddings.word_embeddings.weight"
     expected = load_encoder(run / "checkpoints/step-00000002").state_dict()[name]
     assert not torch.equal(expected, load_encoder(run / "checkpoints/step-00000004").state_dict()[name])
@@ -97,7 +99,7 @@ def test_a_run_means_its_best_checkpoint_in_python(samples: Samples, tmp_path: P
 def test_a_run_without_a_best_checkpoint_means_its_latest(
     samples: Samples, tmp_path: Path, cloze: Cloze
 ) -> None:
-    run = Path(shutil.copytree(samples.run, tmp_path / "run"))
+    run = Path(shutil.copytree(samples.run, tmp_path / "run", symlinks=True))
     (run / "best").unlink()
     note = f"{run}: latest checkpoint, checkpoints/step-00000004\n"
     assert cloze(f"fill -m {run} [MASK]").err == note

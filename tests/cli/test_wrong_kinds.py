@@ -42,7 +42,7 @@ READERS = {
     "score classification {x} {table}": "a table",
     "predict classification -m {x} {table}": "a classifier",
     "fill -m {x} 'a [MASK]'": "a checkpoint, a run",
-    "import {x} -o {out}": "a checkpoint",
+    "import {x} -o {out}": "a checkpoint, a run, a classifier",
     "info {x}": "a vocabulary, a data set, a checkpoint, a run, a classifier",
     "report {x} -o {out}": "a run, a classifier",
 }

@@ -194,17 +194,18 @@ def test_smaller_precisions_report_their_loss(
         assert 1e-5 < check["largest_difference"] < loss * check["largest_value"]
 
 
-@pytest.mark.parametrize(("pointers", "taken"), [(["latest", "best"], "best"), (["latest"], "latest")])
+@pytest.mark.parametrize(("links", "taken"), [(["latest", "best"], "best"), (["latest"], "latest")])
 def test_best_or_else_latest_checkpoint_of_a_run_is_exported(
-    pointers: list[str], taken: str, tmp_path: Path
+    links: list[str], taken: str, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    for pointer in pointers:
-        (run / pointer).write_text(f"checkpoints/{pointer}\n")
-        labels = ["latest", "best"].index(pointer) + 1
+    (run / "run.toml").touch()
+    for link in links:
+        (run / link).symlink_to(f"checkpoints/{link}")
+        labels = ["latest", "best"].index(link) + 1
         model = BertForSequenceClassification(BertModel(CONFIG), num_labels=labels)
-        written(run / "checkpoints" / pointer, model, labels=labels)
+        written(run / "checkpoints" / link, model, labels=labels)
     export.export_onnx(run, tmp_path / "graph")
     logits = run_graph(tmp_path / "graph", *batch((2, 5)))["logits"]
     assert logits.shape == (2, ["latest", "best"].index(taken) + 1)

@@ -51,8 +51,9 @@ def test_seeds_are_summarized(config, tmp_path):
     assert summary["examples"] == 14
     assert _checkpoints(tmp_path / "run") == {"seed-12345": 1, "seed-12346": 1, "seed-12347": 1}
     best = f"trials/{summary['best']['trial']}/checkpoints"
-    for pointer in ("latest", "best"):
-        assert resolve_checkpoint(tmp_path / "run", pointer).parent == tmp_path / "run" / best
+    for link in ("latest", "best"):
+        assert resolve_checkpoint(tmp_path / "run", link).parent == tmp_path / "run" / best
+    assert (tmp_path / "run/model.safetensors").resolve().is_relative_to((tmp_path / "run" / best).resolve())
     evaluation = Predictor.load(tmp_path / "run", device="cpu")
     assert evaluation.task.labels == ("no", "yes")
     assert summary["metric"] == "accuracy"

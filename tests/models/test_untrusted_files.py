@@ -465,11 +465,16 @@ def test_malicious_manifest_is_refused(
     assert says in refused(COMMANDS["fill"], sealed, capsys)
 
 
-def test_run_pointer_cannot_lead_outside(model: Path, tmp_path: Path) -> None:
+def test_link_of_a_run_cannot_lead_outside(model: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    for name in ("../model", str(model), ".."):
-        (run / "latest").write_text(name)
+    (run / "run.toml").touch()
+    for name in ("../model", str(model), "..", "checkpoints/../../model"):
+        file_io.write_link(run / "latest", name)
+        with pytest.raises(InputError, match="which is not in"):
+            resolve_checkpoint(run)
+        (run / "latest").unlink()
+        (run / "latest").write_text(name)  # as on a disk without links
         with pytest.raises(InputError, match="which is not in"):
             resolve_checkpoint(run)
     os.truncate(run / "latest", 1 << 40)
@@ -477,16 +482,25 @@ def test_run_pointer_cannot_lead_outside(model: Path, tmp_path: Path) -> None:
         resolve_checkpoint(run)
 
 
-@pytest.mark.parametrize("kind", ["directory", "link", "pipe"])
-def test_a_pointer_that_is_no_file_is_refused_and_not_passed_over(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["directory", "link", "cycle", "pipe", "file", "empty file"])
+def test_a_link_that_leads_to_no_checkpoint_is_refused_and_not_passed_over(kind: str, tmp_path: Path) -> None:
     (tmp_path / "run.toml").touch()
     (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "latest").write_text("checkpoint")
+    (tmp_path / "latest").symlink_to("checkpoint")
     best = tmp_path / "best"
-    {"directory": best.mkdir, "link": lambda: best.symlink_to("none"), "pipe": lambda: os.mkfifo(best)}[
-        kind
-    ]()
-    with pytest.raises(InputError, match="is not a file"):
+    make = {
+        "directory": best.mkdir,
+        "link": lambda: best.symlink_to("none"),
+        "cycle": lambda: best.symlink_to("best"),
+        "pipe": lambda: os.mkfifo(best),
+        "file": lambda: best.write_text("none"),
+        "empty file": best.touch,
+    }
+    make[kind]()
+    with pytest.raises(
+        InputError,
+        match=r"best: (is not a link to a checkpoint|names (none|best), which does not|names no )",
+    ):
         resolve_checkpoint(tmp_path)
 
 

@@ -63,8 +63,8 @@ def run(tmp_path, checkpoint):
     path = tmp_path / "run"
     for step in (5, 10):
         shutil.copytree(checkpoint, path / "checkpoints" / f"step-{step:08}")
-    (path / "latest").write_text("checkpoints/step-00000010\n")
-    (path / "best").write_text("checkpoints/step-00000005\n")
+    (path / "latest").symlink_to("checkpoints/step-00000010")
+    (path / "best").symlink_to("checkpoints/step-00000005")
     rows = [{"kind": "train", "step": 10, "loss": 3.5}, {"kind": "validation", "step": 10, "loss": 3.25}]
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (path / "run.toml").write_text('data = "wiki"\n[model]\nsize = "tiny"\n[[phases]]\nbatch_size = 64\n')
@@ -150,9 +150,9 @@ def test_run(run):
 
 
 def test_a_run_of_several_seeds(run, tmp_path):
-    shutil.copytree(run, tmp_path / "several/trials/seed-7")
+    shutil.copytree(run, tmp_path / "several/trials/seed-7", symlinks=True)
     (tmp_path / "several/run.toml").write_text("seeds = 1\n")
-    (tmp_path / "several/best").write_text("trials/seed-7/checkpoints/step-00000005\n")
+    (tmp_path / "several/best").symlink_to("trials/seed-7/checkpoints/step-00000005")
     description = describe(tmp_path / "several")
     assert description.facts["checkpoints"] == ["seed-7/step-00000005", "seed-7/step-00000010"]
     assert len(description.checked) == 2

@@ -1,17 +1,18 @@
 """Classification, multi-label, regression and multiple choice: labels, weights, thresholds, scales, collapse."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.nn import functional
 
 from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.finetuning.data import read_examples
 from cloze.inference.predictor import Predictor
-from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.config import with_settings
@@ -309,14 +310,49 @@ def test_transformers_pipeline_predicts_the_same(name, configure, tmp_path, toke
     settings = "precision=float32 epochs=1 max_seq_length=16 micro_batch_tokens=64"
     data = tmp_path / "a.tsv"
     finetune(*configure(name, data, settings, dev=data), tmp_path / "run")
-    checkpoint = resolve_checkpoint(tmp_path / "run", "best")
-    pipeline = transformers.pipeline("text-classification", model=str(checkpoint), top_k=None)
-    predictor = Predictor.load(checkpoint, device="cpu")
+    predictor = Predictor.load(tmp_path / "run", device="cpu")
     texts = ["the film was good", "", "awful , awful"]
     predictions, _ = predictor.predict([LabeledText(text) for text in texts])
-    for prediction, theirs in zip(predictions, pipeline(texts), strict=True):
-        expected = {row["label"]: row["score"] for row in theirs}
-        assert values(prediction) == pytest.approx(expected, abs=1e-5)
+    for model in (tmp_path / "run", tmp_path / "run/best"):
+        pipeline = transformers.pipeline("text-classification", model=str(model), top_k=None)
+        for prediction, theirs in zip(predictions, pipeline(texts), strict=True):
+            expected = {row["label"]: row["score"] for row in theirs}
+            assert values(prediction) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "auto", "content"),
+    [
+        ("tagging", "AutoModelForTokenClassification", {"words": ["the", "film"], "tags": ["O", "B-X"]}),
+        (
+            "squad_v1",
+            "AutoModelForQuestionAnswering",
+            {
+                "id": "q",
+                "question": "the film",
+                "context": "it was good",
+                "answers": {"text": ["good"], "answer_start": [7]},
+            },
+        ),
+        (
+            "multiple-choice",
+            "AutoModelForMultipleChoice",
+            {"prompt": "the", "choices": ["film", "end"], "label": 0},
+        ),
+    ],
+)
+def test_transformers_loads_a_run_of_other_tasks(name, auto, content, configure, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    data = tmp_path / "a.jsonl"
+    data.write_text(f"{json.dumps(content)}\n" * 3)
+    finetune(*configure(name, data, "epochs=1 max_seq_length=16", dev=data), tmp_path / "run")
+    model, report = getattr(transformers, auto).from_pretrained(tmp_path / "run", output_loading_info=True)
+    assert not report["missing_keys"]
+    weights = load_file(tmp_path / "run/best/model.safetensors")
+    assert all(
+        torch.equal(value, weights[key]) for key, value in model.state_dict().items() if key in weights
+    )
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "run")("the film")["input_ids"]
 
 
 EMPTY = {

@@ -1,8 +1,10 @@
 """The training loop on a small regression: saving, resuming, stopping, surviving NaN."""
 
+import errno
 import json
 import math
 import os
+import shutil
 import signal
 import threading
 import time
@@ -17,7 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from cloze import artifacts
+from cloze import artifacts, file_io
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
@@ -154,8 +156,8 @@ def test_run_learns_evaluates_and_keeps_newest_and_best_checkpoints(tmp_path):
     assert [step for step, _ in evaluated] == [10, 20, 30]
     assert evaluated[-1][1] < losses(tmp_path, "train")[0][1] / 2
     assert _kept(tmp_path) == sorted({20, 30, _best_step(tmp_path)})
-    assert (tmp_path / "latest").read_text() == "checkpoints/step-00000030\n"
-    assert (tmp_path / "best").read_text() == f"checkpoints/step-{_best_step(tmp_path):08}\n"
+    assert os.readlink(tmp_path / "latest") == "checkpoints/step-00000030"
+    assert os.readlink(tmp_path / "best") == f"checkpoints/step-{_best_step(tmp_path):08}"
     artifacts.verify(resolve_checkpoint(tmp_path, "latest"), kind="checkpoint")
 
 
@@ -284,18 +286,76 @@ def test_interrupted_evaluation_is_repeated_on_resume(tmp_path, evaluation):
         _train(tmp_path / "cut", objective)
     _train(tmp_path / "cut", resume=True)
     assert losses(tmp_path / "whole", "validation") == losses(tmp_path / "cut", "validation")
-    for pointer in ("latest", "best"):
-        assert (tmp_path / "cut" / pointer).read_text() == (tmp_path / "whole" / pointer).read_text()
+    for link in ("latest", "best"):
+        assert os.readlink(tmp_path / "cut" / link) == os.readlink(tmp_path / "whole" / link)
     best = read_state(resolve_checkpoint(tmp_path / "cut", "best"))
     assert best.best_step == best.step
 
 
 @pytest.mark.protected
-def test_resume_repairs_a_stale_latest_pointer(tmp_path):
+def test_resume_repairs_a_stale_latest_link(tmp_path):
     _train(tmp_path)
-    (tmp_path / "latest").write_text("checkpoints/step-00000020\n")
+    file_io.write_link(tmp_path / "latest", "checkpoints/step-00000020")
     _train(tmp_path, resume=True)
-    assert (tmp_path / "latest").read_text() == "checkpoints/step-00000030\n"
+    assert os.readlink(tmp_path / "latest") == "checkpoints/step-00000030"
+
+
+def _links(run: Path) -> dict[str, str]:
+    return {path.name: os.readlink(path) for path in run.iterdir() if path.is_symlink()}
+
+
+@pytest.mark.parametrize("links_written", range(1, 7))
+def test_a_run_that_dies_between_two_links_names_a_checkpoint_and_resumes(
+    tmp_path, monkeypatch, links_written
+):
+    _train(tmp_path / "whole")
+    write, written = file_io.write_link, []
+
+    def die(path: Path, target: str) -> None:
+        if len(written) == links_written:
+            raise KeyboardInterrupt
+        written.append(path.name)
+        write(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(file_io, "write_link", die)
+        with pytest.raises(KeyboardInterrupt):
+            _train(tmp_path / "cut")
+    artifacts.verify(resolve_checkpoint(tmp_path / "cut", "latest"), kind="checkpoint")
+    assert all(path.exists() for path in (tmp_path / "cut").iterdir())
+    _train(tmp_path / "cut", resume=True)
+    assert _links(tmp_path / "cut") == _links(tmp_path / "whole")
+    assert {"latest", "best", "model.safetensors"} <= _links(tmp_path / "cut").keys()
+
+
+def test_a_disk_without_links_has_files_with_the_paths(tmp_path, monkeypatch):
+    def refuse(self: Path, target: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")  # as exFAT does
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "symlink_to", refuse)
+        _train(tmp_path)
+        assert not _links(tmp_path)
+        assert not (tmp_path / "model.safetensors").exists()
+        assert (tmp_path / "latest").read_text() == "checkpoints/step-00000030\n"
+        assert resolve_checkpoint(tmp_path, "latest") == tmp_path / "checkpoints/step-00000030"
+        best = resolve_checkpoint(tmp_path)
+        assert best == tmp_path / f"checkpoints/step-{_best_step(tmp_path):08}"
+    _train(tmp_path, resume=True)
+    assert (tmp_path / "best").resolve() == best
+    assert _links(tmp_path)["model.safetensors"] == "best/model.safetensors"
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_copy_of_a_run_with_or_without_its_links_is_read_and_resumed(tmp_path, follow):
+    _train(tmp_path / "run")
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "run", copy, symlinks=not follow)
+    for link in ("latest", "best"):
+        expected = read_state(resolve_checkpoint(tmp_path / "run", link)).step
+        assert read_state(resolve_checkpoint(copy, link)).step == expected
+    _train(copy, resume=True)
+    assert _links(copy) == _links(tmp_path / "run")
 
 
 def test_randomness_of_a_step_depends_on_the_seed(tmp_path):

@@ -18,20 +18,20 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cloze import artifacts
 from cloze.callbacks import Callback
-from cloze.file_io import read_json, write_json, write_text
+from cloze.file_io import read_json, write_json
 from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.finetuning.data import count_classes, fraction_size
 from cloze.finetuning.preparation import PreparedData, precompute_features, prepare_data, with_teacher_outputs
 from cloze.finetuning.run import SCORES, train_and_score
 from cloze.metrics.regression import LOWER_IS_BETTER
-from cloze.model_paths import follow_pointer
+from cloze.model_paths import follow_link
 from cloze.parallel_map import WorkerPlacement, map_unordered
 from cloze.process import configure_memory
 from cloze.progress import SILENT, Progress
 from cloze.tables import format_score
 from cloze.tasks.labels import describe_classes
 from cloze.tasks.task_batch import Scores
-from cloze.training.checkpoints import keep_best_checkpoint
+from cloze.training.checkpoints import keep_best_checkpoint, link_checkpoints, remove_checkpoints
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.precision import resolve_device
@@ -164,7 +164,7 @@ def _result(trial: Path) -> dict[str, Any]:
 def _summarize(
     prepared: PreparedData, metric: str, trials: Sequence[_Trial], results: Results, run: Path
 ) -> dict[str, Any]:
-    """Write `trials.json`, `scores.json` and the pointers of the whole directory; return the summary."""
+    """Write `trials.json`, `scores.json` and the links of the whole directory; return the summary."""
     best = _best(trials, results, metric)
     settings = []
     for name, group in groupby(trials, key=attrgetter("setting")):
@@ -198,9 +198,8 @@ def _summarize(
     first = {key: best[key] for key in ("data", "examples")}
     summary = {"task": prepared.task.name, **first, "metric": metric, "best": best, "settings": settings}
     scores = {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)}
-    checkpoint = follow_pointer(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run).as_posix()
-    for pointer in ("latest", "best"):
-        write_text(run / pointer, f"{checkpoint}\n")
+    checkpoint = follow_link(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run).as_posix()
+    link_checkpoints(run, checkpoint, checkpoint)
     write_json(run / SCORES, scores)
     write_json(run / TRIALS, summary)
     return summary
@@ -221,8 +220,8 @@ def _rank(metric: str, scores: Mapping[str, Any]) -> float:
 def _keep_best_trial(trials: Sequence[_Trial], results: Results, best: str) -> None:
     """Delete the checkpoints of the other finished trials; others may still be running."""
     for path in (trial.path for trial in trials):
-        if path.name in results and path.name != best and (path / "checkpoints").exists():
-            artifacts.remove_directory(path / "checkpoints")
+        if path.name in results and path.name != best:
+            remove_checkpoints(path)
 
 
 def extract_scores(result: Mapping[str, Any]) -> Scores:

@@ -16,7 +16,7 @@ from cloze.finetuning.data import NOTHING_IN_MEMORY, InMemory
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import PreparedData, load_initial_encoder, with_teacher_outputs
 from cloze.markdown import code_span
-from cloze.model_paths import follow_pointer
+from cloze.model_paths import follow_link
 from cloze.models.checkpoint import load_model
 from cloze.models.encoder import find_encoder
 from cloze.models.torch_engine import TorchEngine
@@ -111,7 +111,7 @@ def train_and_score(
 def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[str, Any]:
     """Score the best checkpoint on the dev data in float32, as `cloze evaluate` does, and write the scores."""
     data, config = prepared.data, prepared.config
-    best = follow_pointer(run, "best")
+    best = follow_link(run, "best")
     task = load_finetuned_task(best)
     model = load_model(best, task.head, verify=False).to(prepared.context.device)
     max_tokens = config.micro_batch_tokens

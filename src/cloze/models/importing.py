@@ -16,7 +16,7 @@ from cloze.file_names import (
     TASK_FILE,
 )
 from cloze.hub import name_of_snapshot
-from cloze.model_paths import find_model_directory
+from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import KIND
 from cloze.models.cross_encoder import is_cross_encoder
 from cloze.models.encoder import get_encoder
@@ -46,7 +46,7 @@ def import_model(
     artifacts.check_output_path(output, overwrite=overwrite)
     # the prefix of a TensorFlow checkpoint is not the name of a file
     if not Path(f"{source}.index").is_file():
-        source = find_model_directory(source, "pickle")
+        source = resolve_checkpoint(source, files="pickle")
     source = Path(source)
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[source])
     refuse_other_program(source)

@@ -1,5 +1,6 @@
 """Describe a checkpoint, data set, vocabulary or run and verify its files."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from cloze.finetuning.hyperparameter_search import TRIALS, TRIALS_FOLDER
 from cloze.finetuning.run import SCORES
 from cloze.hub import name_of_snapshot
 from cloze.inference.exported_graph import read_graph_facts
-from cloze.model_paths import find_model_directory, follow_pointer, is_bundled
+from cloze.model_paths import RunLink, find_model_directory, follow_link, is_bundled
 from cloze.models.checkpoint import verify_shared_weights
 from cloze.models.config_file import load_config, load_labels
 from cloze.models.encoder import get_encoder_class
@@ -182,16 +183,18 @@ def _describe_run(run: Path) -> Description:
     rows = read_run_metrics(run) if (run / METRICS).is_file() else []
     checked: dict[str, int] = {}
     names = []
+    links: tuple[RunLink, ...] = ("latest", "best")
     for folder in (run, *sorted((run / TRIALS_FOLDER).glob("*"))):
         _check_run_files(folder)
-        for path in sorted((folder / "checkpoints").glob("step-*")):
+        copies = (folder / link for link in links if not (folder / link).is_symlink())
+        for path in (*sorted((folder / "checkpoints").glob("step-*")), *copies):
             if path.is_dir():
                 checked[str(path)] = _verify(path, kind="checkpoint")
                 names.append(path.name if folder == run else f"{folder.name}/{path.name}")
     facts: dict[str, Any] = {"checkpoints": names}
-    for pointer in ("latest", "best"):
-        if (run / pointer).is_file():
-            facts[pointer] = follow_pointer(run, pointer).name
+    for link in links:
+        if os.path.lexists(run / link):
+            facts[link] = follow_link(run, link).name
     if rows:
         facts["steps"] = rows[-1]["step"]
     for kind, name in (("train", "last training measures"), ("validation", "last held-out measures")):

@@ -1,9 +1,10 @@
-"""Checkpoints of a run: writing, pruning, the pointers `latest` and `best`, and the state to resume from.
+"""Checkpoints of a run: writing, pruning, the links to them, and the state to resume from.
 
-    RUN/latest  best
     RUN/checkpoints/step-00000500/{config.json, model.safetensors, …, training/, manifest.json}
+    RUN/latest  best                       links to checkpoints
+    RUN/config.json  model.safetensors …   links to the files of the best, else of the latest
 
-`latest` and `best` are text files with a path relative to the run; unlike links, every system supports them.
+All links are relative. Those to files are for other programs, which load the run as they load a checkpoint.
 """
 
 import json
@@ -24,7 +25,7 @@ from cloze.config import check_positive
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.file_names import TRAINING_FOLDER
-from cloze.model_paths import Pointer, follow_pointer
+from cloze.model_paths import RunLink, follow_link
 from cloze.models.checkpoint import KIND, save_weights
 from cloze.progress import Progress
 from cloze.training.metrics_log import METRICS
@@ -38,6 +39,8 @@ FIRST_SETTINGS_FILE = f".{artifacts.RUN_CONFIG}"
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
 _OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
+_NOT_OF_MODEL = {artifacts.MANIFEST, artifacts.CARD_FILE, TRAINING_FOLDER}
+"""Files of a checkpoint that no program needs for loading it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,25 +101,55 @@ def save_checkpoint(
         (directory / STATE_FILE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
     if (run / METRICS).is_file():  # a resumed run reads the rows before its checkpoint
         file_io.sync_file(run / METRICS)
-    write_pointers(run, state)
+    link_steps(run, state.step, state.best_step)
 
 
-def write_pointers(run: Path, state: TrainingState) -> None:
-    """Write `latest` and `best`, or delete them if there is no such checkpoint."""
-    for pointer, step in (("latest", state.step), ("best", state.best_step)):
-        if step is not None and (run / _checkpoint_name(step)).is_dir():
-            file_io.write_text(run / pointer, _checkpoint_name(step) + "\n")
-        else:
-            (run / pointer).unlink(missing_ok=True)
+def link_steps(run: Path, latest: int | None, best: int | None) -> None:
+    """Link a run to its checkpoints of two steps, as `link_checkpoints` does; not to one that does not exist."""
+    names = (None if step is None else _checkpoint_name(step) for step in (latest, best))
+    link_checkpoints(run, *(name if name and (run / name).is_dir() else None for name in names))
 
 
-def note_damaged_pointers(run: Path, progress: Progress) -> None:
-    """Warn of a `latest` or `best` that names no checkpoint, before it is written again."""
-    pointers: tuple[Pointer, ...] = ("latest", "best")
-    for pointer in pointers:
-        if os.path.lexists(run / pointer):
+def link_checkpoints(run: Path, latest: str | None, best: str | None) -> None:
+    """Write the links `latest` and `best`, and those to the files of the model of the best, else of the latest.
+
+    Args:
+        run: the run's directory.
+        latest: path of a checkpoint, relative to the run; None deletes the link.
+        best: another, or the same.
+
+    Raises:
+        RunError: the disk is full or cannot be written.
+    """
+    targets = {name: path for name, path in (("latest", latest), ("best", best)) if path is not None}
+    for name, target in targets.items():
+        _write_link(run / name, target)
+    link = "best" if best is not None else "latest"
+    if link in targets and (run / link).is_symlink():  # else the disk has no links
+        model = {file.name for file in (run / link).iterdir()} - _NOT_OF_MODEL
+        for name in sorted(model):
+            targets[name] = f"{link}/{name}"
+            _write_link(run / name, targets[name])
+    for path in run.iterdir():
+        is_link = path.is_symlink() and os.readlink(path).startswith(("latest/", "best/"))
+        is_named_so = path.name in ("latest", "best") and (path.is_symlink() or path.is_file())
+        if path.name not in targets and (is_link or is_named_so):
+            path.unlink()
+
+
+def _write_link(path: Path, target: str) -> None:
+    if path.is_dir() and not path.is_symlink():  # copied by a program that follows links
+        artifacts.remove_directory(path)
+    file_io.write_link(path, target)
+
+
+def note_damaged_links(run: Path, progress: Progress) -> None:
+    """Warn of a `latest` or `best` that leads to no checkpoint, before it is written again."""
+    links: tuple[RunLink, ...] = ("latest", "best")
+    for link in links:
+        if os.path.lexists(run / link):
             try:
-                follow_pointer(run, pointer)
+                follow_link(run, link)
             except InputError as error:
                 progress.note(f"warning: {error.where}: {error.what}: it is written again")
 
@@ -152,8 +185,8 @@ def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
     """Delete all checkpoints but the newest ones, the best, and those at every `keep_every_steps`."""
     paths = _checkpoints_of(run)
     kept = set(paths[-config.keep_newest :])
-    if (run / "best").exists():
-        kept.add(run / (run / "best").read_text("utf-8").strip())
+    if os.path.lexists(run / "best"):
+        kept.add(run / file_io.read_link(run / "best"))
     for path in paths:
         if path not in kept and (config.keep_every_steps is None or _step_of(path) % config.keep_every_steps):
             artifacts.remove_directory(path)
@@ -163,11 +196,18 @@ def keep_best_checkpoint(run: Path) -> None:
     """Delete all checkpoints but the best, which is then the newest, too."""
     if not (run / _CHECKPOINTS).is_dir():
         return
-    best = follow_pointer(run, "best")
-    file_io.write_text(run / "latest", _checkpoint_name(_step_of(best)) + "\n")
+    step = read_state(follow_link(run, "best")).step
+    link_steps(run, step, step)
     for path in _checkpoints_of(run):
-        if path != best:
+        if _step_of(path) != step:
             artifacts.remove_directory(path)
+
+
+def remove_checkpoints(run: Path) -> None:
+    """Delete all checkpoints, and the links to them."""
+    link_checkpoints(run, None, None)
+    if (run / _CHECKPOINTS).exists():
+        artifacts.remove_directory(run / _CHECKPOINTS)
 
 
 def newest_checkpoint(run: Path, progress: Progress) -> Path | None:

@@ -27,14 +27,14 @@ from cloze.training.checkpoints import (
     STATE_FILE,
     TrainingState,
     does_not_fit,
+    link_steps,
     move_later_checkpoints_aside,
     newest_checkpoint,
-    note_damaged_pointers,
+    note_damaged_links,
     optimizer_state_tensors,
     prune_checkpoints,
     read_state,
     save_checkpoint,
-    write_pointers,
 )
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
@@ -261,9 +261,9 @@ class TrainingRun:
 
     def _open_log(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
         artifacts.remove_temporary_files(self.path / "checkpoints")
-        note_damaged_pointers(self.path, self.progress)
+        note_damaged_links(self.path, self.progress)
         move_later_checkpoints_aside(self.path, self._state.step)
-        write_pointers(self.path, self._state)
+        link_steps(self.path, self._state.step, self._state.best_step)
         self._callbacks.on_start(self.path, tomllib.loads(self.settings), self._state.step)
         for key, (old, new) in changes.items():
             self._callbacks.on_event(

@@ -11,7 +11,7 @@ from cloze.choices import FrozenLayers
 from cloze.errors import InputError, RunError
 from cloze.finetuning.frozen_states import precompute_states
 from cloze.inference.text_predictors import EntityTagger
-from cloze.model_paths import follow_pointer
+from cloze.model_paths import follow_link
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, frozen_states
@@ -130,7 +130,7 @@ def test_run_learns_and_its_model_tags_text(configure, nano_checkpoint, data, tm
     feature-tagging.lstm_size=16 feature-tagging.layers=last"""
     scores = finetune(*configure("feature-tagging", data, settings, dev=data), run)
     assert scores["f1"] == 100
-    before, after = load_model(nano_checkpoint), load_model(follow_pointer(run, "best"))
+    before, after = load_model(nano_checkpoint), load_model(follow_link(run, "best"))
     for name, weight in before.state_dict().items():
         assert torch.equal(weight, after.state_dict()[name]), name
     tagger = EntityTagger.load(run, device="cpu")

@@ -12,7 +12,7 @@ import cloze
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
-from cloze.model_paths import follow_pointer
+from cloze.model_paths import follow_link
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.pooling import Pooling, pool
@@ -52,20 +52,21 @@ def test_sentence_transformers_gives_the_same_vectors(pooling, normalize, config
     task, config = configure("scored-pairs", tmp_path / "a.tsv", settings, dev=tmp_path / "a.tsv")
     scores = finetune(replace(task, prompt=prompt), config, tmp_path / "run")
     assert scores["spearman"] > 0.99
-    best = follow_pointer(tmp_path / "run", "best")
+    best = follow_link(tmp_path / "run", "best")
     prompts = {"prompts": {"default": prompt}, "default_prompt_name": "default"} if prompt else {}
     config = SentenceEncoderConfig(pooling=pooling, normalize=normalize, max_seq_length=16, **prompts)
     assert load_sentence_encoder_config(best) == config
     texts = ["the film was very good .", "awful", "very " * 30]
-    theirs = library.SentenceTransformer(str(best), device="cpu")
     tokenizer = load_tokenizer(best)
     packed = to_device(collate([tokenizer.encode(prompt + text, max_length=16).input_ids for text in texts]))
     with torch.no_grad():
         ours = pool(load_model(best)(packed).sequence_output, packed, pooling)
     if normalize:
         ours = torch.nn.functional.normalize(ours, dim=-1)
-    torch.testing.assert_close(torch.tensor(theirs.encode(texts)), ours, atol=1e-5, rtol=0)
-    assert transformers.AutoModel.from_pretrained(best).config.hidden_size == 20
+    for path in (tmp_path / "run", tmp_path / "run/best"):
+        theirs = library.SentenceTransformer(str(path), device="cpu")
+        torch.testing.assert_close(torch.tensor(theirs.encode(texts)), ours, atol=1e-5, rtol=0)
+        assert transformers.AutoModel.from_pretrained(path).config.hidden_size == 20
     predictor = Predictor.load(
         best, task="stsb-vectors", device="cpu"
     )  # a task with other data, the same head

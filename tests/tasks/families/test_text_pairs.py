@@ -12,7 +12,7 @@ from cloze.data.batch import DataPosition
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.objective import FinetuningBatches
 from cloze.inference.predictor import Predictor
-from cloze.model_paths import follow_pointer
+from cloze.model_paths import follow_link
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config
@@ -206,7 +206,7 @@ def test_pooling_and_length_are_read_from_the_checkpoint(configure, nano_checkpo
         scores = finetune(*configure("text-pairs", data, settings, dev=data, model=start), tmp_path / name)
         assert scores["mrr"] == 1
         assert scores["candidates"] == 4
-        return follow_pointer(tmp_path / name, "best")
+        return follow_link(tmp_path / name, "best")
 
     poolings = []
     first = run(
