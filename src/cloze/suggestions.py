@@ -42,7 +42,12 @@ Result = TypeVar("Result")
 
 
 def nearest(
-    word: str, names: Iterable[str], *, synonyms: Mapping[str, str] = _NO_SYNONYMS, separators: str = " ."
+    word: str,
+    names: Iterable[str],
+    *,
+    synonyms: Mapping[str, str] = _NO_SYNONYMS,
+    separators: str = " .",
+    min_ratio: float = 0.6,
 ) -> str | None:
     """Return the name that a word most likely stands for; None if no name resembles it.
 
@@ -54,6 +59,7 @@ def nearest(
         names: all that are accepted, such as optimizer.learning_rate or "corpus audit".
         synonyms: names by lower-case words with hyphens.
         separators: characters between the sections of a name.
+        min_ratio: of characters that a name spelled alike shares with the word, from 0 to 1.
     """
     word = _normalize(word)
     named: dict[str, str] = {}
@@ -67,7 +73,7 @@ def nearest(
         difflib.get_close_matches(word, named, n=1, cutoff=0.75),
         [key for key in named if "-" in key and "".join(part[:1] for part in key.split("-")) == word],
         sorted((key for key in named if {*key.split("-")} <= words), key=len, reverse=True),
-        difflib.get_close_matches(word, named, n=1),
+        difflib.get_close_matches(word, named, n=1, cutoff=min_ratio),
     ]
     return next((named[similar[0]] for similar in matches if similar), None)
 

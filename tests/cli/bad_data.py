@@ -243,6 +243,18 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             " {2} '{0}' --label-column {1}",
         ),
     ),
+    "a column of 0 and 1 per label": (
+        bad_table(
+            "a.csv",
+            "id,comment_text,toxic,threat\n" + "a,It was,1,0\nb,The rain,0,0\nc,The wind,1,1\n" * 8,
+            "a.csv:2: no column 'text'. Did you mean 'comment_text'?",
+            task="multi-label",
+        ),
+        valid(
+            r"""say (--text-column \w+) and --set '(multi-label\.label_columns)=\[("\w+"), ("\w+")\]""",
+            """ {0} --set '{1}=[{2}, {3}]'""",
+        ),
+    ),
     "a column twice": (
         bad_table(
             "a.csv", b"text,label,label\n" + b"a,x,x\nb,y,y\n" * 8, "a.csv:1: two columns are called 'label'"

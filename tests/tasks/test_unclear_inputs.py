@@ -92,6 +92,21 @@ def test_an_empty_file_has_no_texts_to_predict(tmp_path: Path, task: AnyTask, na
             "Id,Review Text,stars\n1,a,2\n",
             "Did you mean 'Review Text'.*; say `text_column=Review Text`",
         ),
+        (
+            "a.csv",
+            "I like this text,good\na book,bad\n",
+            "'I like this text', 'good'.*`text_column=NAME.*`column_names=text,label`",
+        ),
+        (
+            "a.csv",
+            "Fine. A text,good\na book,bad\n",
+            "'Fine. A text', 'good'.*`text_column=NAME.*`column_names=text,label`",
+        ),
+        (
+            "a.csv",
+            "Ticket,Message\n1,a\n",
+            "'Ticket', 'Message'.*`text_column=NAME.*`column_names=text,label`",
+        ),
         ("a.csv", "text,stars\na,1\nb,2\n", "no column 'label'.*; say which it is with `label_column=NAME`"),
         ("a.csv", "text,label,label\na,x,x\n", "two columns are called 'label'. Rename one of them"),
         (

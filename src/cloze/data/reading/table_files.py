@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from cloze.data.reading.annotations import annotated_row
 from cloze.data.reading.class_names import KeepsNumbers, find_class_names, name_classes
-from cloze.data.reading.columns import Column, find_column
+from cloze.data.reading.columns import Column, find_columns
 from cloze.data.reading.compression import COMPRESSED
 from cloze.data.reading.delimited import (
     NAMED_SEPARATOR,
@@ -226,7 +226,7 @@ def _arrow_rows(
     from cloze.data.reading.arrow_files import longest_cell, python_rows, read_batches
 
     names = dict.fromkeys(names)
-    wanted = [find_column(names, column, f"{path}:1") for column in columns if column.is_required]
+    wanted = [*find_columns(dict.fromkeys(names), columns, f"{path}:1").values()]
     optional = {name for column in columns if not column.is_required and (name := column.find(names))}
     wanted += [name for name in names if (name in optional or is_also_read(name)) and name not in wanted]
     if not wanted:

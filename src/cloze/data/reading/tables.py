@@ -9,7 +9,7 @@ from cloze.choices import Clean
 from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
 from cloze.data.reading.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.reading.class_names import KeepsNumbers
-from cloze.data.reading.columns import Column, NoColumnError, find_column
+from cloze.data.reading.columns import Column, NoColumnError, find_columns
 from cloze.data.reading.files import extension_of
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.memory import MemoryRows, Source
@@ -213,8 +213,7 @@ def _ask_for_names(
     if not is_delimited or config.column_names or not config.can_name_columns or error.near:
         return
     wanted = [column for column in config.columns if column.is_required]
-    flags = [column.flag for column in wanted if column.flag]
-    if not flags or any(column.find(cells) is not None for column in wanted):
+    if not error.flags or any(column.find(cells) is not None for column in wanted):
         return
     names = [column.names[0] for column in wanted]
     names += [f"column{number}" for number in range(len(names) + 1, len(cells) + 1)]
@@ -223,7 +222,7 @@ def _ask_for_names(
     error.where = f"{source}:1"
     error.what = f"{error.what}: the first line has {shown}"
     row = f"if it is a row, say `column_names={','.join(names)}`{order}"
-    error.remedy = f"If it names them, say {' and '.join(flags)}; {row}"
+    error.remedy = f"If it names them, say {' and '.join(error.flags)}; {row}"
 
 
 def _row(
@@ -232,12 +231,7 @@ def _row(
     """Return the cells of a row that are asked for; `answers` are those of annotators of rows before."""
     if config.labeled and not any(column.find({ANSWER: ""}) for column in config.columns):
         check_annotated(cells, where, answers)
-    names = {}
-    for column in config.columns:
-        if column.is_required:
-            names[column.key] = find_column(cells, column, where)
-        elif (name := column.find(cells)) is not None and cells[name] is not None:
-            names[column.key] = name
+    names = find_columns(cells, config.columns, where)
     if len(cells) > 1 and all(name == cell for name, cell in cells.items()):
         what = "this row has the names of the columns, as where two files are joined"
         raise InputError(what, where=where, remedy="Remove this line")

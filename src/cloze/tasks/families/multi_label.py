@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from cloze.data.reading.annotations import unwrap_labels
 from cloze.data.reading.bad_rows import MissingLabelError, source_of
-from cloze.data.reading.columns import Column
+from cloze.data.reading.columns import Column, as_flag
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
@@ -42,7 +42,6 @@ from cloze.tasks.tfidf import class_probabilities
 _THRESHOLD = 0.5
 _SEPARATORS = frozenset(";|,")
 _EMPTY_COLLECTIONS = ("()", "set()")  # as pandas writes those of Python
-_FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,7 +93,8 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         """Return the columns of the texts, and of the labels or of each label."""
         columns = super().named_columns()
         if not self.label_columns:
-            return columns
+            setting = f"{self.name}.label_columns"
+            return tuple(replace(c, flags_setting=setting) if c.is_label else c for c in columns)
         flags = (Column(name, "flag", setting="label_columns") for name in self.label_columns)
         return (*(column for column in columns if not column.is_label), *flags)
 
@@ -138,7 +138,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
     def _of_flags(self, values: list[Any], row: Row) -> list[str]:
         """Return the labels with a 1, out of 0 or 1 for each."""
         names = self.label_columns or self.labels
-        flags = [_FLAGS.get(str(value).strip().lower()) for value in values]
+        flags = list(map(as_flag, values))
         for name, value, flag in zip(names, values, flags, strict=True):
             if flag is None:
                 what = f"{name!r} is {value!r}, not 0 or 1"
