@@ -15,11 +15,12 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.errors import InputError
-from cloze.finetuning import teacher as teacher_module
+from cloze.finetuning import teacher_outputs
 from cloze.finetuning.config import DistillationConfig, FinetuneConfig
 from cloze.finetuning.data import load_data
 from cloze.finetuning.objective import FinetuningObjective
-from cloze.finetuning.teacher import compute_targets, load_teacher, read_outputs
+from cloze.finetuning.teacher import compute_targets, load_teacher
+from cloze.finetuning.teacher_outputs import read_outputs
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
@@ -222,13 +223,13 @@ def test_kept_outputs_equal_computed_ones_and_the_teacher_runs_once(
     config, trained_teacher, tmp_path, monkeypatch
 ):
     calls = []
-    compute = teacher_module.compute_targets
+    compute = teacher_outputs.compute_targets
 
     def counting(*args: Any, **settings: Any) -> Any:
         calls.append(1)
         return compute(*args, **settings)
 
-    monkeypatch.setattr(teacher_module, "compute_targets", counting)
+    monkeypatch.setattr(teacher_outputs, "compute_targets", counting)
     config = with_teacher(config, trained_teacher)
     finetune(REVIEWS, config, tmp_path / "run")
     assert len(calls) == 1
@@ -260,7 +261,7 @@ def test_interrupted_run_resumes_bit_identically(config, trained_teacher, review
     config = replace(config, epochs=3, micro_batch_tokens=40, checkpoints=CheckpointConfig(every_steps=3))
     config = with_teacher(config, trained_teacher, unlabeled=str(texts), student_layers=(1,))
     finetune(REVIEWS, config, tmp_path / "whole")
-    forward, compute = FinetuningObjective.forward, teacher_module.compute_targets
+    forward, compute = FinetuningObjective.forward, teacher_outputs.compute_targets
     calls = 0
 
     def stopping(*args: Any, **settings: Any) -> Any:
@@ -277,7 +278,7 @@ def test_interrupted_run_resumes_bit_identically(config, trained_teacher, review
             os.kill(os.getpid(), signal.SIGTERM)
         return forward(*args)
 
-    monkeypatch.setattr(teacher_module, "compute_targets", stopping)
+    monkeypatch.setattr(teacher_outputs, "compute_targets", stopping)
     monkeypatch.setattr(FinetuningObjective, "forward", stopping_in_a_step)
     run = tmp_path / "stopped"
     with pytest.raises(KeyboardInterrupt):

@@ -21,8 +21,9 @@ from cloze.callbacks import Callback
 from cloze.file_io import read_json, write_json
 from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.finetuning.data import count_classes, fraction_size
-from cloze.finetuning.preparation import PreparedData, precompute_features, prepare_data, with_teacher_outputs
+from cloze.finetuning.preparation import PreparedData, precompute_features, prepare_data
 from cloze.finetuning.run import SCORES, train_and_score
+from cloze.finetuning.teacher_outputs import with_teacher_outputs
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.model_paths import follow_link
 from cloze.parallel_map import WorkerPlacement, map_unordered

@@ -19,7 +19,7 @@ from cloze.finetuning.data import (
 )
 from cloze.finetuning.frozen_states import precompute_states
 from cloze.finetuning.initial_head import load_trained_head
-from cloze.finetuning.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
+from cloze.finetuning.teacher import Teacher, TeacherOutputs, load_teacher
 from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
@@ -154,14 +154,6 @@ def _check_encoder_settings(task: AnyTask, config: FinetuneConfig, num_layers: i
         remedy = f"Say `freeze_layers={num_layers}`, or less"
         what = f"{config.freeze_layers}, the model has {num_layers} layers"
         raise InputError(what, where="freeze_layers", remedy=remedy)
-
-
-def with_teacher_outputs(prepared: PreparedData, run: Path, progress: Progress) -> PreparedData:
-    """Add the outputs of the teacher for the training data, if there is one; the directory of the run keeps them."""
-    if prepared.teacher is None or prepared.teacher_outputs is not None:
-        return prepared
-    prepared.context.run_on_rank_zero(lambda: ensure_outputs(run, prepared, progress))
-    return replace(prepared, teacher_outputs=read_outputs(run))
 
 
 def load_initial_encoder(prepared: PreparedData) -> Encoder:

@@ -14,7 +14,8 @@ from cloze.file_io import write_json
 from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.data import NOTHING_IN_MEMORY, InMemory
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
-from cloze.finetuning.preparation import PreparedData, load_initial_encoder, with_teacher_outputs
+from cloze.finetuning.preparation import PreparedData, load_initial_encoder
+from cloze.finetuning.teacher_outputs import with_teacher_outputs
 from cloze.markdown import code_span
 from cloze.model_paths import follow_link
 from cloze.models.checkpoint import load_model

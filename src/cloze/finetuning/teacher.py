@@ -1,25 +1,19 @@
-"""The teacher of a distillation: loading it, and its outputs, which are computed once and kept in the run.
-
-RUN/teacher/{outputs.bin, starts.npy, outputs.json, manifest.json}
+"""The teacher of a distillation, and its outputs for features.
 
 Shapes: N features, R rows.
 """
 
 import hashlib
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from torch import nn
 
 from cloze import artifacts, file_io
-from cloze.config import to_dict
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.models.checkpoint import load_model
@@ -27,23 +21,13 @@ from cloze.models.config_file import load_config
 from cloze.models.quantization import refuse_int8
 from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_mapping import MissingWeightsError
-from cloze.progress import Progress
 from cloze.tasks.config import load_task
-from cloze.tasks.features import featurize
 from cloze.tasks.predict import compute_outputs
 from cloze.tasks.task import AnyTask, Task, family_of
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.model_card import card_license
-
-if TYPE_CHECKING:  # which imports this module
-    from cloze.finetuning.preparation import PreparedData
-
-FOLDER = "teacher"
-_KIND = "teacher outputs"
-_VALUES, _STARTS, _DESCRIPTION = "outputs.bin", "starts.npy", "outputs.json"
-_EXAMPLES_PER_PART = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,69 +124,6 @@ def checkpoint_sha256(directory: Path) -> str:
         if file.name != artifacts.CARD_FILE:
             digest.update(f"{file.name}\n{file_io.sha256_of_file(file)}\n".encode())
     return digest.hexdigest()
-
-
-def ensure_outputs(run: Path, prepared: "PreparedData", progress: Progress) -> None:
-    """Compute the teacher's outputs for the training data and keep them in a run, unless it has them."""
-    task, config, tokenizer, teacher = prepared.task, prepared.config, prepared.tokenizer, prepared.teacher
-    assert teacher is not None
-    key = {
-        "teacher": teacher.sha256,
-        "data": config.data_sha256,
-        "tokens": hashlib.sha256(json.dumps(to_dict(tokenizer)).encode()).hexdigest(),
-        "task": to_dict(task),
-        "max_seq_length": config.max_seq_length,
-        "train_examples": config.train_examples,
-        "dev_fraction": config.dev_fraction,
-    }
-    path = run / FOLDER
-    if path.is_dir():
-        try:
-            artifacts.verify(path, kind=_KIND)
-            if file_io.read_json(path / _DESCRIPTION)["key"] == key:
-                return
-            progress.note(f"{path}: of another teacher or other data: computed again")
-        except artifacts.IntegrityError as error:
-            progress.note(f"{error}: computed again")
-    artifacts.remove_temporary_files(run)
-    model = teacher.load_model().to(prepared.context.device)
-    examples = [*prepared.data.train, *prepared.data.unlabeled]
-    with (
-        artifacts.write_directory(path, kind=_KIND, overwrite=True) as directory,
-        (directory / _VALUES).open("wb") as file,
-        progress.bar("teacher", total=len(examples), unit="examples") as bar,
-    ):
-        row_shape: tuple[int, ...] = ()
-        counts: list[int] = []
-        for start in range(0, len(examples), _EXAMPLES_PER_PART):
-            part = examples[start : start + _EXAMPLES_PER_PART]
-            # not the features of `data`, which may have outputs of the student's encoder
-            groups = featurize(task, part, tokenizer, max_seq_length=config.max_seq_length)
-            features = list(chain.from_iterable(groups))
-            for rows in compute_targets(task, teacher, model, features, max_tokens=config.micro_batch_tokens):
-                if not np.isfinite(rows).all():
-                    remedy = "Give another teacher"
-                    raise InputError("its outputs are not finite", where=teacher.directory, remedy=remedy)
-                file.write(rows.astype(np.float32).tobytes())
-                row_shape = rows.shape[1:]
-                counts.append(len(rows))
-            bar.advance(len(part))
-        file.flush()
-        np.save(directory / _STARTS, np.cumsum([0, *counts]))
-        description = json.dumps({"key": key, "row_shape": row_shape}, indent=1)
-        (directory / _DESCRIPTION).write_text(description + "\n", "utf-8")
-
-
-def read_outputs(run: Path) -> TeacherOutputs:
-    """Return the teacher's outputs that `ensure_outputs` keeps in a run."""
-    path = run / FOLDER
-    description = file_io.read_json(path / _DESCRIPTION)
-    starts = np.load(path / _STARTS)
-    shape = (int(starts[-1]), *description["row_shape"])
-    values: Array = np.zeros(shape, np.float32)
-    if math.prod(shape):
-        values = np.memmap(path / _VALUES, np.float32, "r", shape=shape)
-    return TeacherOutputs(values, starts)
 
 
 def compute_targets(
