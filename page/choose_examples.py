@@ -294,7 +294,9 @@ def choose_pairs(pairs: list[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
     pairs = [(a, b, n) for a, b, n in pairs if is_plain(a) and is_plain(b)]
     right = [(a, b, n) for a, b, n in pairs if model(a, b) > 0.9]
     a, b, number = min(right, key=lambda pair: len(pair[0]) + len(pair[1]))
-    caption = f"The model recognizes {sum(model(a, b) > 0.5 for a, b, _ in pairs)} of {len(pairs)} such pairs."
+    caption = (
+        f"The model recognizes {sum(model(a, b) > 0.5 for a, b, _ in pairs)} of {len(pairs)} such pairs."
+    )
     yield {"name": "It follows", "a": a, "b": b, "follows": True, "caption": caption, "source": SOURCE}
     others = [other for _, other, n in pairs if n != number]
     wrong = min(others, key=lambda other: model(a, other))
