@@ -6,8 +6,7 @@ import { Answer, useAnswer } from "../parts/answer";
 import { type BarRow, Bars, nextSentenceRows } from "../parts/charts";
 import { type Candidate, useModel } from "../parts/models";
 import { isMask } from "../texts";
-import { type Attention, formatHeads, HeadGrid, parseHeads, SPECIAL } from "./attention";
-import type { Text } from "./inside";
+import { type Attention, formatHeads, HeadGrid, parseHeads, SPECIAL, type Text } from "./attention";
 
 interface Answers {
   /** The candidates for each masked token. */

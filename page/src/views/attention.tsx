@@ -14,6 +14,14 @@ import { Shades } from "../parts/shades";
 import { noteTyping } from "../typing";
 import type { Cell } from "./row";
 
+/** What is computed: a text, or a pair, from a token on, by a model. */
+export interface Text {
+  model: string;
+  text: string;
+  pair: string | null;
+  start: number | null;
+}
+
 export interface Attention {
   tokens: string[];
   /** Places of the tokens that the vocabulary does not know. */

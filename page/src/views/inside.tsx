@@ -11,7 +11,7 @@ import { Section } from "../parts/section";
 import { StripShades } from "../parts/shades";
 import { type TextWindow, WindowBar } from "../parts/window";
 import { Ablation } from "./ablation";
-import { AttentionExplorer } from "./attention";
+import { AttentionExplorer, type Text } from "./attention";
 import { type Cell, type Row, RowSteps } from "./row";
 
 const EXAMPLES: readonly (readonly [string, readonly [string, string]])[] = [
@@ -50,12 +50,6 @@ export interface Found extends Embedded {
   heads: number;
   /** float32 [layers, heads, T, T] in base64. */
   weights: string;
-}
-export interface Text {
-  model: string;
-  text: string;
-  pair: string | null;
-  start: number | null;
 }
 
 function Inside({ model }: { model: string }) {
