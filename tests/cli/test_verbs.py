@@ -65,6 +65,30 @@ def test_every_mask_of_every_line_is_filled(cloze: Cloze, monkeypatch: pytest.Mo
         assert 0 < sum(probabilities) <= 1
 
 
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("neighbors TEXT -m {run}", "night"),
+        ("attention TEXT -m {run} --json", "It was dark."),
+        ("attention 'It was.' --pair TEXT -m {run} --json", "It was dark."),
+        ("next -m {run} TEXT 'It was night.'", "It was dark."),
+        ("next -m {run} 'It was dark.' TEXT", "It was night."),
+    ],
+)
+def test_a_text_is_read_from_stdin(
+    command: str, text: str, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    from_stdin = command.replace("TEXT", "-")
+    send(f"{text}\n")
+    assert cloze(from_stdin).out == cloze(command.replace("TEXT", shlex.quote(text))).out
+    send("night\nday\n")
+    error = cloze(from_stdin, code=2).err
+    assert error.endswith("error: stdin: 2 lines, expected one text. Send it one line.\n")
+
+
 USES_OF_A_RUN = {
     **{verb: USES[verb] for verb in ("fill", "next", "embed", "neighbors", "attention", "finetune")},
     "evaluate": "evaluate mlm -m {run} -d {data} --set max_seq_length=32",

@@ -66,8 +66,8 @@ def next_sentence(
     """Predict whether sentence B follows sentence A.
 
     Args:
-        sentence_a: first sentence.
-        sentence_b: second sentence.
+        sentence_a: first sentence; - reads it from stdin, a single line.
+        sentence_b: second sentence; or -.
         model: cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
@@ -75,10 +75,10 @@ def next_sentence(
     Raises:
         InputError: the sentences have too many tokens for the model, or it has no next-sentence head.
     """
-    from cloze.arguments import check_text
+    from cloze.data.reading.files import read_line_of_stdin
     from cloze.inference.next_sentence import NextSentence
 
-    pair = check_text(sentence_a, "sentence_a"), check_text(sentence_b, "sentence_b")
+    pair = read_line_of_stdin(sentence_a, "sentence_a"), read_line_of_stdin(sentence_b, "sentence_b")
     return NextSentence.load(model, device=device, precision=precision)(*pair)
 
 
@@ -100,7 +100,7 @@ def attention(
     (('she', 'closed', 'the'), torch.Size([4, 7, 7]))
 
     Args:
-        text: text, in quotes.
+        text: text, in quotes; - reads it from stdin, a single line.
         model: cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.
         output: HTML file with the weights; it opens without a network (default: none).
         pair: second text, read as sentence B.
@@ -110,8 +110,9 @@ def attention(
     Raises:
         InputError: the text has more tokens than the model takes, the model is causal, or the output exists.
     """
-    from cloze.arguments import check_path, check_text
+    from cloze.arguments import check_path
     from cloze.artifacts import check_output_path
+    from cloze.data.reading.files import read_line_of_stdin
     from cloze.explorer.encoder_internals import attention_map
     from cloze.file_io import write_text
     from cloze.inference.checkpoint import Checkpoint
@@ -121,8 +122,9 @@ def attention(
         check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
     checkpoint = Checkpoint.open(model)
     encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
-    second = None if pair is None else check_text(pair, "pair")
-    attention = attention_map(encoder, checkpoint.tokenizer, check_text(text), second)
+    first = read_line_of_stdin(text)
+    second = None if pair is None else read_line_of_stdin(pair, "pair")
+    attention = attention_map(encoder, checkpoint.tokenizer, first, second)
     if output is not None:
         write_text(Path(output), attention.page(model=str(model)))
     return attention

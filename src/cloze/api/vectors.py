@@ -143,7 +143,7 @@ def neighbors(
     'morning'
 
     Args:
-        query: text or word.
+        query: text or word; - reads it from stdin, a single line.
         model: cloze-mini-sentences, a checkpoint, a run (its best checkpoint), or hf://org/name.
         among: .npy or .parquet file of cloze embed (default: the model's word embeddings).
         texts: embedded text file of an .npy file.
@@ -166,7 +166,8 @@ def neighbors(
         InputError: the file is damaged or was made with another model or settings, a word is not in the vocabulary, or
             a setting applies to files alone.
     """
-    from cloze.arguments import check_integer, check_path, check_text, check_texts
+    from cloze.arguments import check_integer, check_path, check_texts
+    from cloze.data.reading.files import read_line_of_stdin
     from cloze.inference.embedder import Embedder
     from cloze.inference.neighbors import VectorFile, neighbors_in_file, neighbors_in_table
     from cloze.remote_files import to_path_or_url
@@ -187,7 +188,7 @@ def neighbors(
         "long_texts": long_texts,
         "prompt": prompt,
     }
-    query = check_text(query, "query")
+    query = read_line_of_stdin(query, "query")
     if among is None:
         for name, value in (("texts", texts), ("idf_from", idf_from)):
             if value is not None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from cloze.arguments import iterate_texts
+from cloze.arguments import check_text, iterate_texts
 from cloze.data.reading.compression import COMPRESSED, MAGIC_BYTES, decompress, detect_compression
 from cloze.data.reading.text_layout import HEAD_BYTES
 from cloze.errors import InputError
@@ -366,6 +366,19 @@ def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
     if not read:
         raise InputError("no text was given", remedy="Give a text in quotes, or - to read lines from stdin")
     return read
+
+
+def read_line_of_stdin(text: object, name: str = "text") -> str:
+    """Return a text, or in place of - the only line of stdin.
+
+    Raises:
+        InputError: it is no text, or stdin does not have one line.
+    """
+    checked = check_text(text, name)
+    lines = read_lines_of_stdin([checked]) if checked == STDIN else [(checked, name)]
+    if len(lines) > 1:
+        raise InputError(f"{len(lines)} lines, expected one text", where="stdin", remedy="Send it one line")
+    return lines[0][0]
 
 
 def too_large(where: object) -> InputError:
