@@ -7,6 +7,7 @@ from bad_inputs import (
     CASES,
     FINETUNE,
     GOOD_TEXT,
+    INIT,
     LINE,
     PAIRS,
     PRETRAIN,
@@ -707,6 +708,14 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     "a setting": (
         case(PRETRAIN + "--data {data} --set optimizer.learningrate=1e-3", "unknown key"),
         Remedy(r"Did you mean ([\w.]+\w)", {"optimizer.learningrate": "{0}", "": " --dry-run"}),
+    ),
+    "a checkpoint as size": (
+        case(
+            INIT.replace("--init", "--data {data} -m {run}"),
+            "--model: '{run}' is a checkpoint, not a size",
+            "or choose a size: tiny, mini,",
+        ),
+        instead(r"Continue from it with (--init) ", "-m {run}", "{0} {run}"),
     ),
     "a verb of labeled data": (
         case("basline classification -d {table}", "no verb 'basline'"),

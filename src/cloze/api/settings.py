@@ -25,11 +25,13 @@ from cloze.finetuning.config import (
 )
 from cloze.finetuning.finetune import resumed_settings as resumed_finetuning
 from cloze.hub import parse_hub_name
-from cloze.model_paths import LOG, resolve_checkpoint
+from cloze.model_paths import LOG, find_model_directory, resolve_checkpoint
 from cloze.models.config_file import load_config
-from cloze.models.encoder_config import EncoderConfig
+from cloze.models.encoder import all_sizes
+from cloze.models.encoder_config import SIZES, EncoderConfig
 from cloze.pretraining.config import PretrainConfig, overlay_settings, pairs_defaults, size_defaults
 from cloze.pretraining.run import resumed_settings as resumed_pretraining
+from cloze.suggestions import list_names
 from cloze.tasks.config import check_has_settings, to_toml
 from cloze.tasks.data import read_memory
 from cloze.tasks.registry import find_task
@@ -354,6 +356,9 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
         }
         keywords |= {name: str(values[name]) for name in ("data", "init") if name in values}
         model = values.get("model")
+        if isinstance(model, str) and model not in all_sizes() and _is_model(model):
+            remedy = f"Continue from it with `init={model}`, or choose a size: {list_names(SIZES)}"
+            raise InputError(f"{model!r} is a checkpoint, not a size", where="model", remedy=remedy)
         keywords["model.size" if isinstance(model, str) else "model"] = model
         self.explicit = overlay(keywords, values.get("settings", {}), {"budget": "budget_seconds"})
         starts = self.is_free or not self.resume
@@ -389,6 +394,15 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
             missing.append("steps")
         self.table |= {name: {"data": "", "steps": 1}[name] for name in missing}
         return without_settings(configuration.to_toml(self.resolve(downloads=False)), missing)
+
+
+def _is_model(name: str) -> bool:
+    """Return whether a word names a model: one of the Hub, a bundled one, or a path that exists."""
+    if parse_hub_name(name) is not None:
+        return True
+    with suppress(InputError):
+        return find_model_directory(name).exists()
+    return False
 
 
 def resolve_pretraining(config: Recipe = None, settings: Mapping[str, Any] = {}) -> PretrainConfig:
