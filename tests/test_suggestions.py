@@ -142,7 +142,6 @@ def test_the_second_word_of_a_verb_is_suggested_unless_it_is_a_file(
             "--set: unknown key class_weight. Did you mean classification.class_weights?",
         ),
         ("--format conl", "--format: 'conl' is not a choice. Did you mean conllu?"),
-        ("--device gpu", "--device: device 'gpu' is not available. Did you mean cuda?"),
         ("--config glu", "--config: no recipe 'glu'. Did you mean glue?"),
     ],
 )

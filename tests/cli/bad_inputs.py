@@ -517,7 +517,7 @@ CASES = {
     "a budget of 0": bad_settings("--budget 0m", "--budget: cannot read '0m'"),
     "no steps": bad_settings("--steps 0", "--steps: 0 is not positive"),
     "a negative seed": bad_settings("--seed=-1", "--seed: -1 is not at least 0 and at most 2147483647"),
-    "no such device": bad_settings("--set device=abacus", "device 'abacus' is not available", "cpu, cuda"),
+    "no such device": bad_settings("--set device=abacus", "device 'abacus' is not available", "auto, cpu"),
     "a device that computes nothing": bad_settings("--set device=meta", "device 'meta' is not available"),
     "no masks": bad_settings(
         "--set 'phases=[{max_seq_length=32, fraction=1, max_predictions_per_seq=0}]'",

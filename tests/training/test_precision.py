@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from cloze.choices import Precision
+from cloze.errors import InputError
 from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.modern_bert import ModernBertModel
@@ -16,8 +17,22 @@ from cloze.training.precision import (
     finetuning_precision,
     is_faster_in_bfloat16,
     is_faster_with_onednn,
+    resolve_device,
     training_arithmetic,
 )
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "devices"), [(None, "auto, cpu"), ("cuda", "auto, cpu, cuda"), ("mps", "auto, cpu, mps")]
+)
+def test_a_missing_device_offers_those_of_the_machine(
+    accelerator: str | None, devices: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = accelerator and torch.device(accelerator)
+    monkeypatch.setattr("torch.accelerator.current_accelerator", lambda **_: found)
+    with pytest.raises(InputError) as caught:
+        resolve_device("gpu")
+    assert str(caught.value) == f"device: device 'gpu' is not available. Choose from {devices}."
 
 
 @pytest.mark.parametrize(

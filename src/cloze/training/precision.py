@@ -21,7 +21,6 @@ from cloze.models.encoder import Encoder, find_encoder
 from cloze.models.onednn_linear import use_onednn
 from cloze.models.quantization import quantize_encoder
 from cloze.models.torch_internals import CpuInstructions, cpu_instructions
-from cloze.suggestions import did_you_mean
 
 _WIDTH_OF_BASE = 768
 _UNMEASURED_IN_INT8 = ("avx512", "other")
@@ -37,15 +36,15 @@ def resolve_device(name: str) -> torch.device:
     """
     if not isinstance(name, (str, torch.device)):
         raise InputError(f"device is {describe(name)}", remedy="Use auto, cpu, cuda or mps")
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
     if name == "auto":
-        return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+        return accelerator or torch.device("cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device).cpu()  # fails on "meta", which computes nothing
     except (RuntimeError, AssertionError) as error:
         what = f"device {str(name)!r} is not available"
-        others = [other for other in ("auto", "cpu", "cuda", "mps") if other != str(name)]
-        remedy = did_you_mean(name, others, synonyms={"gpu": "cuda"})
+        remedy = "Choose from auto, cpu" + (f", {accelerator.type}" if accelerator else "")
         raise InputError(what, where="device", remedy=remedy) from error
     return device
 
