@@ -717,6 +717,14 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         ),
         instead(r"Continue from it with (--init) ", "-m {run}", "{0} {run}"),
     ),
+    "data without a flag": (
+        case(PRETRAIN + "{data}", "{data}: is one word too many", "data set of `cloze corpus`"),
+        instead(r"Put (--data) before it", "{data}", "{0} {data}"),
+    ),
+    "a table without a flag": (
+        case(FINETUNE + "-m {run} {table}", "{table}: is one word too many", "training data"),
+        instead(r"Put (--train) before it", "{table}", "{0} {table}"),
+    ),
     "a verb of labeled data": (
         case("basline classification -d {table}", "no verb 'basline'"),
         instead(r"Did you mean (\w+)", "basline", "{0}"),

@@ -92,6 +92,8 @@ def test_ctrl_c_stops_a_server_with_a_key(
     assert answer.status_code == 200
     locked.process.send_signal(signal.SIGINT)
     assert locked.process.wait(15) == 130
+    locked.end()
+    assert locked.log == ["stopped\n"]
 
 
 @pytest.mark.slow

@@ -164,7 +164,7 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
     from cloze import process
 
     process.configure_threads()  # before a verb imports torch
-    interrupts = _Interrupts()
+    interrupts, interrupted = _Interrupts(), "error: interrupted"
     try:
         parser = import_module("cloze.cli.parser")
         loaded = load()
@@ -175,15 +175,17 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
         call: Callable[[], None] = parsed.parse(arguments)
         if isinstance(loaded, parser.Verb) and "device" in parsed.parameters:
             process.configure_memory(loaded.work)
+            if loaded.work == "requests":
+                interrupted = "stopped"  # Ctrl-C is how a server ends
         with interrupts.handled(), _show_checkpoints(arguments), _print_data_warnings(parsed.in_flags):
             call()
         sys.stdout.flush()
     except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
+        print(interrupted, file=sys.stderr)
         return EXIT_INTERRUPTED
     except Exception as error:
         if interrupts.received:  # within torch, which reports it as an error of its own
-            print("error: interrupted", file=sys.stderr)
+            print(interrupted, file=sys.stderr)
             return EXIT_INTERRUPTED
         if "--debug" in arguments and not isinstance(error, BrokenPipeError):
             print(_for_people(traceback.format_exc()), end="", file=sys.stderr)
