@@ -5,7 +5,7 @@
 
 import sys
 
-from cloze.cli import escape_unprintable, run_command
+from cloze.cli import escape_unprintable
 from cloze.process import configure_threads
 
 PROGRAM = "python -m benchmarks"
@@ -15,8 +15,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one benchmark; return the exit code, as `cloze` does."""
     escape_unprintable()
     configure_threads()
-    from benchmarks.commands import BENCHMARKS, run  # imports torch
-    from cloze.cli.parser import Verb
+    from benchmarks.commands import BENCHMARKS, run_program  # imports torch
 
     name, *arguments = (sys.argv[1:] if argv is None else argv) or [""]
     if name in ("", "-h", "--help"):
@@ -30,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     if name not in BENCHMARKS:
         print(f"error: no benchmark {name!r}. Choose from {', '.join(BENCHMARKS)}.", file=sys.stderr)
         return 2
-    return run_command(f"{PROGRAM} {name}", lambda: Verb(BENCHMARKS[name], run), arguments)
+    return run_program(BENCHMARKS[name], f"{PROGRAM} {name}", arguments)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The benchmarks by name, and the command that runs one."""
 
 import shutil
+from collections.abc import Sequence
 
 from benchmarks.corpus import BuildCorpus
 from benchmarks.embed import Embed, Latency
@@ -13,6 +14,8 @@ from benchmarks.start import Start
 from benchmarks.tokenization import Tokenize
 from benchmarks.vocabulary import TrainVocabulary
 from cloze import artifacts
+from cloze.cli import run_command
+from cloze.cli.parser import Verb
 from cloze.process import configure_memory
 
 BENCHMARKS: dict[str, type[Benchmark]] = {
@@ -37,3 +40,8 @@ def run(benchmark: Benchmark) -> None:
             shutil.rmtree(benchmark.parts_directory, ignore_errors=True)
     benchmark.flags.print(result.record, result.text)
     result.require_agreement()
+
+
+def run_program(kind: type[Benchmark], program: str, arguments: Sequence[str]) -> int:
+    """Run a benchmark with command-line arguments; return the exit code, as `cloze` does. Scripts of records use it."""
+    return run_command(program, lambda: Verb(kind, run), list(arguments))

@@ -91,7 +91,7 @@ class TextBenchmark(TimedBenchmark):
         """
         documents = first_documents(self.input, self.megabytes)
         file = directory / "text.txt"
-        lines = (line for document in documents for line in (*document.lines, ""))
+        lines = (line.replace("\n", " ") for document in documents for line in (*document.lines, ""))
         file.write_text("\n".join(lines), "utf-8")
         source = f"text: {len(documents):,} documents of {', '.join(map(str, self.input))}"
         return Excerpt(documents, file, file.stat().st_size, source)

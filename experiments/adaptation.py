@@ -37,6 +37,7 @@ from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain
 from cloze.progress import Progress
+from cloze.training.checkpoints import remove_checkpoints
 
 OUTCOME = "outcome.json"
 TASK_DOMAIN = "novels"
@@ -237,7 +238,7 @@ class Adaptation:
             progress=self.progress,
         )
         scores = dict(evaluate(model=directory / "run", data=directory / "test.jsonl"))
-        shutil.rmtree(directory / "run" / "checkpoints")
+        remove_checkpoints(directory / "run")
         file_io.write_json(outcome, scores)
 
 

@@ -26,6 +26,7 @@ from cloze.progress import Progress
 from cloze.tasks.data import find_files
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
+from cloze.training.checkpoints import remove_checkpoints
 from experiments.results import TaskScores
 
 _MAJORITY = "majority_accuracy"
@@ -167,8 +168,9 @@ class TaskRun:
 
     def remove_checkpoints(self) -> None:
         """Remove the checkpoints of a scored fine-tuning; settings and scores stay."""
-        for checkpoints in sorted(self.directory.rglob("checkpoints")):
-            artifacts.remove_directory(checkpoints)
+        runs = [checkpoints.parent for checkpoints in sorted(self.directory.rglob("checkpoints"))]
+        for run in dict.fromkeys([*runs, self.directory]):
+            remove_checkpoints(run)
 
     def results(self) -> list[dict[str, Any]]:
         """Return the scores of each seed.

@@ -25,7 +25,7 @@ from benchmarks.commands import run_program
 from benchmarks.harness import Benchmark, EncoderSize, FinishedParts, Result, heading, split_names
 from benchmarks.machine import CPU, describe_machine, dtype_name, in_new_process, peak_bytes, resident_bytes
 from benchmarks.pretrain import Pretrain, build_trainer, draw_step
-from benchmarks.text import first_documents, to_plain_text
+from benchmarks.text import first_documents
 from cloze.cli.options import Flag
 from cloze.data.build.corpus import BuildConfig, build_dataset
 from cloze.errors import InputError
@@ -33,7 +33,7 @@ from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext
 from cloze.process import configure_memory
 from cloze.training.precision import Precision, resolve_dtype
-from experiments.step_cost import Workload, pretraining_step_flops
+from experiments.step_cost import pretraining_step_flops
 from experiments.plots import as_svg, styled
 
 _TITLES: Mapping[str, str] = {
@@ -162,7 +162,9 @@ class Growth(Benchmark):
         assert self.vocab is not None
         with TemporaryDirectory() as name:
             file = Path(name) / "text.txt"
-            file.write_text(to_plain_text(first_documents(self.text, megabytes)), "utf-8")
+            documents = first_documents(self.text, megabytes)
+            lines = (line for document in documents for line in (*document.lines, ""))
+            file.write_text("\n".join(lines), "utf-8")
             return in_new_process(partial(_measure_build, file, self.vocab, self.rounds))
 
 
@@ -235,14 +237,18 @@ def _measure_step(at: float, label: str, benchmark: Pretrain, rounds: int, num_t
     trainer = build_trainer(benchmark, data, tokenizer, CPU)
     seconds = _time(trainer.step, rounds)
     model = trainer.model
-    workloads = [Workload.of(batch) for batch in trainer.data.batches]
-    step = sum(workloads[1:], workloads[0])
-    operations = pretraining_step_flops(model.config, step)
-    linear = pretraining_step_flops(model.config, replace(step, sum_of_squared_lengths=0))
+    batches = trainer.data.batches
+    step = {
+        "num_tokens": sum(batch.num_tokens for batch in batches),
+        "num_predictions": sum(len(batch.masked_lm_ids) for batch in batches),
+    }
+    squares = sum(group.count * group.length**2 for batch in batches for group in batch.length_groups)
+    operations = pretraining_step_flops(model.config, **step, sum_of_squared_lengths=squares)
+    linear = pretraining_step_flops(model.config, **step, sum_of_squared_lengths=0)
     return Point(
         at=at,
         label=label,
-        amount=float(step.num_tokens),
+        amount=float(step["num_tokens"]),
         seconds=seconds,
         peak_bytes=peak_bytes() - before,
         formula_operations=float(operations),

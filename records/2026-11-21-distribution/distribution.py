@@ -29,7 +29,7 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.commands import run_program
-from benchmarks.harness import Benchmark, Check, Contestant, Result, TimedFunction, Timing, heading, measure
+from benchmarks.harness import Benchmark, Check, Contestant, Result, TimedBenchmark, TimedFunction, Timing, heading
 from benchmarks.machine import describe_machine, dtype_name, synchronize
 from benchmarks.pretrain import ClozeTrainer, Pretrain, build_trainer, draw_step
 from cloze.errors import InputError, RunError
@@ -242,11 +242,9 @@ def _measure_rank(benchmark: Pretrain, rounds: int, threads: int, progress: Prog
             context.all_reduce(0.0)  # so that all ranks start together
             return job
 
-        timings = measure(
-            [Contestant(name, _DOES[name], partial(prepare, job)) for name, job in work.items()],
-            rounds=rounds,
-            min_seconds=0.0,  # one step per turn: the clocks of ranks would disagree
-            progress=progress if context.is_rank_zero else SILENT,
+        # one step per turn: the clocks of ranks would disagree
+        timings = TimedBenchmark(rounds=rounds, min_seconds=0.0).measure(
+            [Contestant(name, _DOES[name], partial(prepare, job)) for name, job in work.items()]
         )
         last = {}
         for timing in timings:

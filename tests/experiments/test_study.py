@@ -79,7 +79,7 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def done(made: Path, tmp_path: Path) -> Path:
     """A copy of the finished study."""
-    return Path(shutil.copytree(made, tmp_path / "done"))
+    return Path(shutil.copytree(made, tmp_path / "done", symlinks=True))
 
 
 def results(output: Path) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def test_data_are_identified_by_their_content(done: Path, nano: Path, tmp_path: 
 def test_commands_for_other_seeds_may_write_the_record_at_once(
     done: Path, nano: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(done / "runs", tmp_path / "out/runs")
+    shutil.copytree(done / "runs", tmp_path / "out/runs", symlinks=True)
     made, data = read_study(nano), data_of(done)
     for _ in range(3):
         shutil.rmtree(tmp_path / "out/record", ignore_errors=True)
