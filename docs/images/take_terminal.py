@@ -1,10 +1,10 @@
 """Run a command in a real terminal of 80 columns and write its screen, as text or as a picture.
 
 python docs/images/take_terminal.py 'cloze fill -m cloze-mini "She closed the [MASK] behind her."'
-python docs/images/take_terminal.py --svg docs/images/terminal-pretrain.svg --after 90 \
-    'cloze pretrain --data data -o run --config fast --budget 10m'
+python docs/images/take_terminal.py --svg docs/images/terminal-train.svg --after 20 \
+    'cloze finetune classification -m cloze-mini -d examples/authors.csv --label-column author -o authors'
 
-Needs tmux. With --after, the screen is taken after so many seconds and the command is ended.
+Needs tmux. With --after, the screen is taken after so many seconds, and the command then runs to its end.
 """
 
 import argparse
@@ -55,11 +55,13 @@ def take_screen(command: str, columns: int, after: float | None) -> str:
     try:
         tmux("set-option", "-g", "default-terminal", "tmux-256color")
         tmux("new-window", "-t", NAME, "sh", "-c", script)
-        if after:
-            time.sleep(after)
-        else:
+        if after is None:
             tmux("wait-for", NAME)
+        else:
+            time.sleep(after)
         screen = tmux("capture-pane", "-p", "-e", "-t", NAME)
+        if after is not None:
+            tmux("wait-for", NAME)
     finally:
         tmux("kill-server")
     return f"$ {command}\n{screen.rstrip()}\n"

@@ -60,6 +60,8 @@ PAGES = {
             '"src/cloze/demo/data/*.xz"': '"novel.txt"',
             "size=8000": "size=400",
             "--budget 10m": "--steps 2",
+            "--epochs 6": "--epochs 1",
+            "epochs=6": "epochs=1",
         },
         not_run={
             "pip install": INSTALLS,
