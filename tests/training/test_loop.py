@@ -346,6 +346,20 @@ def test_a_disk_without_links_has_files_with_the_paths(tmp_path, monkeypatch):
     assert _links(tmp_path)["model.safetensors"] == "best/model.safetensors"
 
 
+def test_a_checkpoint_that_was_being_replaced_at_a_kill_is_the_newest_on_resume(tmp_path):
+    _train(tmp_path)
+    newest = tmp_path / "checkpoints/step-00000030"
+    written = (newest / "model.safetensors").stat().st_ino
+    replaced = (
+        tmp_path / "checkpoints/.writing-replaced-0123456789abcdef"
+    )  # where directories are not exchanged
+    replaced.mkdir()
+    newest.rename(replaced / newest.name)
+    _train(tmp_path, resume=True)
+    assert (newest / "model.safetensors").stat().st_ino == written
+    assert not [*tmp_path.glob("checkpoints/damaged-*")]
+
+
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_copy_of_a_run_with_or_without_its_links_is_read_and_resumed(tmp_path, follow):
     _train(tmp_path / "run")

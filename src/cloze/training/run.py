@@ -123,6 +123,7 @@ class TrainingRun:
 
     def _find_checkpoint(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
         """Return the newest intact checkpoint, and the settings that change, which `run.toml` then has."""
+        artifacts.remove_temporary_files(self.path / "checkpoints")
         checkpoint = newest_checkpoint(self.path, self.progress)
         if (self.path / METRICS).exists():
             read_metrics(self.path)
@@ -260,7 +261,6 @@ class TrainingRun:
                 self._write_log(bar)
 
     def _open_log(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
-        artifacts.remove_temporary_files(self.path / "checkpoints")
         note_damaged_links(self.path, self.progress)
         move_later_checkpoints_aside(self.path, self._state.step)
         link_steps(self.path, self._state.step, self._state.best_step)
