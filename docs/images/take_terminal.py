@@ -4,7 +4,7 @@ python docs/images/take_terminal.py 'cloze fill -m cloze-mini "She closed the [M
 python docs/images/take_terminal.py --svg docs/images/terminal-train.svg --after 20 \
     'cloze finetune classification -m cloze-mini -d examples/authors.csv --label-column author -o authors'
 
-Needs tmux. With --after, the screen is taken after so many seconds, and the command then runs to its end.
+Needs tmux. --after SECONDS takes the screen before the command ends.
 """
 
 import argparse

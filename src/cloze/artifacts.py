@@ -329,7 +329,7 @@ def parse_record(table: Mapping[str, Any]) -> FileRecord:
 
 
 def read_card(directory: Path) -> str:
-    """Return the text of a model card, or "" if there is none; invalid UTF-8 is replaced.
+    """Return the text of a model card, or "" for a model without one; invalid UTF-8 is replaced.
 
     Raises:
         InputError: it is larger than `MAX_JSON_BYTES`, or cannot be read.

@@ -4,7 +4,6 @@ It is imported only when the verb is called.
 """
 
 import atexit
-import difflib
 import gc
 import io
 import logging
@@ -286,11 +285,13 @@ def _for_people(text: str) -> str:
 
 
 def _is_misspelt(verb: str, arguments: list[str]) -> bool:
-    """Return whether the word after a verb is most likely the second word of another, as in "corpus audt"."""
+    """Return whether the word after a verb is a misspelt second word of a verb, as in "corpus audt"."""
     seconds = [name.partition(" ")[2] for name in VERBS if name.startswith(f"{verb} ")]
     if not seconds or not arguments or not arguments[0].isalpha() or os.path.exists(arguments[0]):
         return False
-    return bool(difflib.get_close_matches(arguments[0], seconds, n=1, cutoff=0.75))
+    from cloze.suggestions import nearest
+
+    return nearest(arguments[0], seconds, min_ratio=0.75) is not None
 
 
 def _unknown_verb(word: str) -> int:

@@ -82,7 +82,7 @@ class FinetuningBatches:
 
 
 class FinetuningObjective(Objective):
-    """The loss of a task, and its scores on the dev data, of which a rank evaluates its share.
+    """The loss of a task, and its scores on the dev data, which the ranks divide.
 
     Args:
         model: the task's model, on the device of the rank.

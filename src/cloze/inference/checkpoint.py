@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cloze.arguments import check_path
 from cloze.choices import Combine, InferencePrecision
 from cloze.errors import InputError
-from cloze.inference.model_files import Head, ModelFiles
+from cloze.inference.model_files import HeadKind, ModelFiles
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
@@ -30,7 +30,7 @@ from cloze.training.precision import prepare_for_inference, resolve_device
 
 Model = TypeVar("Model", bound=nn.Module)
 
-_BIASES: Mapping[Head, str] = {
+_BIASES: Mapping[HeadKind, str] = {
     "masked-word": "masked_lm.bias",
     "next-sentence": "next_sentence.bias",
 }
@@ -74,7 +74,7 @@ class Checkpoint(ModelFiles):
         """The class of the encoder."""
         return get_encoder_class(self.config)
 
-    def has(self, head: Head) -> bool:
+    def has(self, head: HeadKind) -> bool:
         """Return whether the files have the weights of a head; vectors need none."""
         if head == "vectors":
             return True

@@ -12,7 +12,7 @@ from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE
-from cloze.inference.model_files import Head, ModelFiles
+from cloze.inference.model_files import HeadKind, ModelFiles
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import Engine
 from cloze.models.graph import GRAPH_KIND
@@ -26,7 +26,7 @@ from cloze.tasks.task import AnyTask
 if TYPE_CHECKING:
     import onnxruntime
 
-_LOGITS: Mapping[Head, Mapping[str, str]] = {
+_LOGITS: Mapping[HeadKind, Mapping[str, str]] = {
     "masked-word": {"BertForMaskedLM": "logits", "BertForPreTraining": "prediction_logits"},
     "next-sentence": {
         "BertForNextSentencePrediction": "logits",
@@ -68,7 +68,7 @@ class ExportedGraph(ModelFiles):
         config: EncoderConfig = from_dict(EncoderConfig, self._facts["encoder"], where=where)
         return config
 
-    def has(self, head: Head) -> bool:
+    def has(self, head: HeadKind) -> bool:
         """Return whether it has a head, or vectors of tokens to pool."""
         if head == "vectors":
             return bool({_VECTORS, _HIDDEN} & {*self._facts["outputs"]})
@@ -163,7 +163,7 @@ class ExportedGraph(ModelFiles):
             raise InputError(what, where="device", remedy=f"Leave it out, or g{_REMEDY[1:]}")
         return make(self._session, self.config, self._facts["parameters"], self._facts["precision"], names)
 
-    def _pretrained_engine(self, head: Head, device: str) -> OnnxEngine:
+    def _pretrained_engine(self, head: HeadKind, device: str) -> OnnxEngine:
         model = self._facts["model"]
         if not self.has(head):
             what = f"a graph of {model}, without the {head} head"

@@ -14,7 +14,7 @@ from cloze.tasks.task import AnyTask
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 
-Head: TypeAlias = Literal["vectors", "masked-word", "next-sentence"]
+HeadKind: TypeAlias = Literal["vectors", "masked-word", "next-sentence"]
 """Vectors of texts, or logits of pre-training."""
 
 
@@ -35,7 +35,7 @@ class ModelFiles(ABC):
         return load_tokenizer(self.directory)
 
     @abstractmethod
-    def has(self, head: Head) -> bool:
+    def has(self, head: HeadKind) -> bool:
         """Return whether it has a head; of vectors, every checkpoint has one, and a graph with another head none."""
 
     @abstractmethod

@@ -24,7 +24,7 @@ def cross_entropy(
 
 
 def pad_groups(rows: Tensor, counts: Sequence[int], padding: float) -> Tensor:
-    """Return consecutive groups of so many rows each as one tensor, [groups, most rows, …]."""
+    """Pad consecutive groups of rows to the same length: a tensor [groups, rows, …]. `counts` are their rows."""
     groups = torch.split(rows, list(counts))
     return nn.utils.rnn.pad_sequence(list(groups), batch_first=True, padding_value=padding)
 

@@ -12,9 +12,8 @@ from cloze.suggestions import list_names, nearest
 Kind: TypeAlias = Literal["text", "texts", "label", "flag", "other"]
 """Text; a list of texts; a label or answer, which unlabeled data lack; 0 or 1 for a label; anything else."""
 
-
-_FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
-_MAX_WORDS = 3  # of a name that is suggested
+_BOOLEANS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+_MAX_WORDS = 3  # of a suggested name
 _END_OF_SENTENCE = re.compile(r"[.?!…](?:\s|$)")
 _MIN_RATIO = 0.75  # 'Ticket' is no spelling of 'text'
 
@@ -61,7 +60,7 @@ class NoColumnError(InputError):
 
 def as_flag(value: object) -> bool | None:
     """Return a cell that is 0 or 1, true or false as a boolean; None if it is anything else."""
-    return _FLAGS.get(str(value).strip().lower())
+    return _BOOLEANS.get(str(value).strip().lower())
 
 
 def find_columns(cells: Mapping[str, Any], columns: Sequence[Column], where: str) -> dict[str, str]:
@@ -91,7 +90,7 @@ def find_columns(cells: Mapping[str, Any], columns: Sequence[Column], where: str
 def _no_column(
     cells: Mapping[str, Any], missing: Sequence[Column], others: set[str], where: str
 ) -> NoColumnError:
-    """Return the error about columns that are missing; `others` are the names of columns that are not."""
+    """Return the error about missing columns; `others` are the names of the columns that were found."""
     near = _similar_name(missing[0], cells)
     suggested = [_suggest_flag(column, cells, others) for column in missing]
     remedy = f"There are {list_names(map(repr, cells))}" if cells else "The row is empty"
@@ -112,7 +111,7 @@ def _no_column(
 
 
 def _suggest_flag(column: Column, cells: Mapping[str, Any], others: set[str]) -> str | None:
-    """Return the flag that names a similar column, or the columns of flags beside `others`; None if there is none."""
+    """Return the setting that reads a column, with a similar name or the names of all columns of flags; or None."""
     if near := _similar_name(column, cells):
         return column.flag and column.flag.replace("NAME", near)
     flags = [
@@ -126,6 +125,6 @@ def _suggest_flag(column: Column, cells: Mapping[str, Any], others: set[str]) ->
 
 
 def _similar_name(column: Column, cells: Mapping[str, Any]) -> str | None:
-    """Return the most similar name of a cell; the names may be a row of texts, which are none."""
+    """Return the name of the most similar column; without a header the names are the texts of a row."""
     names = [name for name in cells if len(name.split()) <= _MAX_WORDS and not _END_OF_SENTENCE.search(name)]
     return nearest(column.names[0], names, separators=" _", min_ratio=_MIN_RATIO)
