@@ -98,10 +98,7 @@ def build_dataset(
             ("overwrite", "Give it to cloze corpus merge instead") if overwrite else ("texts", None)
         )
         raise InputError("cannot be combined with `task`", where=where, remedy=remedy)
-    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding, clean=clean) as (
-        files,
-        reading,
-    ):
+    with open_text(inputs, texts, format, text_field, encoding, limit, without, clean) as (files, reading):
         config = BuildConfig(
             reading=reading,
             language=language,
@@ -227,10 +224,7 @@ def preview_inputs(
     """
     from cloze.data.build import survey
 
-    with open_text(inputs, None, format, text_field, limit, without, encoding=encoding, clean=clean) as (
-        files,
-        reading,
-    ):
+    with open_text(inputs, None, format, text_field, encoding, limit, without, clean) as (files, reading):
         shards = plan_input_shards(files, reading)
         return replace(survey.describe_inputs(shards), first_document=survey.first_document(shards))
 
@@ -266,10 +260,7 @@ def check_inputs(
     """
     from cloze.data.build import survey
 
-    with open_text(inputs, None, format, text_field, limit, without, encoding=encoding, clean=clean) as (
-        files,
-        reading,
-    ):
+    with open_text(inputs, None, format, text_field, encoding, limit, without, clean) as (files, reading):
         shards = plan_input_shards(files, reading)
         shown = resolve_progress(progress)
         summary = survey.check_inputs(

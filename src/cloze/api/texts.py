@@ -25,10 +25,9 @@ def open_text(
     texts: Any,
     text_format: str,
     text_field: str,
+    encoding: str | None,
     limit: int | None,
     without: Sequence[Step],
-    *,
-    encoding: str | None,
     clean: Clean | None,
 ) -> Iterator[tuple[list[str], ReadingConfig]]:
     """Yield the names of inputs, or a temporary file of JSON lines with texts in memory, and how they are read."""

@@ -111,10 +111,7 @@ def train_vocabulary(
     from cloze.data.build import vocabulary
 
     check_path(output, "output")
-    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding, clean=clean) as (
-        files,
-        reading,
-    ):
+    with open_text(inputs, texts, format, text_field, encoding, limit, without, clean) as (files, reading):
 
         def write(directory: Path) -> "Tokenizer":
             return vocabulary.train_vocabulary(
@@ -181,10 +178,7 @@ def extend_vocabulary(
 
     with (
         tempfile.TemporaryDirectory(prefix="cloze-") as directory,
-        open_text(inputs, texts, format, text_field, limit, without, encoding=encoding, clean=clean) as (
-            files,
-            reading,
-        ),
+        open_text(inputs, texts, format, text_field, encoding, limit, without, clean) as (files, reading),
     ):
         if words is not None and not isinstance(words, (str, Path)):
             file = Path(directory) / "words.txt"
@@ -270,10 +264,7 @@ def inspect_vocabulary(
     tokenizers = [load_wordpiece(find_tokenizer(path, "vocabulary")) for path in directories]
     examples = check_texts(text, "text")
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
-    with open_text(inputs, texts, format, text_field, limit, without, encoding=encoding, clean=clean) as (
-        files,
-        reading,
-    ):
+    with open_text(inputs, texts, format, text_field, encoding, limit, without, clean) as (files, reading):
         if files:
             shown = resolve_progress(progress)
             counts, _ = count_input_words(
