@@ -14,7 +14,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 UTF_8 = "utf-8"
-"""As the encoding of a file: no other can be said for it, so that remedies convert the file."""
+"""Encoding of files that are always UTF-8: errors advise to convert them, and name no `encoding`."""
 
 
 _NOT_TEXT = MappingProxyType(

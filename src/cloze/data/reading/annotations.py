@@ -35,7 +35,7 @@ class AnnotatedRow(dict[str, Any]):
     """Why the annotations cannot be used; the text can."""
     num_rejected_spans: int = 0
     task: str | None = None
-    """Names what was annotated, if a tool has a row for each annotator."""
+    """Identifies the annotated text, for tools with a row per annotator."""
     answers: object = None
     """The answers of the annotator."""
 
@@ -83,7 +83,7 @@ def check_annotated(row: Mapping[str, Any], where: str, answers: dict[str, objec
     Args:
         row: the row.
         where: its place.
-        answers: those of annotators of rows before, by what they annotated; gets those of this row.
+        answers: annotators' answers of earlier rows by `task`; those of this row are added.
 
     Raises:
         NotAnnotatedError: the annotator rejected, ignored or skipped it, or has not seen it.

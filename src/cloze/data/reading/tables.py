@@ -228,7 +228,7 @@ def _ask_for_names(
 def _row(
     cells: Mapping[str, Any], config: TableConfig, where: str, number: int, answers: dict[str, object]
 ) -> Row:
-    """Return the cells of a row that are asked for; `answers` are those of annotators of rows before."""
+    """Return the cells of a row that are asked for; `answers` has those of earlier rows by `AnnotatedRow.task`."""
     if config.labeled and not any(column.find({ANSWER: ""}) for column in config.columns):
         check_annotated(cells, where, answers)
     names = find_columns(cells, config.columns, where)
