@@ -34,7 +34,6 @@ REFUSED = {
     "classification": "the input is missing",
     "'A film.' -o {tmp}/a.jsonl --csv-safe": "--csv-safe: is for tables that spreadsheets open",
     "'A film.' --csv-safe": "--csv-safe: is for tables that spreadsheets open",
-    "'A film.' --abstain-below 1.5": "--abstain-below: 1.5 is not between 0 and 1",
 }
 
 
@@ -106,32 +105,3 @@ def test_other_columns_are_kept_and_formulas_are_texts(
         assert (first[f"{safe}=sum"], second[f"{safe}=sum"]) == (f"{safe}@x", f"{safe}\ty")
         assert (second["text"], second["note"]) == (f"{safe}\rShe did", f"{safe}+plain text")
         assert 0 < float(first["probability"]) < 1
-
-
-def test_improbable_answers_are_left_out_and_counted(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
-    rows = cloze("predict -m {classifier} {table} --quiet").rows
-    limit = sorted(row["probability"] for row in rows)[10]
-    printed = cloze(f"predict -m {{classifier}} {{table}} --abstain-below {limit}")
-    assert printed.rows == [row | ({"label": None} if row["probability"] < limit else {}) for row in rows]
-    assert sum(row["label"] is None for row in printed.rows) == 10
-    assert f"10 of {len(rows)} answers left out: their probability is under {limit:g}" in printed.err
-    assert "\n  no answer\n" in cloze("predict -m {classifier} --quiet --abstain-below 1", "He did.").out
-    with pytest.raises(InputError, match="abstain_below: an answer of multi-label has no single probability"):
-        list(package.predict_file("A film.", model=_multi_label(tmp_path), abstain_below=0.5))
-    with pytest.raises(
-        InputError, match=r"abstain_below: is '0\.5', a str, not a number. Give a probability"
-    ):
-        list(package.predict_file("A film.", model=samples.classifier, abstain_below="0.5"))
-
-
-def _multi_label(directory: Path) -> Path:
-    rows = [{"text": "a", "labels": "x"}, {"text": "b", "labels": ""}]
-    return package.finetune(
-        "multi-label",
-        train=rows,
-        dev=rows,
-        model="cloze-mini",
-        output=directory / "run",
-        epochs=1,
-        device="cpu",
-    ).path

@@ -43,7 +43,6 @@ def predict_file(
     clean: Clean | None = None,
     column_names: str | Sequence[str] | None = None,
     top_k: int | None = None,
-    abstain_below: float | None = None,
     csv_safe: bool = False,
     settings: Mapping[str, Any] = {},
     explain: bool = False,
@@ -75,7 +74,6 @@ def predict_file(
         column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
             list.
         top_k: maximum number of classes, or of candidate answers, the most probable first (default: all).
-        abstain_below: probability under which an answer is left out: it is null, and counted.
         csv_safe: write an apostrophe before texts that a spreadsheet would compute: those that begin with =, +, -, @,
             tab or CR. For .csv and .tsv.
         settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
@@ -100,7 +98,7 @@ def predict_file(
     from cloze.data.row_files import defuse_formulas, write_rows
     from cloze.inference.ensemble import as_predictor, check_models, stream_predictions
     from cloze.inference.predictor import Predictor, read_ahead
-    from cloze.tasks.answer_rows import Abstention, prediction_row, with_other_cells
+    from cloze.tasks.answer_rows import prediction_row, with_other_cells
     from cloze.tasks.config import with_settings
     from cloze.tasks.predict import top_k_limiter
 
@@ -129,7 +127,7 @@ def predict_file(
 
         check_explainable(predictor)
         from cloze.reports import explanation_page
-    limit, abstain = top_k_limiter(configured, top_k), Abstention(configured, abstain_below)
+    limit = top_k_limiter(configured, top_k)
     source = _open_inputs(configured, file, texts, shown)
     examples, total = configured.examples_with_cells(source), None
     if file != STDIN:
@@ -149,7 +147,7 @@ def predict_file(
 
     def rows() -> Iterator[dict[str, Any]]:
         for number, (example, prediction) in enumerate(answers, 1):
-            row = abstain(prediction_row(configured, number, example, limit(prediction)))
+            row = prediction_row(configured, number, example, limit(prediction))
             others = next(cells)
             if output is not None:
                 row = with_other_cells(row, others)
@@ -159,7 +157,6 @@ def predict_file(
                 if page is not None:
                     explained.append(explanation_page.ExplainedText(example, explanation))
             yield row
-        abstain.note(shown)
 
     remaining = rows()
     if output is None and page is None:

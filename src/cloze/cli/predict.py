@@ -37,8 +37,6 @@ def _describe(row: dict[str, Any]) -> Iterator[str]:
     best = sorted(probabilities.items(), key=lambda item: -item[1])
     shown = [f"{label} {probability:.3f}" for label, probability in best[:_MAX_CLASSES]]
     others = [f"and {len(best) - _MAX_CLASSES} more"] if best[_MAX_CLASSES:] else []
-    if "label" in row and row["label"] is None:
-        yield "no answer"
     if "labels" in row:
         yield f"labels: {', '.join(row['labels']) or 'none'}"
     if "score" in row:

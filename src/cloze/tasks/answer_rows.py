@@ -2,16 +2,12 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from cloze.arguments import describe
 from cloze.data.reading.memory import plain_row
 from cloze.data.row_files import check_output
 from cloze.errors import InputError
-from cloze.progress import Progress
-from cloze.tables import format_count
 from cloze.tasks.prediction_files import input_values
 from cloze.tasks.task import AnyTask, Task
 
@@ -28,42 +24,6 @@ def prediction_row(
     gold = task.gold(example) if is_labeled else None
     known = {} if gold is None else {"gold": sorted(gold) if isinstance(gold, frozenset) else gold}
     return _identify(number, example) | known | task.to_json(example, prediction)
-
-
-class Abstention:
-    """Leaves out answers whose probability is under a limit, and counts them; without a limit all are kept."""
-
-    def __init__(self, task: AnyTask, below: float | None) -> None:
-        """Check the limit.
-
-        Raises:
-            InputError: it is no number between 0 and 1, or the answers of the task have no probability.
-        """
-        if below is not None:
-            if not isinstance(below, Real) or isinstance(below, bool):
-                what = f"is {describe(below)}, not a number"
-                raise InputError(what, where="abstain_below", remedy="Give a probability, as in 0.5")
-            if not 0 < below <= 1:
-                raise InputError(f"{below:g} is not between 0 and 1", where="abstain_below")
-        if below is not None and not task.abstention_keys:
-            what = f"an answer of {task.name} has no single probability"
-            raise InputError(what, where="abstain_below", remedy="Leave it out")
-        self.keys, self.below = task.abstention_keys, below
-        self.answers = self.left_out = 0
-
-    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row with null for an answer that is left out."""
-        self.answers += 1
-        if self.below is None or row["probability"] >= self.below:
-            return row
-        self.left_out += 1
-        return row | dict.fromkeys(self.keys)
-
-    def note(self, progress: Progress) -> None:
-        """Say how many answers were left out, if there is a limit."""
-        if self.below is not None:
-            counted = f"{self.left_out:,} of {format_count(self.answers, 'answer')}"
-            progress.note(f"{counted} left out: their probability is under {self.below:g}")
 
 
 def with_other_cells(row: Mapping[str, Any], cells: Mapping[str, Any]) -> dict[str, Any]:

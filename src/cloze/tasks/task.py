@@ -80,8 +80,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Task whose models answer this one, if it has no training data."""
     answer_keys: ClassVar[tuple[str, ...]] = ()
     """Keys of a prediction that `from_json` reads from a table, the required one first."""
-    abstention_keys: ClassVar[tuple[str, ...]] = ()
-    """Keys of a prediction that are null if its `probability` is too low to answer; empty if it has none."""
     ranked_field: ClassVar[str | None] = None
     """Field of a prediction with the probabilities of classes, or with candidates, the best first."""
     frozen_states: ClassVar[Callable[..., Any] | None] = None

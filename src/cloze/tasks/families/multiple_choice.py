@@ -63,7 +63,6 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     head_name = "BertForMultipleChoice"
     answer_keys = ("choice", "probability", "probabilities")
-    abstention_keys = ("choice", "text")
 
     long_texts: LongTexts = "truncate"
     """Truncate long texts, or read the prompt in windows and average their scores."""

@@ -65,7 +65,6 @@ class SequenceClassification(TextLabels[ClassPrediction]):
 
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     answer_keys = ("label", "probability", "probabilities")
-    abstention_keys = ("label",)
     model_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights")
     averaged_settings = ("temperature",)
     problem_type = "single_label_classification"

@@ -37,7 +37,6 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
     allows_no_answer: ClassVar[bool]
     """Whether a paragraph may have no answer."""
     defaults: ClassVar[tuple[str, ...]] = ("max_seq_length=384",)
-    abstention_keys = ("answer", "start", "end")
     ranked_field: ClassVar[str | None] = "candidates"
     head_name = "BertForQuestionAnswering"
 
