@@ -32,7 +32,7 @@ class Outer:
 def test_overrides_take_precedence_over_the_file_and_defaults(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('name = "a"\ncount = 1_000\n[inner]\nrate = 2e-5\n[[inners]]\nrate = 1\n')
-    loaded = config.load(Outer, path, ["inner.kind=clock", "flag=true", "count=7", 'words=["x", "y"]'])
+    loaded = config.load(Outer, path, ["inner.kind=clock", "flag=true", "count=7", 'words=["x",\n"y"]\n'])
     expected = Outer(
         name="a",
         count=7,
@@ -73,6 +73,9 @@ def test_lone_surrogates_are_refused(value):
         ("words=3", "words must be a list"),
         ("words=[3]", r"words\[0\] must be of type str"),
         ("nonsense", "cannot read 'nonsense'"),
+        ("count=1\nflag=true", "more than one setting in .* Give each a --set of its own"),
+        ("name=word\nflag=true", "more than one setting"),
+        ("count=1\n[inner]\nrate=2", "more than one setting"),
     ],
 )
 def test_wrong_settings_are_errors_with_the_key(override, message):

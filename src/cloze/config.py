@@ -336,11 +336,14 @@ def _parse_override(text: str) -> dict[str, Any]:
     if not equals or not key.strip():
         raise InputError(f"cannot read {text!r}", where="--set", remedy="Write section.key=value")
     try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
+        parsed, *others = tomllib.loads(f"value = {value}").values()
     except (tomllib.TOMLDecodeError, RecursionError):
-        parsed = value.strip()  # a bare word
+        parsed, *others = value.strip().splitlines() or [""]  # a bare word
     except ValueError:
         raise InputError(f"{key.strip()} {_TOO_LARGE}", where="--set") from None
+    if others:
+        what, remedy = f"more than one setting in {text!r}", "Give each a --set of its own"
+        raise InputError(what, where="--set", remedy=remedy)
     table: dict[str, Any] = {}
     inner = table
     *sections, last = key.strip().split(".")

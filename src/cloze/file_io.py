@@ -244,7 +244,8 @@ def name_file(path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)
+        if error.errno is not None:  # the text of another error, as of damaged compressed data, would be lost
+            error.filename = error.filename or str(path)
         raise
 
 

@@ -86,7 +86,10 @@ def list_files(url: str) -> list[str]:
 
 
 def _is_hidden(file: str, prefix: str) -> bool:
-    return any(part.startswith(".") for part in file.removeprefix(prefix).split("/"))
+    names = file.removeprefix(prefix).split("/")
+    if not prefix.endswith("/"):
+        del names[0]  # it continues a name that the prefix begins, as .txt does in part*.txt
+    return any(name.startswith(".") for name in names)
 
 
 def remote_size(url: str) -> int:

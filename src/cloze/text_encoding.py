@@ -28,6 +28,7 @@ _NOT_TEXT = MappingProxyType(
         b"<mediawiki": ("a wiki dump with markup, not text", "Extract its text first: WikiExtractor"),
     }
 )
+_HTML = re.compile(rb"(?i)(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype\s+)?html\b")
 _BYTE_ORDER_MARKS = MappingProxyType(
     {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 )
@@ -57,6 +58,9 @@ def refuse_non_text(head: bytes, *, where: object, encoding: str | None = None) 
     for magic, (what, remedy) in _NOT_TEXT.items():
         if head.startswith(magic):
             raise InputError(what, where=where, remedy=remedy)
+    if _HTML.match(head):
+        remedy = "Extract its text first: html2text or trafilatura"
+        raise InputError("HTML, not text", where=where, remedy=remedy)
     if name := _wide_encoding(head):
         remedy = f"Convert it: iconv -f {name} -t utf-8 OLD > NEW"
         remedy += "" if encoding == UTF_8 else f", or say `encoding={name}`"

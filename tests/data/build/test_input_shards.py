@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -210,11 +211,34 @@ TREE = [
         ("A?", ["AA/wiki_00", "AB/wiki_01"]),
         ("**/*.txt", ["a.txt", "a[1].txt", "b.txt", "sub/c.txt"]),
         ("a[1].txt", ["a[1].txt"]),
+        ("a*.txt", ["a.txt", "a[1].txt"]),
+        ("sub*", ["sub/c.txt"]),
+        (".hid*", [".hidden"]),
     ],
 )
 def test_files_of_folders_and_globs_are_sorted_without_hidden_ones(tmp_path, name, files):
     make(tmp_path, *TREE)
     assert names_of(tmp_path / name, tmp_path) == files
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("", ["a.txt", "part.txt", "part1.txt", "sub/c.txt"]),
+        ("part*.txt", ["part.txt", "part1.txt"]),
+        ("part*", ["part.txt", "part1.txt"]),
+        ("sub*", ["sub/c.txt"]),
+        ("**/*.txt", ["a.txt", "part.txt", "part1.txt", "sub/c.txt"]),
+        (".hid*", [".hidden"]),
+        (".git", [".git/d.txt"]),
+    ],
+)
+def test_remote_globs_match_as_local_ones(name, files):
+    system = fsspec.filesystem("memory")
+    for file in ("a.txt", "part.txt", "part1.txt", "sub/c.txt", ".hidden", ".git/d.txt", "sub/.e.txt"):
+        system.pipe_file(f"/globs/{file}", b"text")
+    root = "memory:///globs"
+    assert [file.rpartition("globs/")[2] for file in find_files(f"{root}/{name}".rstrip("/"))] == files
 
 
 def test_links_are_followed_but_not_in_circles(tmp_path):
