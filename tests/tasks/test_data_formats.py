@@ -536,6 +536,40 @@ def test_splits_of_a_dataset_are_found_and_named(tmp_path: Path) -> None:
     assert read("classification", tmp_path / "e" / "test") == LABELS
 
 
+def test_numbered_parts_are_read_together_or_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "hub" / "data"
+    folder.mkdir(parents=True)
+    many = [(f"text {number}", LABELS[number % 2][1]) for number in range(6)]
+    whole = datasets.Dataset.from_dict(
+        {"text": [text for text, _ in many], "label": [name for _, name in many]}
+    )
+    for part in range(3):
+        name = f"{part:05}-of-00003"
+        whole.shard(3, part, contiguous=True).to_parquet(folder / f"train-{name}.parquet")
+        whole.shard(3, part, contiguous=True).to_csv(folder / f"part-{name}.csv")
+    whole.to_parquet(folder / "validation-00000-of-00001.parquet")
+    task = find_task("classification")()
+    for place in (folder, folder.parent):
+        train, dev = find_files(task, str(place), None)
+        assert dev is not None
+        assert read("classification", Path(train)) == read("classification", Path(dev)) == many
+    for glob in ("train-*.parquet", "part-*-of-00003.csv", "train-0000?-of-*"):
+        assert read("classification", folder / glob) == many
+    assert source_sha256(str(folder / "train-*")) != source_sha256(str(folder / "*.csv"))
+    for some in (
+        "train-00002-of-00003.parquet",
+        "part-00000-of-00003.csv",
+        "train-0000[02]-of-00003.parquet",
+    ):
+        with pytest.raises(
+            InputError, match=r"one of 3 parts, and .* Give '.*/\w+-\*-of-00003\.\w+', or copy"
+        ):
+            open_data(task, folder / some, "train", "train")
+            read("classification", folder / some)
+    (folder / "train-00001-of-00003.parquet").rename(tmp_path / "train-00001-of-00003.parquet")
+    assert find_files(task, str(tmp_path / "train-00001-of-00003.parquet"), None)[0].startswith(str(tmp_path))
+
+
 def test_sheets_that_hide_data_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.xlsx", workbook([["text", "label"], ["a", "b"]], [["more"]]))
     with pytest.raises(InputError, match=r"2 sheets have cells: 'Sheet', 'Sheet1'"):

@@ -78,7 +78,11 @@ def find_data(
     config = replace(config, train=train, dev=dev)
     for name in _data_names(config):
         if name not in in_memory and not is_source(name):
-            remedy = "`train` takes a file, a URL or the directory of a benchmark" if name == train else None
+            remedy = (
+                "`train` takes a file, a URL or the directory of a benchmark, or a glob of tables"
+                if name == train
+                else None
+            )
             raise no_such_path(name, remedy=remedy)
     return config
 

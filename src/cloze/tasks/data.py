@@ -8,10 +8,16 @@ from typing import Any
 
 from cloze.artifacts import LEARNED_FROM, SCORED_ON, read_card
 from cloze.data.reading.annotations import from_spacy
-from cloze.data.reading.directories import find_splits, is_data_directory, source_sha256
+from cloze.data.reading.directories import (
+    check_parts,
+    find_splits,
+    glob_files,
+    is_data_set,
+    source_sha256,
+)
 from cloze.data.reading.memory import MemoryRows, Source, describe_row, iterate_rows, plain_row
 from cloze.errors import DataWarning, InputError
-from cloze.remote_files import PathOrUrl, is_directory, is_file, join_path, to_path_or_url
+from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
 from cloze.tasks.task import AnyTask, Split
 from cloze.tasks.texts import CustomTexts
 
@@ -74,12 +80,13 @@ def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
     """Return the data of a split: `path` itself, or the file or split in that directory with one of the task's names.
 
     Raises:
-        InputError: there is no such file.
+        InputError: there is no such file, or it is one of several parts.
     """
     if not is_directory(path):
+        check_parts([str(path)])
         return to_path_or_url(path)
     file = _find_in(task, path, split)
-    if file is None and is_data_directory(path):
+    if file is None and is_data_set(path):
         return to_path_or_url(path)
     if file is None and (splits := find_splits(path)):
         what = f"no split {' nor '.join(_SPLITS[split])} in this data set, which has {', '.join(splits)}"
@@ -88,7 +95,7 @@ def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
         )
     if file is None:
         what = f"no {' nor '.join(_names(task, split))} in this directory"
-        raise InputError(what, where=path, remedy="Name the file itself")
+        raise InputError(what, where=path, remedy="Name the file itself, or several as '*.csv'")
     return file
 
 
@@ -120,7 +127,14 @@ def _find_in(task: AnyTask, folder: PathOrUrl, split: Split) -> PathOrUrl | None
     if name := next((name for name in _SPLITS[split] if name in splits), None):
         return join_path(folder, name)
     files = (join_path(folder, name) for name in _names(task, split))
-    return next((file for file in files if is_file(file)), None)
+    if file := next((file for file in files if is_file(file)), None):
+        return file
+    globs = [
+        join_path(folder, f"{parent}{name}-*-of-*.parquet")
+        for name in _SPLITS[split]
+        for parent in ("", "data/")
+    ]
+    return None if is_url(folder) else next(filter(glob_files, globs), None)
 
 
 def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | None]:
@@ -141,7 +155,7 @@ def warn_of_training_data(checkpoint: Path, data: Source) -> None:
 
     A URL is not read for this.
     """
-    if not (isinstance(data, MemoryRows) or Path(data).is_file() or is_data_directory(data)):
+    if not (isinstance(data, MemoryRows) or Path(data).is_file() or is_data_set(data)):
         return
     lines = read_card(checkpoint).splitlines()
     learned = [line for line in lines if line.startswith(f"| {LEARNED_FROM} |")]

@@ -165,7 +165,9 @@ CASES = {
         "a.xz", gzip.compress(TEXT), "{tmp}/a.xz: cannot be read: it is not a .xz file"
     ),
     "a .zst of another format": case("a.zst", TEXT, "{tmp}/a.zst: cannot be read: it is not a .zst file"),
-    "garbage after a .gz": case("a.gz", gzip.compress(TEXT) + b"garbage", "{tmp}/a.gz: cannot be read: Not a"),
+    "garbage after a .gz": case(
+        "a.gz", gzip.compress(TEXT) + b"garbage", "{tmp}/a.gz: cannot be read: Not a"
+    ),
     "garbage after a .bz2": case("a.bz2", bz2.compress(TEXT) + b"garbage", "{tmp}/a.bz2: cannot be read: In"),
     "garbage after a .xz": case("a.xz", lzma.compress(TEXT) + b"garbage", "{tmp}/a.xz: cannot be read: In"),
     "garbage after a .zst": case("a.zst", compress_zstd(TEXT) + b"garbage", "/a.zst: cannot be read: ZSTD"),

@@ -1,6 +1,8 @@
-"""Directories that are one source of data: what `save_to_disk` of the library datasets writes, and brat's."""
+"""Several files that are one source: globs, and directories of `save_to_disk` of the library datasets and of brat."""
 
+import glob
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 from cloze import file_io
 from cloze.data.reading.files import file_sha256
 from cloze.errors import InputError
-from cloze.remote_files import is_file, is_url
+from cloze.remote_files import is_file, is_url, list_files
 
 _SPLITS = "dataset_dict.json"
 _STATE = "state.json"
@@ -17,6 +19,8 @@ _CACHE_PREFIX = "cache-"  # of files that map and filter left
 ANNOTATIONS = ".ann"
 """Extension of brat's files of annotations, each beside a text of the same name."""
 TEXT = ".txt"
+_PART = re.compile(r"(.+-)(\d+)-of-(\d+)(\..+)")
+"""Name of one of the numbered files of a data set, as in train-00000-of-00003.parquet."""
 
 
 def names_in_dataset(folder: str | Path, names: Sequence[str]) -> list[str] | None:
@@ -93,23 +97,53 @@ def brat_texts(path: object, *, labeled: bool) -> list[Path]:
     return texts if is_annotated or not labeled else []
 
 
-def is_data_directory(path: object) -> bool:
-    """Return whether a local directory is one source of labeled data."""
-    return bool(dataset_files(path) or brat_texts(path, labeled=True))
+def glob_files(path: object) -> list[str]:
+    """Return the files that a glob matches, sorted by name; none of anything else.
+
+    Raises:
+        InputError: they are some of the numbered parts of a data set.
+    """
+    if not isinstance(path, str | Path) or not glob.has_magic(str(path)) or Path(path).exists():
+        return []
+    files = list_files(str(path)) if is_url(path) else sorted(glob.glob(str(path), recursive=True))
+    check_parts(files)
+    return files
+
+
+def check_parts(files: Sequence[str]) -> None:
+    """Refuse numbered parts of a data set without one that is in the same directory."""
+    for file in files:
+        if match := _PART.fullmatch(file):
+            begin, number, count, end = match.groups()
+            for other in ((int(number) + 1) % int(count), (int(number) - 1) % int(count)):
+                name = f"{begin}{other:0{len(number)}}-of-{count}{end}"
+                if name not in files and is_file(name):
+                    what = f"one of {int(count):,} parts, and {Path(name).name} is in the same directory"
+                    remedy = (
+                        f"Give '{begin}*-of-{count}{end}', or copy these parts to a directory of their own"
+                    )
+                    raise InputError(what, where=file, remedy=remedy)
+
+
+def is_data_set(path: object) -> bool:
+    """Return whether a local directory, or a glob, is one source of labeled data."""
+    return bool(dataset_files(path) or brat_texts(path, labeled=True) or glob_files(path))
 
 
 def is_source(path: str) -> bool:
-    """Return whether a path or URL is a file or a directory of data."""
-    return is_data_directory(path) or is_file(path)
+    """Return whether a path or URL is a file, a directory of data or a glob."""
+    return is_data_set(path) or is_file(path)
 
 
 def source_sha256(path: str) -> str:
-    """Return the SHA-256 of a file, or of the names and SHA-256 of all files of a directory of data."""
-    if not is_data_directory(path):
+    """Return the SHA-256 of a file, or of the names and SHA-256 of all files of a directory of data or a glob."""
+    if not is_data_set(path):
         return file_sha256(path)
     digest = hashlib.sha256()
-    for file in dataset_files(path) or _brat_files(path):
-        digest.update(f"{Path(file).relative_to(path)} {file_sha256(file)}\n".encode())
+    files = glob_files(path)
+    for file in files or dataset_files(path) or _brat_files(path):
+        name = Path(file).name if files else Path(file).relative_to(path)
+        digest.update(f"{name} {file_sha256(file)}\n".encode())
     return digest.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Open a table by its name: TSV, CSV, JSON, Parquet, Arrow or Excel, or a directory of the library datasets."""
+"""Open tables by their names: TSV, CSV, JSON, Parquet, Arrow, Excel, globs, and directories of the library datasets."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from cloze.data.reading.delimited import (
     split_cells,
     split_rows,
 )
-from cloze.data.reading.directories import dataset_files
+from cloze.data.reading.directories import dataset_files, glob_files
 from cloze.data.reading.excel_files import EXTENSION as EXCEL
 from cloze.data.reading.excel_files import read_cells
 from cloze.data.reading.files import (
@@ -114,7 +114,7 @@ def open_table(
     """Open a table.
 
     Args:
-        path: a file, a directory of a data set, or rows in memory.
+        path: a file, a glob, a directory of a data set, or rows in memory.
         columns: the columns that are read of Parquet and Arrow, and show the separator of others.
         is_also_read: whether another column is read.
         header: the names of the columns of a TSV whose first line may be a row.
@@ -127,6 +127,13 @@ def open_table(
     """
     if isinstance(path, MemoryRows):
         return RawTable(iter(path), annotated_row)
+    if files := glob_files(path):
+        open_one = partial(open_table, encoding=encoding, column_names=column_names)
+        tables = (open_one(file, columns, is_also_read, header, keeps_numbers) for file in files)
+        return RawTable(
+            (((table.to_cells, raw), where) for table in tables for raw, where in table.rows),
+            lambda raw, where: raw[0](raw[1], where),
+        )
     extension = extension_of(path)
     if is_arrow(path):
         from cloze.data.reading.arrow_files import read_schema
