@@ -27,11 +27,11 @@ from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import InputError
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 from cloze.remote_files import PathOrUrl, is_url, join_path
-from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.families.passage_ranking import PassageRanking
 from cloze.tasks.registry import register_task
 from cloze.tasks.task_batch import Scores
 from cloze.tasks.texts import LabeledText
+from experiments.bm25 import bm25_scores
 
 _DOCUMENTS, _QUERIES = "cran.all.1400.xml", "cran.qry.xml"
 

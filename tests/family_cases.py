@@ -74,14 +74,6 @@ def swag() -> str:
     return "\n".join([header, *rows]) + "\n"
 
 
-def codah() -> str:
-    rows = [
-        "\t".join(["o", a, *(b if j == i else "book" for j in range(4)), str(i)])
-        for i, (a, b) in enumerate(TEXTS)
-    ]
-    return "\n".join(rows) + "\n"
-
-
 def questions() -> str:
     choices = ([b for _, b in TEXTS[:2]], ["the", TEXTS[1][1]], [".", "a", TEXTS[2][1]], ["bad", "book"])
     rows = zip(TEXTS, choices, (0, 1, 2, 0), strict=True)
@@ -147,7 +139,6 @@ CASES = {
     "text-pairs": Case("a.tsv", "text\tpair\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS)),
     "ranking": Case("a.jsonl", rankings()),
     "swag": Case("a.csv", swag()),
-    "codah": Case("a.tsv", codah()),
     "squad_v1": Case("a.json", squad("very good", "awful", "fine , fine", "book"), perfect=100),
     "squad_v2": Case("a.json", squad("very good", None, "fine", None), perfect=100),
     "tagging": Case("a.conll", columns(), perfect=100),

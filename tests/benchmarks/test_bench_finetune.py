@@ -155,4 +155,4 @@ def test_heads_and_rounds_that_cannot_be_compared(model, classification, capsys)
         name = setting.partition("=")[0].partition(".")[0]
         assert f"{name} applies to cloze alone" in capsys.readouterr().err
     with pytest.raises(InputError, match="uses a BertForMultipleChoice"):
-        build_padded_model(BertForMultipleChoice(encoder()), find_task("codah", where="test")())
+        build_padded_model(BertForMultipleChoice(encoder()), find_task("swag", where="test")())

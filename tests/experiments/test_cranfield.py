@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-import cloze
 from cloze.errors import InputError
 from cloze.tasks.registry import TASKS
 from cloze.tasks.task import AnyTask
@@ -55,11 +54,12 @@ def test_real_collection(cranfield, shared):
     assert scores["ndcg@10"] == pytest.approx(0.352, abs=0.02)  # BM25's own order
 
 
-def test_baseline(cranfield, collection):
-    (collection / "dev.trec.txt").write_text("1 0 1 1\n")
-    results = cloze.baseline(cranfield(), train=collection)
-    [bm25] = [result for result in results if result.baseline == "bm25"]
-    assert bm25.scores["mrr@10"] == 1
+def test_bm25_ranks_by_rare_words_and_ignores_stop_words():
+    from experiments.bm25 import bm25_scores
+
+    passages = ["the wing of a plane", "heat in slabs of steel", "the wing and the slipstream"]
+    scores = bm25_scores(["slipstream of the wing", "steel slabs", "zebra", "of the"], passages)
+    assert [int(of_query.argmax()) if of_query.any() else None for of_query in scores] == [2, 1, None, None]
 
 
 BAD = {

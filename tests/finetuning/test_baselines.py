@@ -58,12 +58,13 @@ def json_lines(*rows: dict[str, Any]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def squad(*, allows_no_answer: bool) -> str:
+def squad() -> str:
     context = "The house is old. In the garden of the house lived Marie Curie. It was sold to a baker."
     answers = [{"text": "Marie Curie", "answer_start": context.index("Marie")}]
-    questions = [{"id": "1", "question": "Who lived in the garden?", "answers": answers}]
-    if allows_no_answer:
-        questions.append({"id": "2", "question": "Who painted the moon?", "answers": []})
+    questions = [
+        {"id": "1", "question": "Who lived in the garden?", "answers": answers},
+        {"id": "2", "question": "Who painted the moon?", "answers": []},
+    ]
     asked = [{"id": "x", "question": "What was it?", "answers": [{"text": "house", "answer_start": 4}]}]
     other = [{"context": f"The house of it was {i}.", "qas": [asked[0] | {"id": f"x{i}"}]} for i in range(20)]
     paragraphs = [{"context": context, "qas": questions}, *other]
@@ -105,15 +106,15 @@ PLAIN = "Ann\tNOUN\nran\tVERB\n\nAnn\tNOUN\nBob\tNOUN\n"
             "rmse",
             {"mean": 1, "tfidf_ridge": pytest.approx(0.515, abs=1e-3)},
         ),
-        ("multiple-choice", "a.jsonl", CHOICES, "accuracy", {"majority": 2 / 3, "tfidf_overlap": 1}),
-        ("tagging", "a.conll", ENTITIES, "f1", {"all_o": 0, "majority": 100}),
+        ("multiple-choice", "a.jsonl", CHOICES, "accuracy", {"majority": 2 / 3}),
+        ("tagging", "a.conll", ENTITIES, "f1", {"majority": 100}),
         ("tagging", "a.conll", PLAIN, "tag_accuracy", {"majority": 100}),
         (
             "squad_v2",
             "a.json",
-            squad(allows_no_answer=True),
+            squad(),
             "exact",
-            {"no_answer": 100 / 22, "idf_sentence": 0, "idf_span": 100 / 22},
+            {"no_answer": 100 / 22},
         ),
     ],
 )
@@ -130,15 +131,6 @@ def test_an_unseen_word_has_the_most_frequent_tag_in_the_scheme_of_the_data(writ
     task, examples = read("tagging", write("a.conll", content))
     predictions = task.baselines()["majority"](examples[:1], examples)
     assert predictions[1].tags == (tags,)
-
-
-def test_span_overlap(write):
-    task, examples = read("squad_v1", write("a.json", squad(allows_no_answer=False)))
-    known = task.baselines()
-    assert set(known) == {"idf_sentence", "idf_span"}
-    [sentence], [span] = (baseline(examples, examples[:1]) for baseline in known.values())
-    assert sentence.text == "In the garden of the house lived Marie Curie."
-    assert span.text == "Marie Curie" == examples[0].paragraph.text[span.start : span.end]
 
 
 def test_samples_are_nested_and_deterministic():

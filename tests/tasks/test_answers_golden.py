@@ -96,6 +96,8 @@ def _measure(name: str, folder: Path, tokenizer: Tokenizer) -> Iterator[dict[str
             "collapse": task.collapse(examples, predictions),
             "rows": first_row,
         }
+    if not task.baselines():
+        return
     for result in cloze.baseline(find_task(task_name)(**case.settings), train=str(path), dev=str(path)):
         yield {"data": name, "baseline": result.baseline, "scores": result.scores}
 
@@ -115,7 +117,7 @@ def test_what_is_told_of_answers_equals_the_golden_file(name, tmp_path, tokenize
 
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).parents[1]))
-    from conftest import TOKENS
+    from nano_fixtures import TOKENS
 
     small = WordPieceTokenizer.from_tokens(TOKENS, model_max_length=40)
     with tempfile.TemporaryDirectory() as temporary, GOLDEN.open("w", encoding="utf-8") as file:

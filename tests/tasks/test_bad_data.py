@@ -10,7 +10,6 @@ from cloze.tasks.registry import find_task
 
 pytestmark = pytest.mark.protected
 
-CODAH_ROW = "o\ta\tb\tc\td\te\t"
 SWAG_HEADER = ",video-id,sent1,sent2,ending0,ending1,ending2,ending3,label\n"
 
 CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
@@ -115,12 +114,6 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
     ("text-pairs", "a.csv"): [('text,pair\n"",b\n', ":2: the cell 'text' is empty")],
     ("text-pairs", "a.jsonl"): [('{"text": "a", "pair": ["b"]}\n', ":1: 'pair' is")],
     ("scored-pairs", "a.tsv"): [("text\tpair\tscore\na\tb\t1\nc\td\thigh\n", ":3: score 'high' is not")],
-    ("codah", "a.tsv"): [
-        ("o\ta\tb\tc\td\t1\n", ":1: 6 cells, a row has 7"),
-        (f"{CODAH_ROW}3\n{CODAH_ROW}4\n", ":2: label '4' is not the number of a choice. There are 4"),
-        (f"{CODAH_ROW}B\n", ":1: label 'B' is not the number"),
-        (f"{CODAH_ROW}-1\n", ":1: label '-1' is not the number"),
-    ],
     ("swag", "a.csv"): [
         (SWAG_HEADER.replace(",ending2", "") + "0,v,a,b,c,d,e,1\n", ":2: no column 'ending2'"),
         (SWAG_HEADER + '0,v,"a,b,c,d,e,f,1\n', ":2: a quotation mark is never closed"),

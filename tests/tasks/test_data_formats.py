@@ -401,27 +401,6 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
             [("Where?", ["Oslo"])],
         ),
     ],
-    "CMRC": [
-        (
-            "squad_v1",
-            "a.json",
-            [
-                {
-                    "context_id": "TRIAL_0",
-                    "context_text": ADA,
-                    "qas": [
-                        {
-                            "query_text": "Where?",
-                            "query_id": "TRIAL_0_QUERY_0",
-                            "answers": ["Oslo", "in Oslo"],
-                        }
-                    ],
-                    "title": "Oslo",
-                }
-            ],
-            [("Where?", ["Oslo", "in Oslo"])],
-        ),
-    ],
 }
 """By the name of the format: task, name of the file, its content, and the examples that are read."""
 CASES = [(name, *fixture) for name, fixtures in FIXTURES.items() for fixture in fixtures]
@@ -618,17 +597,6 @@ def test_a_data_set_names_no_file_outside_its_directory(tmp_path: Path) -> None:
         (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
         with pytest.raises(InputError, match=r"state\.json: names '.*', which is not in"):
             read("classification", folder)
-
-
-def test_answers_of_cmrc_that_occur_twice_are_counted(tmp_path: Path) -> None:
-    part = {"context_text": "a b a", "qas": [{"query_text": "?", "query_id": "1", "answers": ["a"]}]}
-    with pytest.warns(
-        DataWarning, match=r"1 answer without a place occur.* several times .* the first is taken"
-    ):
-        assert read("squad_v1", write(tmp_path, "a.json", [part])) == [("?", ["a"])]
-    part["qas"] = [{"query_text": "?", "query_id": "1", "answers": ["c"]}]
-    with pytest.raises(InputError, match=r"\[0\]\.qas\[0\]: the answer 'c' is not in its text"):
-        read("squad_v1", write(tmp_path, "a.json", [part]))
 
 
 @pytest.mark.parametrize(

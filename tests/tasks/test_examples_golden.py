@@ -53,7 +53,7 @@ ROWS: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
     **{
         name: (name, case.settings, rows_of(case))
         for name, case in CASES.items()
-        if rows_of(case) and name not in ("cola", "codah")
+        if rows_of(case) and name != "cola"
     },
     **{f"tagging {name}": ("tagging", {}, [row, row]) for name, row in SHAPES.items()},
     **{f"tagging left out {name}": ("tagging", {}, rows) for name, (rows, _) in UNUSED_TAGS.items()},
@@ -196,7 +196,6 @@ OF_FOLDERS = {
     "glue/SST-2": "sst2",
     "glue/STS-B": "stsb",
     "glue/WNLI": "wnli",
-    "codah/fold_0": "codah",
     "ner/conll2003": "conll2003",
     "ner/gum/CONLL-format/data/test": "gum",
     "ner/wnut17": "wnut17",

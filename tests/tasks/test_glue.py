@@ -1,4 +1,4 @@
-"""GLUE, SWAG and CODAH as their files are: columns, labels, and the peculiarities of each."""
+"""GLUE and SWAG as their files are: columns, labels, and the peculiarities of each."""
 
 import json
 from dataclasses import replace
@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.commonsense import CODAH, SWAG
 from cloze.tasks.glue import AX, MNLI, MRPC, QNLI, QQP, STSB, CoLA
+from cloze.tasks.swag import SWAG
 from cloze.tasks.task import AnyTask
 
 
@@ -96,12 +96,6 @@ def test_swag_joins_sent2_and_each_ending(tmp_path):
     unlabeled = header.replace(",label", "") + row[:-3] + "\n"
     no_label = _examples(SWAG(), tmp_path / "b.csv", unlabeled, labeled=False)
     assert no_label == [replace(question, label=None, where=f"{tmp_path / 'b.csv'}:2")]
-
-
-def test_codah_has_no_header(tmp_path):
-    (question,) = _examples(CODAH(), tmp_path / "a.tsv", "i\tI\ta\tb\tc\td\t3\n")
-    assert (question.choices, question.label) == (("a", "b", "c", "d"), 3)
-    assert question.where == f"{tmp_path}/a.tsv:1"
 
 
 def test_cola_is_read_with_and_without_header(tmp_path):

@@ -30,7 +30,6 @@ ROWS = {
         "{},a,b,c,d,e,3\n",
         "{},a,b,c,d,e,-1\n",
     ),
-    "codah": ("a.tsv", "", "o\t{}\ta\tb\tc\td\t2\n", "o\t{}\ta\tb\tc\td\tnull\n"),
     "multiple-choice": ("a.csv", "prompt;choices;label\n", '{};["a","b"];1.0\n', '{};["a","b"];\n'),
 }
 

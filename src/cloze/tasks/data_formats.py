@@ -139,12 +139,6 @@ DATA_FORMATS = (
         files=(".json", ".jsonl", ".csv", ".parquet"),
         content="paragraphs with questions in JSON, or a question a row",
     ),
-    DataFormat(
-        name="CMRC",
-        tasks=("squad_v1",),
-        files=(".json",),
-        content="context_text and qas, whose answers are texts without their places",
-    ),
 )
 
 

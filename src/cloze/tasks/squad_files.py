@@ -3,15 +3,11 @@
     {"data": [{"paragraphs": [{"context": "…", "qas": [
         {"id": "7", "question": "…?", "answers": [{"text": "…", "answer_start": 42}]}]}]}]}
 
-In SQuAD 2.0 a question without an answer has empty `answers` and `"is_impossible": true`. CMRC's form says only the
-texts of answers:
-
-    [{"context_id": "1", "context_text": "…", "qas": [{"query_id": "7", "query_text": "…?", "answers": ["…"]}]}]
+In SQuAD 2.0 a question without an answer has empty `answers` and `"is_impossible": true`.
 """
 
 import ast
 import json
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -22,9 +18,8 @@ from cloze.data.reading.json_rows import RawRow, json_lines, show_value
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.table_files import is_json, is_table
 from cloze.data.reading.tables import Row
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
-from cloze.tables import format_count
 from cloze.tasks.paragraphs import Excerpt
 from cloze.tasks.prediction_files import finite_number, is_json_lines, read_prediction_rows
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -45,10 +40,9 @@ def has_question_rows(path: PathOrUrl, *, labeled: bool, encoding: str | None = 
 
 
 def squad_rows(path: PathOrUrl, *, labeled: bool, encoding: str | None = None) -> Iterator[RawRow]:
-    """Yield a row with id, question, context and answers for each question of a file in the form of SQuAD or CMRC.
+    """Yield a row with id, question, context and answers for each question of a file in SQuAD's form.
 
-    An answer without its place is the first of its text, with a warning that counts those that have several. Unless
-    `labeled`, answers are ignored and may be missing.
+    Unless `labeled`, answers are ignored and may be missing.
 
     Raises:
         InputError: the file does not have that form; the place in it is named.
@@ -62,61 +56,21 @@ def squad_rows(path: PathOrUrl, *, labeled: bool, encoding: str | None = None) -
         raise InputError(what, where=f"{path}:{error.lineno}") from error
     except RecursionError as error:
         raise InputError(f"not JSON: {error}", where=path) from error
-    unclear: list[str] = []
-    for part, where in _paragraphs(table, name):
-        is_cmrc = "context_text" in part
-        context = _text(part, "context_text" if is_cmrc else "context", where)
-        for k, values in enumerate(_get(part, "qas", where, list)):
-            place = f"{where}.qas[{k}]"
-            if is_cmrc:
-                values = _from_cmrc(values, context, place, unclear, labeled=labeled)
-            row, place = _question(values, context, place, labeled=labeled)
+    paragraphs = (
+        (paragraph, f"{name}: data[{i}].paragraphs[{j}]")
+        for i, article in enumerate(_get(table, "data", name, list))
+        for j, paragraph in enumerate(_get(article, "paragraphs", f"{name}: data[{i}]", list))
+    )
+    for paragraph, where in paragraphs:
+        context = _text(paragraph, "context", where)
+        for k, values in enumerate(_get(paragraph, "qas", where, list)):
+            row, place = _question(values, context, f"{where}.qas[{k}]", labeled=labeled)
             other, first = known.setdefault(row["id"], (row, place))
             if row != other:  # like the official programs, accept a repeated question
                 raise InputError(f"{first.removeprefix(f'{name}: ')} has the same id", where=place)
             yield row, place
     if not known:
         raise InputError("holds no questions", where=path)
-    if unclear:
-        what = f"{format_count(len(unclear), 'answer')} without a place occur several times in their text"
-        warnings.warn(DataWarning(f"{unclear[0]}: {what}, and the first is taken"), stacklevel=2)
-
-
-def _paragraphs(table: Any, name: str) -> Iterator[tuple[Any, str]]:
-    """Yield the texts of a file with their questions, and their places."""
-    if (
-        isinstance(table, list)
-        and table
-        and all(isinstance(part, dict) and "context_text" in part for part in table)
-    ):
-        yield from ((part, f"{name}: [{number}]") for number, part in enumerate(table))
-        return
-    for i, article in enumerate(_get(table, "data", name, list)):
-        for j, part in enumerate(_get(article, "paragraphs", f"{name}: data[{i}]", list)):
-            yield (
-                _check_type(part, "a paragraph", f"{name}: data[{i}]", dict),
-                f"{name}: data[{i}].paragraphs[{j}]",
-            )
-
-
-def _from_cmrc(
-    values: Any, context: str, where: str, unclear: list[str], *, labeled: bool
-) -> Mapping[str, Any]:
-    """Return a question of CMRC as SQuAD has it, and add its place to `unclear` for each answer that has several."""
-    question = {
-        "id": _get(values, "query_id", where, str, int),
-        "question": _text(values, "query_text", where),
-    }
-    if not labeled:
-        return question
-    answers = []
-    for answer in _get(values, "answers", where, list):
-        text = _check_type(answer, "an answer", where, str)
-        if (start := context.find(text)) < 0 or not text:
-            raise InputError(f"the answer {text[:60]!r} is not in its text", where=where)
-        unclear += [where] if context.find(text, start + 1) >= 0 else []
-        answers.append({"text": text, "answer_start": start})
-    return {**question, "answers": answers}
 
 
 def _question(values: Any, context: str, where: str, *, labeled: bool) -> RawRow:

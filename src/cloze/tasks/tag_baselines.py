@@ -1,4 +1,4 @@
-"""Baselines for tagging: tags that do not depend on the sentence."""
+"""The baseline for tagging: tags that do not depend on the sentence."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -6,11 +6,6 @@ from collections.abc import Sequence
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tag_schemes import Scheme, convert_tags
 from cloze.tasks.tagged_text import TaggedText
-
-
-def all_outside(train: Sequence[TaggedText], dev: Sequence[TaggedText]) -> list[TagPrediction]:
-    """Tag every word O."""
-    return [_certain_tags([("O",) * len(sentence.words) for sentence in text.sentences]) for text in dev]
 
 
 def most_frequent_tags(

@@ -1,10 +1,9 @@
-"""Ranking: metrics over queries, windows, BM25, and invalid data."""
+"""Ranking: metrics over queries, windows, and invalid data."""
 
 import numpy as np
 import pytest
 
 from cloze.errors import InputError
-from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.custom import Ranking
 from cloze.tasks.texts import LabeledText
 from family_cases import tokens_of
@@ -50,14 +49,3 @@ def test_best_window_decides(tokenizer):
     outputs = [np.array([-3.0], np.float32) for _ in features]
     outputs[1][0] = 2
     assert task.decode(example, features, outputs) == pytest.approx(1 / (1 + np.exp(-2)))
-
-
-def test_bm25_ignores_stop_words():
-    [scores] = bm25_scores(["is it the"], ["the", "it is"])
-    assert not scores.any()
-
-
-def test_bm25_ranks_by_rare_words():
-    passages = ["the wing of a plane", "heat in slabs of steel", "the wing and the slipstream"]
-    scores = bm25_scores(["slipstream of the wing", "steel slabs", "zebra"], passages)
-    assert [int(of_query.argmax()) if of_query.any() else None for of_query in scores] == [2, 1, None]

@@ -25,7 +25,6 @@ from cloze.tasks.features import TextFeature, TextFeatures, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.table_task import LabeledTask
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
-from cloze.tasks.tfidf import fit_tfidf
 from cloze.tokenization.tokenizer import Tokenizer
 
 _INDEX = re.compile(r"([0-9]+)(?:\.0+)?")  # programs that know missing numbers write 1.0
@@ -137,7 +136,7 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         yield GoldAnswer(gold, choice, prediction.probability, example.choices[gold], example.choices[choice])
 
     def baselines(self) -> Mapping[str, Baseline]:
-        return {"majority": _most_frequent_choice, "tfidf_overlap": _choice_of_overlap}
+        return {"majority": _most_frequent_choice}
 
     def collapse(
         self, examples: Sequence[ChoiceQuestion], predictions: Sequence[ChoicePrediction]
@@ -176,20 +175,9 @@ def _most_frequent_choice(
 ) -> list[ChoicePrediction]:
     """Choose the index that is right most often, the first of equals."""
     counts = Counter(example.label for example in train)
-    return [_choose(max(range(len(e.choices)), key=counts.__getitem__), e) for e in dev]
-
-
-def _choice_of_overlap(
-    train: Sequence[ChoiceQuestion], dev: Sequence[ChoiceQuestion]
-) -> list[ChoicePrediction]:
-    """Choose by the cosine of TF-IDF weights with the prompt, the first of equals."""
-    vectorizer = fit_tfidf([text for example in train for text in (example.prompt, *example.choices)])
     predictions = []
     for example in dev:
-        cosines = (vectorizer.transform(example.choices) @ vectorizer.transform([example.prompt]).T).toarray()
-        predictions.append(_choose(int(cosines.argmax()), example))
+        numbers = range(len(example.choices))
+        best = max(numbers, key=counts.__getitem__)
+        predictions.append(ChoicePrediction(best, 1.0, [float(i == best) for i in numbers]))
     return predictions
-
-
-def _choose(index: int, example: ChoiceQuestion) -> ChoicePrediction:
-    return ChoicePrediction(index, 1.0, [float(i == index) for i in range(len(example.choices))])

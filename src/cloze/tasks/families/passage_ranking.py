@@ -19,11 +19,11 @@ from cloze.file_names import CONFIG_FILE
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.config_file import load_labels
 from cloze.tasks.arrays import sigmoid
-from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.families.text_regression import NumberAnswers
 from cloze.tasks.features import TextFeatures
 from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts, TextTask
+from cloze.tasks.tfidf import tfidf_cosines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,19 +149,7 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         return queries
 
     def baselines(self) -> Mapping[str, Baseline]:
-        return {"bm25": self._bm25}
-
-    def _bm25(self, train: Texts, dev: Texts) -> list[float]:
-        """Score a query and a passage by BM25 over all dev passages, without training."""
-        passages = {text: i for i, text in enumerate(dict.fromkeys(example.pair or "" for example in dev))}
-        candidates: dict[str, list[int]] = {}
-        for i, example in enumerate(dev):
-            candidates.setdefault(example.text, []).append(i)
-        predictions = [0.0] * len(dev)
-        for indices, scores in zip(candidates.values(), bm25_scores(candidates, list(passages)), strict=True):
-            for i in indices:
-                predictions[i] = float(scores[passages[dev[i].pair or ""]])
-        return predictions
+        return {"tfidf_cosine": tfidf_cosines}
 
     def fit_labels(self, examples: Texts) -> Self:
         self.check_scorable(examples)

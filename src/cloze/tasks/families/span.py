@@ -16,10 +16,9 @@ from cloze.data.reading.columns import Column
 from cloze.metrics.squad import exact_score
 from cloze.tasks.features import max_context_windows, sliding_windows
 from cloze.tasks.paragraphs import Questions, SpanFeature, SpanQuestion
-from cloze.tasks.span_baselines import sentence_of_overlap, span_of_overlap
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tasks.table_task import ID, TableTask
-from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
+from cloze.tasks.task_batch import GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
 
 
@@ -149,9 +148,6 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         gold = text if exact_score(accepted, text) else accepted[0]
         context = {"context": example.paragraph.text}
         yield GoldAnswer(gold, text, prediction.probability, " | ".join(accepted), details=context)
-
-    def baselines(self) -> Mapping[str, Baseline]:
-        return {"idf_sentence": sentence_of_overlap, "idf_span": span_of_overlap}
 
     def to_json(self, example: SpanQuestion, prediction: SpanPrediction) -> dict[str, Any]:
         """Return the answer with its characters in the paragraph, and the other candidates."""

@@ -24,7 +24,7 @@ from cloze.metrics.breakdown import Breakdown, class_breakdown, class_scores
 from cloze.metrics.conll import entities, entity_scores
 from cloze.tasks.arrays import softmax
 from cloze.tasks.labels import check_unique, unknown_label
-from cloze.tasks.tag_baselines import all_outside, most_frequent_tags
+from cloze.tasks.tag_baselines import most_frequent_tags
 from cloze.tasks.tag_predictions import (
     PredictedEntity,
     TagPrediction,
@@ -291,10 +291,8 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
                 yield GoldAnswer(true, answer, probability, gold_tag, tag, {"word": word})
 
     def baselines(self) -> Mapping[str, Baseline]:
-        """Return O for every word, unless tags are plain, and the most frequent tag of each word."""
         assert self.scheme is not None
-        outside = {} if self.scheme == "plain" else {"all_o": all_outside}
-        return {**outside, "majority": partial(most_frequent_tags, self.scheme)}
+        return {"majority": partial(most_frequent_tags, self.scheme)}
 
     def collapse(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> str | None:
         """Detect predictions without any entity, or without a right one, unless the examples have none."""

@@ -10,7 +10,7 @@ from cloze.optional_dependencies import require
 
 def bm25_scores(queries: Iterable[str], passages: Sequence[str]) -> Iterator[npt.NDArray[np.float32]]:
     """Yield the scores of all passages [P] for each query, without English stop words."""
-    require(["bm25s"], extra="tasks", where="BM25")
+    require(["bm25s"], extra="experiments", where="BM25")
     import bm25s
 
     tokens = bm25s.tokenize(list(passages), stopwords="en", show_progress=False)
