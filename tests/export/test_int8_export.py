@@ -122,6 +122,14 @@ def test_a_directory_is_served(classifier: Path):
     assert 0.9 < first.vectors @ second.vectors / norms < 1
 
 
+@pytest.mark.parametrize("kind", [cloze.TextClassifier, cloze.Embedder])
+def test_a_model_in_bfloat16_is_not_saved(kind: type, classifier: Path, tmp_path: Path):
+    loaded = kind.load(classifier / "model", device="cpu", precision="bfloat16")
+    with pytest.raises(InputError, match=r"rounded to bfloat16\. Load it with the `precision` float32"):
+        loaded.save(tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
 def test_an_int8_model_is_not_saved_or_explained(classifier: Path, tmp_path: Path):
     loaded = cloze.TextClassifier.load(classifier / "model", device="cpu", precision="int8")
     with pytest.raises(InputError, match="Write one with cloze export --to int8"):

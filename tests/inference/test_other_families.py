@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 import cloze
 from cloze.cli import main
@@ -20,6 +21,7 @@ from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
 from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier, span_questions
 from cloze.model_paths import resolve_checkpoint
+from cloze.models.encoder import encoders
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
 from cloze.tasks.tagged_text import Sentence, TaggedText
@@ -36,17 +38,48 @@ SIZES = {
 }
 
 
-@pytest.fixture(scope="module", params=OTHERS)
-def published(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
-    """Return the directory of a masked-word model, the model and its tokenizer, of transformers."""
-    directory = tmp_path_factory.mktemp(request.param)
+def publish(model_type: str, directory: Path) -> tuple[Path, Any, Any]:
+    """Write a masked-word model of transformers; return the directory, the model and its tokenizer."""
     torch.manual_seed(3)
-    FAMILIES[request.param].tokenizer(directory).save_pretrained(directory)
+    FAMILIES[model_type].tokenizer(directory).save_pretrained(directory)
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    config = published_config(request.param, tokenizer, **SIZES)
+    config = published_config(model_type, tokenizer, **SIZES)
     model = transformers.AutoModelForMaskedLM.from_config(config).eval()
     model.save_pretrained(directory)
     return directory, model, tokenizer
+
+
+@pytest.fixture(scope="module", params=OTHERS)
+def published(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
+    return publish(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def fill_with_transformers(directory: Path, tokenizer: Any, text: str) -> Any:
+    model = transformers.AutoModelForMaskedLM.from_pretrained(directory).eval()
+    ids = tokenizer(text, return_tensors="pt").input_ids
+    with torch.inference_mode():
+        return model(ids).logits[ids == tokenizer.mask_token_id].softmax(-1)
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize("model_type", FAMILIES)
+@pytest.mark.parametrize("stored", ["copies alone", "two biases"])
+def test_tied_weights_are_those_that_transformers_takes(stored: str, model_type: str, tmp_path: Path) -> None:
+    directory, _, tokenizer = publish(model_type, tmp_path)
+    weights = load_file(directory / "model.safetensors")
+    for copy, original in encoders()[model_type].names.copies.items():
+        if stored == "copies alone":
+            weights[copy] = weights.pop(original)
+        elif copy.endswith(".bias"):
+            weights[copy] = torch.randn(weights[original].shape)
+    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+    text = f"it was a {tokenizer.mask_token} day."
+    expected = fill_with_transformers(directory, tokenizer, text)
+    probabilities = FillMask.load(directory, device="cpu").probabilities(text)
+    np.testing.assert_allclose(probabilities, expected, atol=1e-5, rtol=0)
+    assert main(["import", str(directory), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
+    ours = FillMask.load(tmp_path / "ours", device="cpu").probabilities(text)
+    assert np.array_equal(ours, probabilities)
 
 
 @pytest.mark.protected

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from cloze.data.batch import collate
 from cloze.export.graph import build_graph, padded_outputs
 from cloze.export.onnx import compare_with_torch
 from cloze.models.batch import pack_padded, to_device
-from cloze.models.encoder import encoders, get_encoder, register_encoder
+from cloze.models.encoder import EncoderOutput, encoders, get_encoder, register_encoder
 from cloze.models.external_weights import load_external_model
 from encoder_families import make_encoder
 from model_heads import HEADS
@@ -117,3 +118,15 @@ def test_every_matrix_of_a_layer_is_trained_by_muon(encoder):
         assert (id(parameter) in matrices) == (parameter.ndim == 2)
     for parameter, num_parts in matrices.values():
         assert parameter.shape[0] % num_parts == 0
+
+
+@pytest.mark.parametrize("head", ["pre-training", "masked words"])
+def test_logits_of_all_tokens_are_computed_on_the_device_of_the_batch(head, config, monkeypatch):
+    model = HEADS[head].build(make_encoder("bert", config))
+    monkeypatch.setattr(
+        model.bert, "forward", lambda batch: EncoderOutput(torch.zeros(3, 48), torch.zeros(1, 48), ())
+    )
+    positions = []
+    monkeypatch.setattr(Tensor, "index_select", lambda self, axis, index: positions.append(index) or self)
+    model.named_outputs(to_device(collate([[5, 6, 7]]), "meta"))
+    assert [index.device.type for index in positions] == ["meta"]

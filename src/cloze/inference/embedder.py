@@ -333,8 +333,8 @@ class Embedder(LoadedModel):
     def _write(self, directory: Path) -> None:
         config = self.engine.config
         is_last_layer = self.layers == (config.num_hidden_layers,)
-        if not is_last_layer or self.pooling == "idf_mean" or self.encoder.autocast_dtype:
-            what = "only the last layer, other poolings than idf_mean, and float32 can be saved"
+        if not is_last_layer or self.pooling == "idf_mean":
+            what = "only the last layer and other poolings than idf_mean can be saved"
             raise InputError(what, where="embedder", remedy="Save one that was loaded with these settings")
         super()._write(directory)
         stored = SentenceEncoderConfig(

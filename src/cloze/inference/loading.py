@@ -120,11 +120,15 @@ class LoadedModel:
         """
         module = self.module
         from cloze.models.checkpoint import KIND
+        from cloze.models.encoder import find_encoder
         from cloze.models.quantization import is_quantized
 
         if is_quantized(module):
             remedy = "Write one with cloze export --to int8"
             raise InputError("an int8 model cannot be saved", where="save", remedy=remedy)
+        if getattr(find_encoder(module), "autocast_dtype", None) is not None:
+            what, remedy = "the weights are rounded to bfloat16", "Load it with the `precision` float32"
+            raise InputError(what, where="save", remedy=remedy)
         path = check_path(path, "path")
         artifacts.check_output_path(path, overwrite=overwrite, inputs=[self.directory])
         with artifacts.write_directory(path, kind=KIND, overwrite=overwrite) as directory:

@@ -147,7 +147,7 @@ class BertForPreTraining(ModelWithHead):
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the scores of the vocabulary at every token, and of the next-sentence classes."""
-        logits = self(batch, torch.arange(batch.num_tokens))
+        logits = self(batch, torch.arange(batch.num_tokens, device=batch.input_ids.device))
         return {
             "prediction_logits": logits.masked_lm_logits,
             "seq_relationship_logits": logits.next_sentence_logits,
@@ -199,7 +199,7 @@ class BertForMaskedLM(ModelWithHead):
         """Return the logits at the masked tokens of a `MaskedBatch`, or at every token."""
         if isinstance(batch, MaskedBatch):
             return {"logits": self(batch, batch.masked_lm_positions)}
-        return {"logits": self(batch, torch.arange(batch.num_tokens))}
+        return {"logits": self(batch, torch.arange(batch.num_tokens, device=batch.input_ids.device))}
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
         """Write `named_outputs` in ONNX."""

@@ -254,8 +254,8 @@ def normalize_hugging_face_names(
     """Return weights by today's names of transformers.
 
     LayerNorm's `gamma` and `beta` become `weight` and `bias`, and the names of a bare encoder get the prefix of its
-    family, such as `bert.`. Copies of tied weights (the output matrix and its bias) and position ids are removed. The
-    prefix that a wrapper of the model gave to its names is left out, with a warning.
+    family, such as `bert.`. The output matrix and its bias get the names of the weights to which they are tied.
+    Position ids are removed. The prefix that a wrapper of the model gave to its names is left out, with a warning.
 
     Raises:
         InputError: the output matrix differs from the word embeddings, to which the model ties it.
@@ -264,21 +264,23 @@ def normalize_hugging_face_names(
         warnings.warn(f"{where}: names of weights begin with {prefix!r}, which is left out", stacklevel=2)
         external = {name.removeprefix(prefix): weight for name, weight in external.items()}
     is_bare = any(name.startswith("embeddings.") for name in external)
-    for copy, original in names.copies.items():
-        output, tied = external.get(copy), external.get(original)
-        if output is None or tied is None or not copy.endswith(".weight"):
-            continue
-        is_same = output.dtype == tied.dtype and output.shape == tied.shape
-        # on the device meta only shapes are known
-        if not is_same or not (output.is_meta or torch.equal(output, tied)):
-            what = f"{copy} differs from the word embeddings, to which the model ties it"
-            raise InputError(what, where=where)
     weights = {}
     for name, weight in external.items():
-        if name in names.copies or name.endswith("embeddings.position_ids"):
+        if name.endswith("embeddings.position_ids"):
             continue
         name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
         if is_bare and name.startswith(names.bare):
             name = f"{names.prefix}{name}"
         weights[name] = weight
+    for copy, original in names.copies.items():
+        if copy not in weights:
+            continue
+        output = weights.pop(copy)
+        tied = weights.get(original, output)
+        is_same = output.dtype == tied.dtype and output.shape == tied.shape
+        # on the device meta only shapes are known
+        if copy.endswith(".weight") and not (is_same and (output.is_meta or torch.equal(output, tied))):
+            what = f"{copy} differs from the word embeddings, to which the model ties it"
+            raise InputError(what, where=where)
+        weights[original] = output  # transformers computes with the bias of the output layer if there are two
     return names.from_class(weights)
