@@ -120,16 +120,16 @@ def test_permissions_follow_the_umask(tmp_path, umask, mode):
     assert (tmp_path / "out").stat().st_mode & 0o777 == mode
 
 
-def test_clear_directory_keeps_the_directory(tmp_path, monkeypatch):
+def test_clear_directory_keeps_the_directory_and_its_lock(tmp_path, monkeypatch):
     _write(tmp_path / "out/inside")
-    (tmp_path / "out/run.toml").write_text("")
+    for name in ("run.toml", ".lock"):
+        (tmp_path / "out" / name).write_text("")
     (tmp_path / "kept").mkdir()
     (tmp_path / "out/link").symlink_to(tmp_path / "kept")
     monkeypatch.chdir(tmp_path / "out")
     artifacts.clear_directory(Path())
-    assert os.listdir(tmp_path / "out") == []
+    assert os.listdir(tmp_path / "out") == [".lock"]
     assert (tmp_path / "kept").is_dir()
-    artifacts.clear_directory(tmp_path / "none")
 
 
 def test_edited_card_verifies(tmp_path):

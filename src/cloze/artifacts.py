@@ -40,6 +40,13 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 RUN_CONFIG = "run.toml"
 """A run grows, so it has no manifest; its settings identify it."""
+FIRST_SETTINGS_FILE = f".{RUN_CONFIG}"
+"""The settings at the start of a run, with which `run.toml` is compared until there is a checkpoint."""
+RUN_DATA_FOLDER = "data"
+"""Folder of a run with data that were given in memory."""
+LOCK_FILE = ".lock"
+_NEW_RUN = re.compile(r"\.lock|data|\.run\.toml|\.writing-\.?run\.toml-[0-9a-f]+")
+"""Files of a run that is being created, of which `run.toml` is the last."""
 _REMEDIES: dict[str | None, str] = {
     "dataset": "Give a directory that cloze corpus wrote",
     "checkpoint": "Give the directory of a checkpoint or a run",
@@ -115,7 +122,7 @@ def check_output_path(
         raise InputError(what, where=path, remedy=choose)
     if path.exists() and not path.is_dir() and not path.is_file():
         raise InputError("not a regular file", where=path, remedy=choose)
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    if is_free(path):
         return
     is_replaceable = path.is_file() or any((path / name).is_file() for name in (MANIFEST, RUN_CONFIG))
     if not overwrite:
@@ -129,6 +136,15 @@ def check_output_path(
         if source is not None and resolve_links(Path(source)).is_relative_to(resolve_links(path)):
             what = "is an input, and would be replaced"
             raise InputError(what, where=source, remedy="Choose another `output`")
+
+
+def is_free(path: Path) -> bool:
+    """Return whether a path has nothing, an empty directory, or only the files of a run killed during its creation."""
+    if not path.is_dir():
+        return not path.exists()
+    names = {entry.name for entry in path.iterdir()}
+    is_started = FIRST_SETTINGS_FILE in names or RUN_DATA_FOLDER not in names
+    return RUN_CONFIG not in names and is_started and all(map(_NEW_RUN.fullmatch, names))
 
 
 @contextmanager
@@ -222,12 +238,12 @@ def exchange_directories(first: Path, second: Path) -> bool:
 
 
 def clear_directory(path: Path) -> None:
-    """Delete the contents of a directory, if it exists; the directory itself may be a mount point, so it stays."""
-    if not path.is_dir():
-        return
+    """Delete the contents of a run but its lock; the directory itself may be a mount point."""
     with disk_errors(path):
         # The settings go last: they identify a half-deleted run as a run.
         for entry in sorted(path.iterdir(), key=lambda entry: entry.name == RUN_CONFIG):
+            if entry.name == LOCK_FILE:
+                continue
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
             else:

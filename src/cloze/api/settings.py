@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from cloze import config as configuration
 from cloze.arguments import check_path, check_type, split_names
+from cloze.artifacts import RUN_DATA_FOLDER, is_free
 from cloze.data.reading.files import file_sha256
 from cloze.data.reading.memory import MemoryRows
 from cloze.errors import MISSING, InputError, RunError
@@ -110,11 +111,6 @@ class RunRequest(ABC, Generic[Resolved]):
         self.table: dict[str, Any] = {}
         """Those over the recipe's."""
 
-    @property
-    def is_free(self) -> bool:
-        """Whether the output does not exist or is an empty directory."""
-        return not self.run.exists() or (self.run.is_dir() and not any(self.run.iterdir()))
-
     def resumed(self) -> Resolved | None:
         """Return the settings of the run to resume, with those that may change and do; None to start one.
 
@@ -122,7 +118,7 @@ class RunRequest(ABC, Generic[Resolved]):
             InputError: other settings or data differ, or there is no run to resume.
         """
         if self.resume:
-            return None if self.is_free and self.table else self._resumed(self.explicit)
+            return None if is_free(self.run) and self.table else self._resumed(self.explicit)
         if num_restarts():  # after a failure torchrun repeats the command
             with suppress(InputError):
                 return self._resumed({})
@@ -158,7 +154,7 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
         self.rows: dict[str, MemoryRows] = {}
         """Data in memory by the path of the file in which the run keeps them, once the settings are resolved."""
         for name in self.in_memory:
-            values[name] = self.run / _DATA_FOLDER / f"{name}.jsonl"
+            values[name] = self.run / RUN_DATA_FOLDER / f"{name}.jsonl"
         if "student_layers" in values:
             values.setdefault("model", values.get("teacher"))
         self._keyword_of = {key: name for name, key in _NAMES.items() if name in values}
@@ -237,8 +233,6 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
         return without_settings(to_toml(*self.resolve(downloads=False)), missing)
 
 
-_DATA_FOLDER = "data"
-"""Folder of a run with data that were given in memory."""
 _NAMES = {
     "learning_rate": "optimizer.learning_rate",
     "data_fractions": "grid.data_fractions",
@@ -361,7 +355,7 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
             raise InputError(f"{model!r} is a checkpoint, not a size", where="model", remedy=remedy)
         keywords["model.size" if isinstance(model, str) else "model"] = model
         self.explicit = overlay(keywords, values.get("settings", {}), {"budget": "budget_seconds"})
-        starts = self.is_free or not self.resume
+        starts = is_free(self.run) or not self.resume
         self.is_adaptation = self.config is None and "init" in self.explicit and starts
         recipe = "adapt" if self.is_adaptation else self.config
         if self.is_adaptation:

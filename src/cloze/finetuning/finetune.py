@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cloze import artifacts
 from cloze import config as configuration
 from cloze.callbacks import Callback
 from cloze.config import read_toml, to_dict
@@ -29,6 +29,7 @@ from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
 from cloze.training.run_directory import (
     changed_settings,
+    check_output,
     create_run_directory,
     replace_settings,
     run_settings_file,
@@ -71,25 +72,30 @@ def finetune(
             files = [file for file in (config.train, config.dev) if file not in in_memory]
             distillation = config.distillation
             read = [config.model, *files, distillation.teacher, distillation.unlabeled]
-            hint = ", continue with `resume`"
-            context.run_on_rank_zero(
-                lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=read, resume_hint=hint)
-            )
+            context.run_on_rank_zero(lambda: check_output(run, overwrite=overwrite, inputs=read))
         prepared = prepare_data(task, config, context, progress, in_memory)
         if not config.has_trials:
             prepared = precompute_features(prepared, progress)
             return train_and_score(
-                prepared, run, progress, resume=resume, callbacks=callbacks, in_memory=in_memory
+                prepared,
+                run,
+                progress,
+                resume=resume,
+                overwrite=overwrite,
+                callbacks=callbacks,
+                in_memory=in_memory,
             )
         settings = to_toml(prepared.task, prepared.config)
         if not resume:
             load_initial_encoder(prepared)  # one that cannot be read is found before anything is written
             if prepared.teacher is not None:
                 prepared.teacher.load_model()
-            context.run_on_rank_zero(lambda: create_run_directory(run, settings, in_memory))
         with run_lock(run, context):
             if resume:
                 context.run_on_rank_zero(lambda: replace_settings(run, settings, None))
+            else:
+                create = partial(create_run_directory, run, settings, in_memory, overwrite=overwrite)
+                context.run_on_rank_zero(create)
             return run_trials(prepared, run, placement, progress, callbacks)
 
 

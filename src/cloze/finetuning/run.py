@@ -59,13 +59,15 @@ def train_and_score(
     progress: Progress,
     *,
     resume: bool = False,
+    overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
     in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> dict[str, Any]:
     """Make one run, and score its best checkpoint.
 
     Args:
-        resume: continue from the newest intact checkpoint; otherwise an existing run is replaced.
+        resume: continue from the newest intact checkpoint.
+        overwrite: replace an existing run.
         in_memory: data in memory, which the run keeps.
 
     Returns:
@@ -105,7 +107,7 @@ def train_and_score(
         in_memory=in_memory,
         callbacks=callbacks,
     )
-    training_run.train(load, build_batches, resume=resume)
+    training_run.train(load, build_batches, resume=resume, overwrite=overwrite)
     return context.run_on_rank_zero(lambda: _score_best(prepared, run, progress))
 
 

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cloze import artifacts
 from cloze import config as configuration
 from cloze.callbacks import Callback
 from cloze.errors import InputError
@@ -21,7 +20,7 @@ from cloze.training.budget import Budget
 from cloze.training.distributed import init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
 from cloze.training.run import TrainingRun
-from cloze.training.run_directory import changed_settings, run_settings_file
+from cloze.training.run_directory import changed_settings, check_output, run_settings_file
 
 MIN_HELD_OUT_INSTANCES = 200
 """Warn if evaluations have fewer instances."""
@@ -54,11 +53,7 @@ def pretrain(
         progress = progress if context.is_rank_zero else SILENT
         if not resume:
             inputs = [config.data, config.init, config.old_data]
-            context.run_on_rank_zero(
-                lambda: artifacts.check_output_path(
-                    run, overwrite=overwrite, inputs=inputs, resume_hint=", continue with `resume`"
-                )
-            )
+            context.run_on_rank_zero(lambda: check_output(run, overwrite=overwrite, inputs=inputs))
             config = with_initial_architecture(config, start)
         config = context.run_on_rank_zero(lambda: verify_data(config))
         data = PretrainingData.load(config, context)
@@ -89,7 +84,7 @@ def pretrain(
             callbacks=tuple(callbacks),
         )
         batches = partial(build_batches, config, data, run, progress)
-        metrics = training_run.train(load, batches, resume=resume)
+        metrics = training_run.train(load, batches, resume=resume, overwrite=overwrite)
         context.run_on_rank_zero(lambda: _note_losses(run, progress))
         return metrics
 

@@ -34,8 +34,6 @@ STATE_FILE = f"{TRAINING_FOLDER}/state.json"
 SETTINGS_FILE = f"{TRAINING_FOLDER}/{artifacts.RUN_CONFIG}"
 """The run's settings when the checkpoint was written."""
 _CHECKPOINTS = "checkpoints"
-FIRST_SETTINGS_FILE = f".{artifacts.RUN_CONFIG}"
-"""The settings at the start of a run, with which `run.toml` is compared until there is a checkpoint."""
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
 _OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
@@ -234,7 +232,7 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
 def copy_of_settings(run: Path) -> Path | None:
     """Return the copy of `run.toml` in the newest checkpoint, intact or not, else that of the start; None without."""
     copies = [path / SETTINGS_FILE for path in reversed(_checkpoints_of(run))]
-    return next((copy for copy in (*copies, run / FIRST_SETTINGS_FILE) if copy.is_file()), None)
+    return next((copy for copy in (*copies, run / artifacts.FIRST_SETTINGS_FILE) if copy.is_file()), None)
 
 
 def read_state(checkpoint: Path) -> TrainingState:

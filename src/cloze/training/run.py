@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -89,14 +90,20 @@ class TrainingRun:
     """Values of the last log below the bar."""
 
     def train(
-        self, load: Callable[[Path | None], Objective], build_batches: BuildBatches, *, resume: bool
+        self,
+        load: Callable[[Path | None], Objective],
+        build_batches: BuildBatches,
+        *,
+        resume: bool,
+        overwrite: bool = False,
     ) -> dict[str, float]:
-        """Start the run, in the place of an older one, or resume it; return the last evaluation.
+        """Start the run or resume it; return the last evaluation.
 
         Args:
             load: loads the model of a checkpoint, or builds the initial one without, with its loss.
             build_batches: builds the training batches.
             resume: train from the newest intact checkpoint.
+            overwrite: replace an older run.
 
         Raises:
             InputError: another process uses the run, a setting is not Unicode text, or no evaluation fits into the
@@ -108,12 +115,12 @@ class TrainingRun:
         if not resume:
             self._objective = load(None)
             state = self._initial_state()
-            with catch_signals(self.progress) as stop:
-                self.context.run_on_rank_zero(
-                    lambda: create_run_directory(self.path, self.settings, self.in_memory)
-                )
-                with run_lock(self.path, self.context):
-                    return self._train(build_batches, state, stop)
+            create = partial(
+                create_run_directory, self.path, self.settings, self.in_memory, overwrite=overwrite
+            )
+            with catch_signals(self.progress) as stop, run_lock(self.path, self.context):
+                self.context.run_on_rank_zero(create)
+                return self._train(build_batches, state, stop)
         with run_lock(self.path, self.context):
             checkpoint, changes = self.context.run_on_rank_zero(self._find_checkpoint)
             self._objective = load(checkpoint)

@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,8 +10,7 @@ from cloze import artifacts, file_io
 from cloze import config as configuration
 from cloze.data.reading.memory import MemoryRows
 from cloze.errors import InputError, RunError
-from cloze.training.checkpoints import FIRST_SETTINGS_FILE, SETTINGS_FILE, copy_of_settings
-from cloze.training.run_lock import check_not_locked
+from cloze.training.checkpoints import SETTINGS_FILE, copy_of_settings
 
 _CHANGEABLE_SECTIONS = ("checkpoints.", "distribution.")
 _CHANGEABLE = (
@@ -24,14 +23,26 @@ _READ = ("model", "init")
 """Models that a run started from, which its checkpoints replace: they may be moved, too."""
 
 
-def create_run_directory(run: Path, settings: str, in_memory: Mapping[str, MemoryRows]) -> None:
-    """Create a run's directory, with its settings alone, and those data in memory whose files it has.
+def check_output(run: Path, *, overwrite: bool, inputs: Iterable[Path | str | None] = ()) -> None:
+    """Check that a run may be created in a directory.
 
     Raises:
-        InputError: another process uses the existing run, or a setting is not Unicode text.
-        RunError: the disk is full or cannot be written; no file is left.
+        InputError: as for `artifacts.check_output_path`.
     """
-    check_not_locked(run)
+    hint = ", continue with `resume`"
+    artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
+
+
+def create_run_directory(
+    run: Path, settings: str, in_memory: Mapping[str, MemoryRows], *, overwrite: bool
+) -> None:
+    """Write a run's settings, and those data in memory whose files it has; the caller holds its lock.
+
+    Raises:
+        InputError: another process has created a run there, or a setting is not Unicode text.
+        RunError: the disk is full or cannot be written; no file is left but the lock.
+    """
+    check_output(run, overwrite=overwrite)
     artifacts.clear_directory(run)
     files = {
         Path(file).relative_to(run).as_posix(): rows.content
@@ -39,7 +50,9 @@ def create_run_directory(run: Path, settings: str, in_memory: Mapping[str, Memor
         if Path(file).is_relative_to(run)
     }
     try:
-        for name, text in {artifacts.RUN_CONFIG: settings, FIRST_SETTINGS_FILE: settings, **files}.items():
+        # `artifacts.is_free` knows by the first file that a kill left the others, and the last one completes the run
+        file_io.write_text(run / artifacts.FIRST_SETTINGS_FILE, settings)
+        for name, text in {**files, artifacts.RUN_CONFIG: settings}.items():
             file_io.write_text(run / name, text)
     except RunError:
         artifacts.clear_directory(run)
@@ -118,9 +131,7 @@ def replace_settings(run: Path, settings: str, checkpoint: Path | None) -> dict[
     """
     copy = copy_of_settings(run) if checkpoint is None else checkpoint / SETTINGS_FILE
     changes = check_settings(run, tomllib.loads(settings), copy)
-    file = run / artifacts.RUN_CONFIG
-    if file.read_text(encoding="utf-8") != settings:
-        file_io.write_text(file, settings)
+    file_io.write_text(run / artifacts.RUN_CONFIG, settings)
     return changes
 
 

@@ -6,11 +6,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from cloze import file_io
+from cloze import artifacts, file_io
 from cloze.errors import InputError
 from cloze.training.distributed import DistributedContext
-
-_LOCK = ".lock"
 
 
 @contextmanager
@@ -38,7 +36,7 @@ def file_lock(file: Path, taken: InputError) -> Iterator[None]:
 
 @contextmanager
 def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
-    """Keep other processes from resuming or replacing a run.
+    """Keep other processes from creating, resuming or replacing a run.
 
     Raises:
         InputError: another process uses the run.
@@ -48,17 +46,8 @@ def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
         yield
 
 
-def check_not_locked(run: Path) -> None:
-    """Check that no other process uses a run.
-
-    Raises:
-        InputError: another process uses it.
-    """
-    if run.is_dir():
-        with _lock(run):
-            pass
-
-
 def _lock(run: Path) -> AbstractContextManager[None]:
-    remedy = "Wait for it, or stop it first"
-    return file_lock(run / _LOCK, InputError("another process is using this run", where=run, remedy=remedy))
+    with file_io.disk_errors(run):
+        run.mkdir(parents=True, exist_ok=True)
+    taken = InputError("another process is using this run", where=run, remedy="Wait for it, or stop it first")
+    return file_lock(run / artifacts.LOCK_FILE, taken)
