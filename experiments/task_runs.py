@@ -56,6 +56,8 @@ class StudyTask:
         """
         settings = deepcopy(dict(table))
         name = settings.pop("task", None)
+        if name == "feature-tagging":
+            import experiments.feature_tagging  # noqa: F401 (registers the task)
         task = find_task(str(name), where=where)
         data = settings.pop("data", name)
         metric = settings.pop("metric", task.metrics[0])

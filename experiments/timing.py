@@ -1,10 +1,6 @@
-"""Estimate the time of a study from a few steps of each kind of run, which are thrown away.
-
-Features of a frozen encoder are computed once, which takes most of the time, so all of them are computed and timed.
-"""
+"""Estimate the time of a study from a few steps of each kind of run, which are thrown away."""
 
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,27 +8,19 @@ from pathlib import Path
 from cloze import artifacts
 from cloze.api.settings import find_initial_checkpoint
 from cloze.cli.options import Flags
-from cloze.data.batch import DataPosition
 from cloze.data.dataset import Dataset
 from cloze.data.instances.masking import MaskingConfig
-from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.finetune import plan_finetuning
-from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
-from cloze.finetuning.preparation import precompute_features, prepare_data
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
 from cloze.models.encoder import Encoder
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.plan import plan_pretraining
-from cloze.progress import SILENT, Progress, format_duration
+from cloze.progress import Progress, format_duration
 from cloze.tables import text_table
-from cloze.tasks.task import AnyTask
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.distributed import DistributedContext
-from cloze.training.plan import StepTimer
-from cloze.training.precision import resolve_device, resolve_dtype
 from experiments.origins import combine
 from experiments.plan import PlannedRun, describe_plan
 from experiments.task_runs import TaskRun
@@ -103,10 +91,7 @@ class _Timer:
                 with artifacts.write_directory(model, kind=KIND) as temporary:
                     save_model(temporary, encoder, self._tokenizer(run))
                 task, config = task_run.config(model, run.seed)
-                if task.frozen_states is None:
-                    self._finetuning[key] = plan_finetuning(task, config).seconds
-                else:
-                    self._finetuning[key] = _feature_seconds(task, config, model)
+                self._finetuning[key] = plan_finetuning(task, config).seconds
         return self._finetuning[key]
 
     def _tokenizer(self, run: PlannedRun) -> Tokenizer:
@@ -126,19 +111,3 @@ class _Timer:
         if kind == "checkpoint":
             return load_model(resolve_checkpoint(sources[0]))
         return combine(kind, [self._encoder(self._runs[source]) for source in sources], run.seed)
-
-
-def _feature_seconds(task: AnyTask, config: FinetuneConfig, model: Path) -> float:
-    """Return the seconds of training on features, which are computed once: that is done and timed."""
-    started = time.perf_counter()
-    context = DistributedContext(resolve_device(config.device))
-    config = replace(config, model=str(model))
-    prepared = prepare_data(task, config, context, SILENT)
-    prepared = precompute_features(prepared, SILENT)
-    head = prepared.task.head(load_model(model)).to(context.device)
-    objective = FinetuningObjective(head, prepared)
-    seconds = time.perf_counter() - started
-    timer = StepTimer(objective, config.optimizer, resolve_dtype(config.precision, context.device))
-    batches = FinetuningBatches(prepared)
-    step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
-    return seconds + config.seeds * config.epochs * batches.steps_per_epoch * timer.step_seconds(step)

@@ -145,7 +145,6 @@ CASES = {
     "conll2003": Case("a.conll", columns(" ", marks=True), perfect=100),
     "wnut17": Case("a.conll", columns(), perfect=100),
     "gum": Case("a.conll", columns(), perfect=100),
-    "feature-tagging": Case("a.conll", columns(marks=True), {"lstm_size": 24, "layers": "last"}, perfect=100),
 }
 """By the name of the task."""
 
@@ -186,5 +185,5 @@ def gold_output(task: AnyTask, feature: Any) -> Array:
 
 
 FIRST_TASKS = {family_of_case(find_task(name)): name for name in reversed(CASES)}
-FAMILIES = sorted({*FIRST_TASKS.values(), "squad_v2", "feature-tagging"})
+FAMILIES = sorted({*FIRST_TASKS.values(), "squad_v2"})
 """The first task of each family: the others differ in data and scores only. SQuAD 2.0 may have no answer."""

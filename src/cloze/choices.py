@@ -13,15 +13,6 @@ AttendsTo: TypeAlias = Literal["all", "left", "right"]
 """The tokens that each token attends to: all of its sequence, or itself and those on one side."""
 Combine: TypeAlias = Literal["sum", "concat"]
 """How several layers are combined, token by token."""
-FrozenLayers: TypeAlias = Literal[
-    "embeddings",
-    "second-to-last",
-    "last",
-    "weighted-sum-last-four",
-    "concat-last-four",
-    "weighted-sum-all",
-]
-"""The features of a word from a frozen encoder: the rows of table 7 of the paper."""
 GeluForm: TypeAlias = Literal["gelu", "gelu_tanh"]
 Clean: TypeAlias = Literal["pdf"]
 """Kinds of text that have marks to remove."""

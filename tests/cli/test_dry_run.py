@@ -59,10 +59,6 @@ def test_a_plan_of_a_grid(cloze: Cloze, batch_size: tuple[str, str]) -> None:
     assert plan["phases"][0]["steps"] == 3 * 5  # the mean of 2, 3 and 4 epochs
 
 
-def test_a_frozen_encoder_has_no_plan(error_line: ErrorLine) -> None:
-    assert "the encoder is not trained" in error_line(FINETUNE.replace("classification", "feature-tagging"))
-
-
 def test_a_plan_is_printed_as_text(cloze: Cloze) -> None:
     text = cloze(PRETRAIN, "--steps", "4").out
     for words in ("dry run: nothing was written", "peak", "free before", "4 steps of"):

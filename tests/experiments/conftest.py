@@ -1,5 +1,7 @@
 """A small data set for pre-training, and tasks to fine-tune for."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,17 @@ from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
 from cloze.data.build.vocabulary import train_vocabulary
+from cloze.tasks.registry import TASKS
 from helpers import make_once, write_novel
+from nano_fixtures import build_encoder, config, configure, nano_checkpoint, tokenizer  # noqa: F401 (fixtures)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_tasks_of_studies() -> Iterator[None]:
+    """Remove the task that a study of features registers, so that other tests find the tasks of cloze alone."""
+    yield
+    TASKS.pop("feature-tagging", None)
+    sys.modules.pop("experiments.feature_tagging", None)
 
 
 @pytest.fixture(scope="session")
@@ -17,8 +29,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
         text = write_novel(directory / "novel.txt", 200)
         train_vocabulary([text], directory / "vocab", size=400)
-        config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.2)
-        build_dataset([text], directory / "vocab", directory / "data", config)
+        settings = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.2)
+        build_dataset([text], directory / "vocab", directory / "data", settings)
 
     return make_once(tmp_path_factory, "study-data", make) / "data"
 

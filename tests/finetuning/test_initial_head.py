@@ -87,7 +87,6 @@ def _rounded(value: Any) -> Any:
         ("ranking", {}),
         ("squad_v2", {"doc_stride": 3}),
         ("tagging", {"labels": ("I-BAD", "B-GOOD", "B-BAD", "O", "I-GOOD")}),
-        ("feature-tagging", {"labels": ("I-BAD", "B-GOOD", "B-BAD", "O", "I-GOOD")}),
     ],
 )
 def test_head_gives_the_same_answers_in_a_new_run(name, changed, save, tmp_path, build_encoder, tokenizer):
@@ -120,7 +119,6 @@ def test_head_gives_the_same_answers_in_a_new_run(name, changed, save, tmp_path,
         ("stsb", ("regression", {"minimum": 0.0, "maximum": 5.0}), "was trained for the task stsb"),
         ("squad_v1", ("ranking", {}), "was trained for the task squad_v1"),
         ("tagging", ("tagging", {"labels": ("O", "B-GOOD", "I-GOOD")}), "has the classes O, B-BAD"),
-        ("feature-tagging", ("tagging", {}), "is a BertBiLSTMForTokenClassification"),
         ("classification", ("text-pairs", {}), "text-pairs has none"),
     ],
 )

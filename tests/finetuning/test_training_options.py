@@ -14,7 +14,6 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.config_file import load_config
 from cloze.tasks.config import to_toml
 from cloze.tasks.custom import Classification
-from cloze.tasks.families.feature_tagging import FeatureTagging
 from cloze.tasks.texts import LabeledText
 from cloze.training.model_card import BaseModel
 from family_cases import REVIEWS
@@ -120,8 +119,6 @@ def test_dropout_is_that_of_the_settings(config, tmp_path):
         saved = load_config(resolve_checkpoint(tmp_path / name))
         assert saved.hidden_dropout_prob == saved.attention_probs_dropout_prob == expected
     assert len(set(losses)) == 4
-    with pytest.raises(InputError, match=r"dropout: the encoder of feature-tagging is frozen"):
-        finetune(FeatureTagging(), replace(config, dropout=0.0), tmp_path / "features")
     with pytest.raises(ValueError, match=r"dropout 1\.0 is not at least 0 and below 1"):
         replace(config, dropout=1.0)
 

@@ -30,7 +30,7 @@ PLAIN_TAGS = "Ann\tNOUN\nran\tVERB\n\nAnn\tNOUN\nBob\tNOUN\nfast\tADV\n\nran\tVE
 MIXED_NUMBERS = "text\tlabel\ngood\t1\nbad\t0.0\nfine\t1.0\nawful\t0\nbook\t2\n"
 OTHERS = ("cola", "mrpc", "mnli", "stsb", "swag")
 DATA = {
-    **{name: (name, CASES[name]) for name in sorted({*FAMILIES, *OTHERS} - {"feature-tagging"})},
+    **{name: (name, CASES[name]) for name in sorted({*FAMILIES, *OTHERS})},
     "tagging (plain)": ("tagging", Case("a.conll", PLAIN_TAGS)),
     "classification (numbers)": ("classification", Case("a.tsv", MIXED_NUMBERS)),
 }

@@ -60,7 +60,6 @@ def test_every_task_that_says_so_reads_such_rows() -> None:
     assert reading_tables > ROWS.keys()
     assert tasks().keys() - reading_tables == {
         "conll2003",
-        "feature-tagging",
         "gum",
         "squad_v1",
         "squad_v2",

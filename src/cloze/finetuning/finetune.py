@@ -16,7 +16,7 @@ from cloze.finetuning.config import FinetuneConfig, finetuning_from_dict
 from cloze.finetuning.data import NOTHING_IN_MEMORY, InMemory, count_classes
 from cloze.finetuning.hyperparameter_search import expand_grid, run_trials
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
-from cloze.finetuning.preparation import load_initial_encoder, precompute_features, prepare_data
+from cloze.finetuning.preparation import load_initial_encoder, prepare_data
 from cloze.finetuning.run import build_model, train_and_score
 from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
@@ -75,7 +75,6 @@ def finetune(
             context.run_on_rank_zero(lambda: check_output(run, overwrite=overwrite, inputs=read))
         prepared = prepare_data(task, config, context, progress, in_memory)
         if not config.has_trials:
-            prepared = precompute_features(prepared, progress)
             return train_and_score(
                 prepared,
                 run,
@@ -178,12 +177,10 @@ def plan_finetuning(
     For several runs the first one is timed; their epochs may differ.
 
     Raises:
-        InputError: as for `finetune`; or the task does not train the encoder.
+        InputError: as for `finetune`.
     """
-    if task.frozen_states is not None:
-        raise InputError("the encoder is not trained: there is little to plan", where=task.name)
     context = DistributedContext(resolve_device(config.device))
-    prepared = precompute_features(prepare_data(task, config, context, progress, in_memory), progress)
+    prepared = prepare_data(task, config, context, progress, in_memory)
     config = prepared.config
     trials = [trial for runs in expand_grid(config).values() for trial in runs]
     epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)

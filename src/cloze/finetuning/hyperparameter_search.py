@@ -21,7 +21,7 @@ from cloze.callbacks import Callback
 from cloze.file_io import read_json, write_json
 from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.finetuning.data import count_classes, fraction_size
-from cloze.finetuning.preparation import PreparedData, precompute_features, prepare_data
+from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.finetuning.run import SCORES, train_and_score
 from cloze.finetuning.teacher_outputs import with_teacher_outputs
 from cloze.metrics.regression import LOWER_IS_BETTER
@@ -105,7 +105,7 @@ def run_trials(
     if unfinished:
         prepared = with_teacher_outputs(prepared, run, progress)
     if placement.in_process:
-        make = partial(_run_trial, precompute_features(prepared, progress), progress, callbacks=callbacks)
+        make = partial(_run_trial, prepared, progress, callbacks=callbacks)
     else:
         load = partial(_prepare_in_worker, run, placement.device)
         make = partial(_run_trial_in_worker, LoadedPerWorker(load, placement.threads))
@@ -153,7 +153,7 @@ def _prepare_in_worker(run: Path, device: str) -> PreparedData:
     task, config = load_finetuning(run / artifacts.RUN_CONFIG)
     context = DistributedContext(resolve_device(device))
     prepared = prepare_data(task, config, context, SILENT)
-    return precompute_features(with_teacher_outputs(prepared, run, SILENT), SILENT)
+    return with_teacher_outputs(prepared, run, SILENT)
 
 
 def _result(trial: Path) -> dict[str, Any]:

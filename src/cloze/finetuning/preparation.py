@@ -17,7 +17,6 @@ from cloze.finetuning.data import (
     find_data,
     load_data,
 )
-from cloze.finetuning.frozen_states import precompute_states
 from cloze.finetuning.initial_head import load_trained_head
 from cloze.finetuning.teacher import Teacher, TeacherOutputs, load_teacher
 from cloze.model_paths import commit_of, resolve_checkpoint
@@ -104,7 +103,11 @@ def prepare_data(
     encoder_config = load_config(start)
     student_layers = distillation.student_layers
     check_layers(student_layers, encoder_config.num_hidden_layers, where=start)
-    _check_encoder_settings(task, config, len(student_layers) or encoder_config.num_hidden_layers)
+    num_layers = len(student_layers) or encoder_config.num_hidden_layers
+    if config.freeze_layers > num_layers:
+        what = f"{config.freeze_layers}, the model has {num_layers} layers"
+        remedy = f"Say `freeze_layers={num_layers}`, or less"
+        raise InputError(what, where="freeze_layers", remedy=remedy)
     limit = encoder_config.max_position_embeddings
     tokenizer = load_tokenizer(start)
     if config.max_seq_length > limit:
@@ -140,22 +143,6 @@ def _load_initial_head(
     return {} if is_student else head
 
 
-def _check_encoder_settings(task: AnyTask, config: FinetuneConfig, num_layers: int) -> None:
-    """Refuse settings of training for an encoder that is not trained, and to freeze more layers than it has."""
-    values = {
-        "freeze_layers": config.freeze_layers or None,
-        "freeze_embeddings": config.freeze_embeddings or None,
-        "dropout": config.dropout,
-    }
-    unused = [name for name, value in values.items() if value is not None and task.frozen_states is not None]
-    if unused:
-        raise InputError(f"the encoder of {task.name} is frozen", where=unused[0], remedy="Leave it out")
-    if config.freeze_layers > num_layers:
-        remedy = f"Say `freeze_layers={num_layers}`, or less"
-        what = f"{config.freeze_layers}, the model has {num_layers} layers"
-        raise InputError(what, where="freeze_layers", remedy=remedy)
-
-
 def load_initial_encoder(prepared: PreparedData) -> Encoder:
     """Return the encoder to start from, with the layers that the student keeps and the dropout of the settings.
 
@@ -169,16 +156,3 @@ def load_initial_encoder(prepared: PreparedData) -> Encoder:
     if dropout is not None:
         set_dropout(encoder, hidden=dropout, attention=dropout)
     return encoder
-
-
-def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedData:
-    """Add the outputs of the encoder to the features, if it is not trained."""
-    task, data, max_tokens = prepared.task, prepared.data, prepared.config.micro_batch_tokens
-    if task.frozen_states is None:
-        return prepared
-    encoder = load_initial_encoder(prepared).to(prepared.context.device)
-    train_features, dev_features = (
-        precompute_states(task, encoder, features, max_tokens=max_tokens, progress=progress)
-        for features in (data.train_features, data.dev_features)
-    )
-    return replace(prepared, data=replace(data, train_features=train_features, dev_features=dev_features))

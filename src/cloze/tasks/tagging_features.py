@@ -14,7 +14,7 @@ import numpy.typing as npt
 from cloze.data.batch import collate
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tasks.tagged_text import Sentence
-from cloze.tasks.task_batch import Array, TaskBatch
+from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -29,8 +29,6 @@ class TaggingFeature:
     """First tokens of the words to tag, [W]."""
     targets: Integers | None
     """Classes of these words, [W], where they are known."""
-    states: Array | None = None
-    """Vectors of a frozen encoder for these words, [W, L, D]."""
 
     @property
     def num_tokens(self) -> int:
@@ -78,13 +76,11 @@ def pack(features: Sequence[TaggingFeature]) -> TaskBatch:
         np.zeros_like(feature.positions) if feature.targets is None else feature.targets
         for feature in features
     ]
-    states = [feature.states for feature in features if feature.states is not None]
     return TaskBatch.extend(
         batch,
         targets=np.concatenate(targets),
         counts=tuple(len(feature.positions) for feature in features),
         positions=np.concatenate(positions),
-        states=np.concatenate(states) if states else None,
     )
 
 

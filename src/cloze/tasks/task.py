@@ -1,7 +1,7 @@
 """The interface of a fine-tuning task. A family implements it; a benchmark says which columns its data have."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
@@ -82,8 +82,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Keys of a prediction that `from_json` reads from a table, the required one first."""
     ranked_field: ClassVar[str | None] = None
     """Field of a prediction with the probabilities of classes, or with candidates, the best first."""
-    frozen_states: ClassVar[Callable[..., Any] | None] = None
-    """Method that returns the `states` of a batch from a frozen encoder, which `outputs` splits by feature."""
     head_name: ClassVar[str | None] = None
     """The class of the module that `head` returns: one of `cloze.models.heads`, unless the task builds another."""
     has_head: ClassVar[bool] = True

@@ -58,8 +58,6 @@ class TaskBatch(PackedBatch):
     """Choices of each example, tokens of each window, or predicted words of each sequence."""
     positions: BatchArray | None = None
     """First tokens of the predicted words, [W], indices into the T tokens."""
-    states: BatchArray | None = None
-    """Precomputed outputs of a frozen encoder: [W, L, D] of words, or [B, D] of sequences."""
     teacher: BatchArray = None
     """The rows of `teacher_targets` of all features, one after the other; None without a teacher."""
     is_labeled: bool = True

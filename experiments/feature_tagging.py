@@ -1,21 +1,38 @@
-"""Heads that learn from the features of a frozen encoder (Devlin et al. 2019, 5.3 and table 7).
+"""Tagging with the features of a frozen encoder (Devlin et al. 2019, 5.3 and table 7).
+
+Importing the file registers the task `feature-tagging`.
 
 Shapes: T tokens in the packed batch, W words, L layers used, D hidden, X features of a word, C classes.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from cloze.choices import FrozenLayers
+from cloze.config import check_positive
 from cloze.errors import InputError
 from cloze.models.bert import initialize_weights
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
 from cloze.models.heads import ModelWithHead
+from cloze.tasks.arrays import split_rows
+from cloze.tasks.families.tagging import Tagging
+from cloze.tasks.registry import register_task
+from cloze.tasks.tagging_formats.settings import Context
+from cloze.tasks.task_batch import Array, TaskBatch
+
+FrozenLayers: TypeAlias = Literal[
+    "embeddings",
+    "second-to-last",
+    "last",
+    "weighted-sum-last-four",
+    "concat-last-four",
+    "weighted-sum-all",
+]
+"""The features of a word: the rows of table 7 of the paper."""
 
 
 class _LayerChoice(NamedTuple):
@@ -109,11 +126,9 @@ class BertBiLSTMForTokenClassification(ModelWithHead):
         """Return logits [W, C].
 
         Args:
-            words: as in `frozen_states`, with the `counts` of words in the sequences and, where known, their `states`.
+            words: as in `frozen_states`, with the `counts` of words in the sequences.
         """
-        states_WLD = getattr(words, "states", None)
-        if states_WLD is None:
-            states_WLD = frozen_states(self.bert, words, self._layers)
+        states_WLD = frozen_states(self.bert, words, self._layers)
         dropout_prob = self.dropout_prob if self.training else 0.0
         # not all devices have LSTMs in other dtypes
         with torch.autocast(states_WLD.device.type, enabled=False):
@@ -132,3 +147,46 @@ class BertBiLSTMForTokenClassification(ModelWithHead):
             return states_WLD.flatten(1)
         weights_L = self.layer_weights.softmax(0) * self.layer_scale
         return torch.einsum("wld,l->wd", states_WLD, weights_L)
+
+
+@register_task("feature-tagging")
+class FeatureTagging(Tagging):
+    """A BiLSTM on the layers of a frozen BERT. The paper does not report rate, epochs and batch size."""
+
+    source = "Devlin et al. 2019, table 7; score as conlleval"
+    model_settings: ClassVar[tuple[str, ...]] = (*Tagging.model_settings, "layers", "lstm_size")
+    defaults = (
+        "max_seq_length=512",
+        "epochs=10",
+        "optimizer.learning_rate=1e-3",
+        "optimizer.bias_correction=true",
+    )
+    train_files = ("train.conll", "train.txt", "eng.train", "wnut17train.conll")
+    dev_files = ("dev.conll", "valid.txt", "eng.testa", "emerging.dev.conll")
+
+    context: Context = "document"
+    layers: FrozenLayers = "concat-last-four"
+    lstm_size: int = 768
+    """Units in each direction."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, lstm_size=10_000)
+
+    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+        """Return the BiLSTM on the encoder."""
+        return BertBiLSTMForTokenClassification(
+            bert,
+            num_labels=len(self.labels),
+            layers=self.layers,
+            lstm_size=self.lstm_size,
+            generator=generator,
+        )
+
+    def word_logits(self, logits: Tensor, batch: TaskBatch) -> Tensor:
+        """Return the logits, which this head computes for words only."""
+        return logits
+
+    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
+        """Return the logits of the words of each sequence."""
+        return split_rows(logits, batch.counts)
