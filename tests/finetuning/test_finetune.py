@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -35,6 +37,8 @@ from cloze.training.optimizer import OptimizerConfig
 from family_cases import REVIEWS
 from helpers import finetuning_of
 from runs import assert_same_weights, finetune, prepare, resume_finetuning, rows, validate, weights
+
+SCORED = [("good", 2.5), ("fine", 1.5), ("bad", -1.5), ("awful", -2.5)]
 
 
 @pytest.fixture
@@ -126,6 +130,28 @@ def test_lower_error_is_better(config, tmp_path):
         assert json.loads((trial / "scores.json").read_text())["rmse"] == min(measured)
 
 
+@pytest.mark.slow
+def test_the_best_checkpoint_has_one_score_whatever_the_precision_of_training(configure, tmp_path):
+    lines = [
+        f"the {'very ' * (n % 7)}{word} film\t{n % 7 + score}\n" for n, (word, score) in enumerate(SCORED * 7)
+    ]
+    for name, part in (("train", lines), ("dev", lines[:20])):
+        (tmp_path / f"{name}.tsv").write_text("text\tlabel\n" + "".join(part))
+    data = tmp_path / "dev.tsv"
+    settings = "epochs=4 precision=bfloat16 optimizer.learning_rate=5e-3"
+    run = tmp_path / "run"
+    finetune(*configure("regression", tmp_path / "train.tsv", settings, dev=data), run)
+    scores = json.loads((run / "scores.json").read_text())
+    evaluated = cloze.evaluate(model=run, data=data, device="cpu").scores
+    best = max(rows(run, "validation"), key=lambda row: row["pearson"])
+    assert scores["checkpoint"] == f"step-{best['step']:08}"
+    card = (resolve_checkpoint(run, "best") / "README.md").read_text("utf-8")
+    for name in ("pearson", "spearman"):
+        assert best[name] == pytest.approx(scores[name], abs=1e-7)
+        assert evaluated[name] == pytest.approx(scores[name], abs=1e-7)
+        assert f"| {name} | {scores[name]:.4f} |" in card
+
+
 def test_overwrite_of_an_input_is_refused(config, tmp_path):
     finetune(REVIEWS, replace(config, epochs=1), tmp_path / "run")
     before = weights(tmp_path / "run")
@@ -201,6 +227,34 @@ def test_transformers_loads_the_model(config, tmp_path):
     expected = logits.softmax(-1).tolist()
     for prediction, row in zip(ours, expected, strict=True):
         assert list(prediction.probabilities.values()) == pytest.approx(row, abs=1e-5)
+
+
+@pytest.mark.protected
+@pytest.mark.slow
+def test_other_programs_read_as_many_tokens_as_the_run(config, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    finetune(REVIEWS, replace(config, epochs=1), tmp_path / "run")
+    checkpoint = resolve_checkpoint(tmp_path / "run", "best")
+    text = "the film was " + "very " * 12 + "awful good"  # "good" is the 17th token with [CLS]
+    with pytest.warns(UserWarning, match="longer than 16 tokens"):
+        [ours] = TextClassifier.load(tmp_path / "run", device="cpu")([text])
+    classify = transformers.pipeline("text-classification", model=str(checkpoint), device="cpu")
+    theirs = {answer["label"]: answer["score"] for answer in classify(text, truncation=True, top_k=None)}
+    assert theirs == pytest.approx(ours.probabilities, abs=1e-5)
+    cloze.export_model(tmp_path / "run", output=tmp_path / "graph")
+    card = (tmp_path / "graph" / "README.md").read_text("utf-8")
+    assert "at most 16 tokens" in card
+    snippet = card.partition("```python\n")[2].partition("```")[0].replace("A dog runs.", text)
+    snippet += "print(outputs[0][0].tolist())\n"
+    printed = subprocess.run(
+        [sys.executable, "-c", snippet], cwd=tmp_path / "graph", capture_output=True, text=True, check=True
+    )
+    logits = torch.tensor(json.loads(printed.stdout.splitlines()[-1]))
+    assert logits.softmax(-1).tolist() == pytest.approx(list(ours.probabilities.values()), abs=1e-5)
+    # training may continue at any length that the model has positions for
+    longer = replace(config, epochs=1, model=str(tmp_path / "run"), max_seq_length=40)
+    finetune(REVIEWS, longer, tmp_path / "longer")
+    assert load_tokenizer(resolve_checkpoint(tmp_path / "longer")).model_max_length == 40
 
 
 @pytest.mark.slow

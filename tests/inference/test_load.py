@@ -15,6 +15,7 @@ from cloze import artifacts
 from cloze.inference.ensemble import EnsembleEngine
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
+from cloze.tokenization.loading import load_tokenizer
 from tiny_models import tiny_config, write_checkpoint
 
 FACTS: Mapping[str, str] = {
@@ -144,6 +145,7 @@ def test_sentence_transformers_reads_a_saved_embedder(models: Mapping[str, Any],
     path = models["Embedder"].directory
     embedder = cloze.Embedder.load(path, device="cpu", pooling="max", normalize=True, max_seq_length=9)
     embedder.save(tmp_path / "again")
+    assert load_tokenizer(tmp_path / "again").model_max_length == 9
     theirs = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
     texts = ["a b", "c d e " * 9]
     np.testing.assert_allclose(theirs.encode(texts), embedder(texts), atol=1e-6)

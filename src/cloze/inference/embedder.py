@@ -336,7 +336,9 @@ class Embedder(LoadedModel):
         if not is_last_layer or self.pooling == "idf_mean":
             what = "only the last layer and other poolings than idf_mean can be saved"
             raise InputError(what, where="embedder", remedy="Save one that was loaded with these settings")
-        super()._write(directory)
+        from cloze.models.checkpoint import save_model  # imports torch
+
+        save_model(directory, self.module, self.tokenizer, max_length=self.max_seq_length)
         stored = SentenceEncoderConfig(
             pooling=self.pooling,
             normalize=self.normalize,

@@ -116,6 +116,7 @@ def save_finetuned(
         labels=task.class_names,
         problem_type=task.problem_type,
         activation=getattr(task, "activation", None),  # without which sentence-transformers takes the sigmoid
+        max_length=max_seq_length,
     )
     task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
     of_files = {field.name: field.default for field in fields(task) if field.name in task.file_settings}

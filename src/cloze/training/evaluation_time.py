@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import torch
 
-from cloze.choices import Precision
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.training.budget import Budget
@@ -13,7 +12,7 @@ from cloze.training.config import EvaluationConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.memory import memory_errors
 from cloze.training.objective import Objective
-from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
+from cloze.training.precision import training_arithmetic
 
 _MAX_SHARE = 0.2
 """Evaluations take at most this share of a run on the clock, unless the last one alone takes more."""
@@ -24,7 +23,6 @@ _MEASURED_SHARE = 0.05
 def estimate_evaluation(
     objective: Objective,
     budget_seconds: float,
-    precision: Precision,
     context: DistributedContext,
     progress: Progress,
 ) -> float:
@@ -38,8 +36,7 @@ def estimate_evaluation(
         num_batches, clock = objective.num_evaluation_batches, progress.clock
         times = [clock()]
         objective.model.eval()
-        in_dtype = autocast(context.device, resolve_dtype(precision, context.device))
-        with torch.no_grad(), training_arithmetic(), memory_errors(), in_dtype:
+        with torch.no_grad(), training_arithmetic(), memory_errors():
             for _, metrics in zip(range(num_batches), objective.evaluate(), strict=False):
                 float(next(iter(metrics.values()))[0])  # waits for the device
                 times.append(clock())

@@ -48,7 +48,7 @@ from cloze.training.metrics_log import FILLS, METRICS, VALIDATION, default_callb
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
 from cloze.training.optimizer import round_warmup
-from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
+from cloze.training.precision import resolve_dtype, training_arithmetic
 from cloze.training.run_directory import create_run_directory, replace_settings
 from cloze.training.run_lock import run_lock
 from cloze.training.step import OptimizerSteps
@@ -139,9 +139,7 @@ class TrainingRun:
     def _initial_state(self) -> TrainingState:
         if self.budget.seconds is None:
             return TrainingState()
-        seconds = estimate_evaluation(
-            self._objective, self.budget.seconds, self.config.precision, self.context, self.progress
-        )
+        seconds = estimate_evaluation(self._objective, self.budget.seconds, self.context, self.progress)
         return TrainingState(evaluation_seconds=seconds)
 
     def _train(
@@ -341,8 +339,7 @@ class TrainingRun:
     def _evaluate(self, stop: StopRequest) -> dict[str, float]:
         self._model.eval()
         batches: list[EvaluatedSums] = []
-        in_dtype = autocast(self.context.device, self._compute_dtype)
-        with torch.inference_mode(), in_dtype:
+        with torch.inference_mode():  # in float32, as the saved model answers
             for batch_metrics in self._objective.evaluate():
                 if self.context.any(stop):
                     raise StopRequested
