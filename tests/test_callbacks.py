@@ -13,6 +13,7 @@ from cloze.cli import main
 from cloze.errors import InputError
 from cloze.models.bert import BertModel
 from cloze.training.metrics_log import read_metrics
+from ranks import Ranks
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 TOKENS = (*SPECIAL, *"abcdefgh", "good", "bad")
@@ -43,6 +44,18 @@ class StopAt(Callback):
     def on_evaluation(self, step: int, values: Any) -> None:
         if step == self.step:
             raise KeyboardInterrupt
+
+
+class FailAt(Recorder):
+    """Fails in one method, after it has recorded the call."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__()
+        self.method, usual = method, getattr(self, method)
+        setattr(self, method, lambda *values, **named: (usual(*values, **named), self.fail()))
+
+    def fail(self) -> None:
+        raise LookupError(f"in {self.method}")
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +103,46 @@ def test_a_resumed_run_calls_from_its_checkpoint(model: str, tmp_path: Path) -> 
     train(model, tmp_path / "run", resumed, resume=True)
     assert resumed.calls[0] == ("start", "run", 2, 2)
     assert [step for kind, step, *_ in resumed.calls[1:-1] if kind == "train"] == [3, 4]
+
+
+@pytest.mark.parametrize("method", ["on_start", "on_step", "on_evaluation", "on_end"])
+def test_callbacks_that_have_begun_are_finished_after_an_error_in_one(
+    model: str, tmp_path: Path, method: str
+) -> None:
+    before, failing, after = Recorder(), FailAt(method), Recorder()
+    with pytest.raises(LookupError, match=f"in {method}"):
+        train(model, tmp_path / "run", before, failing, after)
+    end = ("end", method == "on_end")
+    assert [call for call in before.calls if call[0] == "end"] == [end]
+    if method == "on_start":
+        assert failing.calls == [("start", "run", 2, 0)]
+        assert after.calls == []
+    else:
+        assert failing.calls[-1] == after.calls[-1] == end
+    train(model, tmp_path / "run", resume=True)
+
+
+def test_the_first_error_is_raised(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    last = Recorder()
+    with pytest.raises(LookupError, match="in on_step"):
+        train(model, tmp_path / "run", FailAt("on_end"), FailAt("on_step"), last, progress=True)
+    assert last.calls[-1] == ("end", False)
+    assert (
+        "warning: a callback failed at the end of the run: LookupError('in on_end')"
+        in capsys.readouterr().err
+    )
+
+
+def train_with_failing_callback(model: str, run: Path, method: str) -> None:
+    train(model, run, FailAt(method))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["on_step", "on_end"])
+def test_an_error_in_a_callback_stops_all_ranks(model: str, tmp_path: Path, method: str) -> None:
+    ranks = Ranks(2, train_with_failing_callback, model, tmp_path / "run", method)
+    assert ranks.join() == [1, 1]
+    assert ranks.errors.empty()  # no rank reports that another one was lost
 
 
 @pytest.mark.slow

@@ -19,7 +19,8 @@ from cloze.optional_dependencies import import_package, require
 class Callback:
     """Receives what a run measures, on rank zero alone; each method does nothing unless a subclass defines it.
 
-    An exception stops the run, which can be resumed from its last checkpoint.
+    An exception stops the run on all ranks; it can be resumed from its last checkpoint. `on_end` is called whenever
+    `on_start` has returned.
     """
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
@@ -54,11 +55,13 @@ class Callbacks(Callback):
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
         self._callbacks = tuple(callbacks)
+        self._started: list[Callback] = []
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
         """Begin with all."""
         for callback in self._callbacks:
             callback.on_start(run, settings, step)
+            self._started.append(callback)
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
         """Pass on the means of steps."""
@@ -76,9 +79,15 @@ class Callbacks(Callback):
             callback.on_event(step, kind, values)
 
     def on_end(self, *, completed: bool) -> None:
-        """Finish all."""
-        for callback in self._callbacks:
-            callback.on_end(completed=completed)
+        """Finish all that have begun, then raise the first error."""
+        errors = []
+        for callback in self._started:
+            try:
+                callback.on_end(completed=completed)
+            except BaseException as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
 
 class MetricsWriter(Callback):

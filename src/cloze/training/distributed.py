@@ -88,7 +88,7 @@ class DistributedContext:
         """Call a function on rank zero while the other ranks wait; return its result on every rank.
 
         Raises:
-            ClozeError: the function raised it; on rank zero.
+            BaseException: the function raised it; on rank zero.
             SystemExit: the same, without a message, on the other ranks.
         """
         if self.world_size == 1:
@@ -98,8 +98,8 @@ class DistributedContext:
         if self.is_rank_zero:
             try:
                 message[0] = function()
-            except ClozeError as error:
-                failure, message[1] = error, error.exit_code
+            except BaseException as error:  # or the other ranks wait without end
+                failure, message[1] = error, getattr(error, "exit_code", 1)
         distributed.broadcast_object_list(message, src=0, group=self.wait_group, device=torch.device("cpu"))
         if failure is not None:
             raise failure

@@ -7,7 +7,8 @@ request to stop on any rank, sums of losses. Rank zero alone writes.
 import math
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -192,11 +193,10 @@ class TrainingRun:
         used = self.budget.used(state.step, state.elapsed_seconds)
         done = used if self.budget.unit == "seconds" else state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
-        with training_arithmetic(), memory_errors():
+        with training_arithmetic(), memory_errors(), self._finish_callbacks(), closing(self._steps):
             self.context.run_on_rank_zero(lambda: self._open_log(changes))
             self._saved_at = self.progress.clock()
             self._started_at = self.progress.clock() - state.elapsed_seconds
-            completed = False
             try:
                 last_metrics, evaluations = self.context.run_on_rank_zero(self._last_evaluation)
                 if self.evaluate_first and not state.step and not last_metrics:
@@ -204,17 +204,26 @@ class TrainingRun:
                     last_metrics = self._evaluate(stop)
                 with bar as shown:
                     metrics = self._run_steps(stop, shown, last_metrics, evaluations)
-                completed = True
             except StopRequested:
                 if not self._steps.num_skipped:  # else a resumed run repeats and recounts the skipped steps
                     self._save_if_new()
                 raise self._interrupted(stop) from None
-            finally:
-                self._steps.close()
-                self._callbacks.on_end(completed=completed)
-            if self.context.any(stop):  # while the last step was saved: the caller may have more to do
-                raise self._interrupted(stop)
-            return metrics
+        if self.context.any(stop):  # while the last step was saved: the caller may have more to do
+            raise self._interrupted(stop)
+        return metrics
+
+    @contextmanager
+    def _finish_callbacks(self) -> Iterator[None]:
+        """Finish the callbacks; the first error is raised, on all ranks."""
+        try:
+            yield
+        except BaseException:  # maybe of this rank alone, so that the others are not waited for
+            try:
+                self._callbacks.on_end(completed=False)
+            except Exception as error:
+                self.progress.note(f"warning: a callback failed at the end of the run: {error!r}")
+            raise
+        self.context.run_on_rank_zero(lambda: self._callbacks.on_end(completed=True))
 
     @property
     def _model(self) -> nn.Module:
@@ -324,7 +333,8 @@ class TrainingRun:
             return
         state = self._state
         where = {"phase": state.position.phase, "epoch": state.position.epoch, "tokens": state.tokens}
-        self._callbacks.on_step(state.step, {**values, **where, "seconds": round(state.elapsed_seconds, 3)})
+        row = {**values, **where, "seconds": round(state.elapsed_seconds, 3)}
+        self.context.run_on_rank_zero(lambda: self._callbacks.on_step(state.step, row))
         counted = {} if self.budget.unit == "steps" else {"step": f"{state.step:,}"}
         self._shown = {
             **counted,
@@ -350,9 +360,7 @@ class TrainingRun:
         # in the order of the batches, so that any number of ranks adds alike
         sums.add(*chain.from_iterable(rounds))
         metrics = sums.means(self._objective.loss_names)
-        self._callbacks.on_evaluation(self._state.step, {**metrics, "seconds": self._state.elapsed_seconds})
-        if fills:
-            self._callbacks.on_event(self._state.step, FILLS, {"fills": fills})
+        self.context.run_on_rank_zero(lambda: self._write_evaluation(metrics, fills))
         shown = {
             name: "undefined" if math.isnan(value) else f"{value:.4g}"
             for name, value in self._objective.shown_metrics(metrics).items()
@@ -366,6 +374,12 @@ class TrainingRun:
             self._steps.state = replace(self._state, best_score=score, best_step=self._state.step)
         self._save()  # again if a stop during the evaluation had saved this step: the best may have changed
         return metrics
+
+    def _write_evaluation(self, metrics: Mapping[str, float], fills: Sequence[object]) -> None:
+        step = self._state.step
+        self._callbacks.on_evaluation(step, {**metrics, "seconds": self._state.elapsed_seconds})
+        if fills:
+            self._callbacks.on_event(step, FILLS, {"fills": fills})
 
     def _save_due(self) -> bool:
         config = self.config.checkpoints

@@ -172,17 +172,20 @@ class OptimizerSteps:
             if len(smaller.batches) > len(data.batches):
                 self.state = replace(self.state, micro_batch_tokens=tokens)
                 values = {"micro_batch_tokens": tokens, "reason": "out of memory"}
-                self.callbacks.on_event(number, "halved", values)
+                self._report(number, "halved", values)
                 what = f"out of memory at step {number}: micro_batch_tokens is {tokens:,} from here"
                 self.progress.note(f"warning: {what}")
                 return smaller
         what = f"out of memory at step {number} with one sequence at a time"
         raise RunError(what, where=self.path, remedy="Use shorter sequences or a smaller model")
 
+    def _report(self, step: int, kind: str, values: dict[str, Any]) -> None:
+        self.context.run_on_rank_zero(lambda: self.callbacks.on_event(step, kind, values))
+
     def _skip(self, step: int, what: str) -> None:
         """Leave the weights unchanged; give up after too many skipped steps in a row."""
         self.num_skipped += 1
-        self.callbacks.on_event(step, "skipped", {"reason": what})
+        self._report(step, "skipped", {"reason": what})
         self.progress.note(f"warning: {what}: the step was skipped")
         if self.num_skipped > _MAX_SKIPPED_STEPS:
             rates = ["optimizer.learning_rate"]
