@@ -89,6 +89,30 @@ def test_splits_divide_documents_by_digest(tmp_path):
     assert sorted(rows_of(other_order.split("validation"))) == sorted(held_out)
 
 
+@pytest.mark.parametrize(
+    ("num_sentences", "parts"),
+    [(1, [1]), (3, [3]), (4, [2, 2]), (9, [2, 2, 2, 3]), (41, None), (3000, [100] * 30)],
+)
+def test_a_single_document_is_cut_into_parts(tmp_path, num_sentences, parts):
+    sentences = [[number % 20] for number in range(num_sentences)]
+    info = DatasetInfo(
+        vocab_size=20,
+        documents=1,
+        sentences=num_sentences,
+        tokens=num_sentences,
+        unknown_tokens=0,
+        held_out_below=0,
+    )
+    write_shard(tmp_path / "a.arrow", shard_of([sentences], [9]), vocab_size=20)
+    documents = info.map_documents([tmp_path / "a.arrow"])
+    cut = documents.cut()
+    rows = rows_of(cut)
+    assert [sentence for row in rows for sentence in row] == sentences
+    assert [len(row) for row in rows] == (parts or [2] * 19 + [3])
+    assert (np.diff(cut.digests.astype(float)) < 0).all()  # the last parts are held out first
+    assert cut.cut() is cut or len(parts) == 1
+
+
 def test_token_counts_are_those_of_the_split(tmp_path):
     shards = [[[[1, 2], [number]] for number in range(3, 9)], [[[9, 9], [2]], [[1], [2]]]]
     dataset = Dataset.open(write(tmp_path / "data", shards, held_out_below=128))

@@ -108,6 +108,7 @@ def build_dataset(
         )
 
         def write(directory: Path) -> "BuildSummary | None":
+            shown = resolve_progress(progress)
             summary = build.build_dataset(
                 files,
                 tokenizer,
@@ -117,10 +118,10 @@ def build_dataset(
                 task=None if task is None else ArrayTask.parse(task),
                 workers=resolve_workers(workers),
                 overwrite=overwrite,
-                progress=resolve_progress(progress),
+                progress=shown,
             )
             if summary is not None:
-                _warn_of_dataset(directory)
+                _warn_of_dataset(directory, shown)
             return summary
 
         return write_directory_to(output, write, overwrite=overwrite)
@@ -143,9 +144,9 @@ def merge_datasets(
     """
     from cloze.data.build.corpus import merge_array_tasks
 
-    directory = check_path(output, "output")
-    summary = merge_array_tasks(directory, overwrite=overwrite, progress=resolve_progress(progress))
-    _warn_of_dataset(directory)
+    directory, shown = check_path(output, "output"), resolve_progress(progress)
+    summary = merge_array_tasks(directory, overwrite=overwrite, progress=shown)
+    _warn_of_dataset(directory, shown)
     return summary
 
 
@@ -269,13 +270,17 @@ def check_inputs(
         return replace(survey.describe_inputs(shards), summary=summary)
 
 
-def _warn_of_dataset(directory: Path) -> None:
-    """Warn of a data set that training would refuse or learn little from."""
+def _warn_of_dataset(directory: Path, progress: Progress) -> None:
+    """Warn of a data set that training would refuse or learn little from; note what is held out of one document."""
     from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE, MIN_DOCUMENTS_FOR_PAIRS, Dataset
 
     dataset = Dataset.open(directory, verify=False)
+    held_out = dataset.split("validation")
     remarks = []
-    if not len(dataset.split("validation")):
+    if dataset.info.documents == 1 and len(held_out):
+        share = held_out.num_tokens / dataset.info.tokens
+        progress.note(f"one document: its end is held out, {share:.0%} of the tokens")
+    if not len(held_out):
         remarks.append(
             f"no held-out documents: {len(dataset.documents):,} in total, two different ones are needed. "
             "The format lines makes a document of each line"

@@ -31,6 +31,8 @@ MIN_DOCUMENTS_FOR_PAIRS = 4
 DOMINANT_DOCUMENT_SHARE = 0.5
 """Warn if one document has more than this share of the tokens."""
 _HELD_OUT_WITHOUT_PAIRS = 0.005
+_PART_SENTENCES, _MIN_PARTS = 100, 20
+"""A single document is cut into parts of this many sentences, or this many parts."""
 _BUILD_AGAIN = "Build the data set again"
 
 
@@ -145,6 +147,17 @@ class Documents:
             digests=self.digests[numbers],
         )
 
+    def cut(self) -> "Documents":
+        """Return the parts of a single document, as documents of which the last are held out; several as they are."""
+        if len(self) != 1:
+            return self
+        first, end = int(self.first_sentence[0]), int(self.end_sentence[0])
+        num_sentences = end - first
+        count = max(num_sentences // _PART_SENTENCES, min(_MIN_PARTS, num_sentences // 2), 1)
+        edges = np.linspace(first, end, count + 1).astype(np.int64)
+        digests = (np.arange(count, 0, -1) * (2.0**64 / (count + 1))).astype(np.uint64)
+        return replace(self, first_sentence=edges[:-1], end_sentence=edges[1:], digests=digests)
+
     def read(self, start: int, end: int) -> TokenIds:
         """Return the tokens from `start` to `end`, which are in one document."""
         shard = int(np.searchsorted(self._shard_starts, start, side="right")) - 1
@@ -201,6 +214,7 @@ class Dataset:
     info: DatasetInfo
     shards: tuple[Path, ...]
     documents: Documents
+    """All documents, or the parts of a single one."""
     train_token_counts: Integers
     """How often each token of the vocabulary occurs in the training documents [V]."""
 
@@ -220,7 +234,7 @@ class Dataset:
         if verify and documents.largest_id >= info.vocab_size * (1 + info.has_words):
             what = f"token ID {documents.largest_id:,}, the vocabulary has {info.vocab_size:,} tokens"
             raise InputError(what, where=path, remedy=_BUILD_AGAIN)
-        dataset = cls(path, info, shards, documents, token_counts)
+        dataset = cls(path, info, shards, documents.cut(), token_counts)
         if dataset.split("train").num_tokens != token_counts.sum():
             what = "its counts of tokens are not those of the training documents"
             raise InputError(what, where=path / INFO_FILE, remedy=_BUILD_AGAIN)

@@ -23,6 +23,7 @@ from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks
 from cloze.data.reading.memory import MemoryRows
 from cloze.progress import Bar, Progress, join_values
+from cloze.tables import format_count
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     SETTINGS_FILE,
@@ -258,7 +259,9 @@ class TrainingRun:
                     evaluations = due
                     if not is_over and self._is_patience_used_up():
                         what = f"stopped early at step {self._state.step:,}: the best is step {self._state.best_step:,}"
-                        self.progress.note(f"{what}, {self.evaluation.patience} evaluations ago")
+                        self.progress.note(
+                            f"{what}, {format_count(self.evaluation.patience, 'evaluation')} ago"
+                        )
                         return metrics
                 elif save_due:
                     self._save_if_new()

@@ -246,11 +246,32 @@ def test_appended_duplicates_are_dropped(tmp_path, vocabulary):
 
 def test_appending_holds_out_documents_if_none_were(tmp_path, vocabulary):
     config = BuildConfig(reading=PARAGRAPHS)
-    build_dataset([write(tmp_path / "a", document(1))], vocabulary, tmp_path / "data", config)
+    build_dataset([write(tmp_path / "a", paragraph(1) + "\n")], vocabulary, tmp_path / "data", config)
     assert Dataset.open(tmp_path / "data").info.held_out_below == 0
     more = write(tmp_path / "b", *(document(n) for n in range(2, 9)))
     build_dataset([more], None, tmp_path / "data", config, append=True)
     assert len(Dataset.open(tmp_path / "data").split("validation")) == 2
+
+
+@pytest.mark.parametrize(("fraction", "share"), [(None, 0.1), (0.25, 0.25)])
+def test_the_end_of_a_single_document_is_held_out(tmp_path, vocabulary, fraction, share):
+    text = write(tmp_path / "text", document(*range(50)))
+    config = BuildConfig(reading=PARAGRAPHS, validation_fraction=fraction)
+    build_dataset([text], vocabulary, tmp_path / "data", config)
+    dataset = Dataset.open(tmp_path / "data")
+    train, held_out = splits(tmp_path / "data")
+    assert dataset.supports_pairs
+    assert dataset.info.documents == 1
+    assert train + held_out == rows(tmp_path / "data")
+    assert sum(map(len, held_out)) == pytest.approx(200 * share, abs=10)
+    assert min(len(train), len(held_out)) >= 2
+    again = BuildConfig(reading=PARAGRAPHS)
+    build_dataset([text], None, tmp_path / "data", again, append=True)
+    assert splits(tmp_path / "data") == (train, held_out)
+    more = write(tmp_path / "more", *(document(n) for n in range(50, 58)))
+    build_dataset([more], None, tmp_path / "data", again, append=True)
+    assert max(map(len, rows(tmp_path / "data"))) == 200
+    assert 2 <= len(splits(tmp_path / "data")[1]) <= 7
 
 
 def test_invalid_appends_are_refused(tmp_path, vocabulary):

@@ -35,7 +35,8 @@ _EXCERPT_TOKENS = 16
 def finalize(output: Path, plan: BuildPlan, tokenizer: Tokenizer, *, overwrite: bool) -> BuildSummary:
     """Make a data set of the parts of a plan, all of which exist, with the tokenizer that made them.
 
-    The shards and the held-out documents of a data set that is appended to stay as they are.
+    The shards and the held-out documents of a data set that is appended to stay as they are; of a single document the
+    end is no longer held out.
     """
     settings = plan.settings
     dataset = Dataset.open(output) if settings["append"] else None
@@ -90,13 +91,17 @@ def _write_info(
 ) -> None:
     """Choose the held-out documents, unless the data set that is appended to has some, and write `dataset.json`."""
     names = ("documents", "sentences", "tokens", "unknown_tokens")
+    if dataset and dataset.info.documents == 1 and summary.documents:
+        held_out_below = 0  # the end of a single document was held out
+    else:
+        held_out_below = dataset.info.held_out_below if dataset else 0
     info = DatasetInfo(
         vocab_size=vocab_size,
-        held_out_below=dataset.info.held_out_below if dataset else 0,
+        held_out_below=held_out_below,
         has_words=plan.settings["segmenter"] is not None,
         **{name: getattr(summary, name) + (getattr(dataset.info, name) if dataset else 0) for name in names},
     )
-    documents = info.map_documents(sorted(directory.glob("*.arrow")))
+    documents = info.map_documents(sorted(directory.glob("*.arrow"))).cut()
     if not info.held_out_below:
         several = documents.select(np.flatnonzero(documents.end_sentence - documents.first_sentence >= 2))
         fraction = plan.settings["validation_fraction"] or choose_validation_fraction(
