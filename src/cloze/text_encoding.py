@@ -1,8 +1,11 @@
 """Encodings of text: files that are not in UTF-8, with the remedy, and characters that a terminal obeys."""
 
 import json
+import math
 import re
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from cloze.errors import InputError
 
@@ -43,9 +46,24 @@ def escape_controls(text: str) -> str:
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+def with_nulls(value: Any) -> Any:
+    """Return a JSON value with null for NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {name: with_nulls(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_nulls(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def to_json_text(value: object) -> str:
-    """Return a JSON value as one line, with its letters as they are and without what a terminal would obey."""
-    text = json.dumps(value, ensure_ascii=False)
+    """Return a JSON value as one line, with its letters as they are and without what a terminal would obey.
+
+    NaN and infinity, which JSON does not have, are null.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(with_nulls(value), ensure_ascii=False)
     # JSON itself escapes those below the space
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

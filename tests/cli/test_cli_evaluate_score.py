@@ -98,7 +98,7 @@ def test_labels_may_be_booleans(tmp_path: Path, cloze: Cloze) -> None:
 BAD_PREDICTIONS = {
     "null label": (
         '{"label": null}\n' * 10,
-        "predictions.jsonl:1: no prediction for mnli: label is None, not a text. Give rows as",
+        "predictions.jsonl:1: no answer: 'label' is empty. Give each row an answer",
     ),
     "too few": ('{"label": "neutral"}\n' * 9, "predictions.jsonl: 9 predictions for 10 examples"),
     "no label": (

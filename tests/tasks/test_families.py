@@ -381,3 +381,31 @@ def test_choices_may_be_columns(tmp_path):
     path.write_text('prompt,right,wrong,label\n"a, b",c,d,1\n')
     (question,) = CustomMultipleChoice(choice_columns=("right", "wrong")).examples(path)
     assert question == ChoiceQuestion("a, b", ("c", "d"), 1, f"{path}:2")
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "labels"),
+    [
+        ("classification", ["10", "2", "1", "-1"], ("-1", "1", "2", "10")),
+        ("classification", ["10.0", "2.0", "1.0"], ("1", "2", "10")),
+        ("classification", ["10", "2", "b"], ("10", "2", "b")),
+        ("classification", ["2.5", "10.5"], ("10.5", "2.5")),
+        ("multi-label", ["10,2", "1"], ("1", "2", "10")),
+    ],
+)
+def test_classes_that_are_whole_numbers_are_in_the_order_of_numbers(name, answers, labels):
+    examples = [
+        LabeledText("a text", label=answer, where=f"a.tsv:{n}") for n, answer in enumerate(answers, 1)
+    ]
+    task = find_task(name)().fit_labels(examples)
+    assert task.labels == labels
+    assert find_task(name)(labels=labels[::-1]).fit_labels(examples).labels == labels[::-1]
+
+
+def test_plain_tags_that_are_whole_numbers_are_in_the_order_of_numbers():
+    sentence = Sentence(("a", "b", "c"), tags=("10", "9", "2"))
+    assert find_task("tagging")(scheme="plain").fit_labels([TaggedText((sentence,))]).labels == (
+        "2",
+        "9",
+        "10",
+    )

@@ -2,7 +2,11 @@
 
 import json
 import math
+from pathlib import Path
+from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import cloze
@@ -100,3 +104,55 @@ def test_predictions_of_rows_without_labels_are_matched_by_row(tmp_path):
     ):
         result = cloze.score("classification", predictions, gold, missing_labels="drop")
     assert result["accuracy"] == 1
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        mark = {".csv": ",", ".tsv": "\t"}[path.suffix]
+        lines = [rows[0], *([cell or "" for cell in row.values()] for row in rows)]
+        path.write_text("".join(mark.join(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("blank", ["", None])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet", "memory"])
+def test_a_prediction_without_an_answer_is_refused_in_every_format(
+    tmp_path: Path, suffix: str, blank: str | None
+) -> None:
+    rows = [{"text": text, "label": label} for text, label in GOLD[:2]]
+    rows.append({"text": GOLD[2][0], "label": blank})
+    predictions = rows if suffix == "memory" else _write(tmp_path / f"p.{suffix}", rows)
+    with pytest.raises(InputError, match=r"no answer: 'label' is empty\. Give each row an answer"):
+        cloze.score("classification", predictions, GOLD[:3])
+
+
+@pytest.mark.parametrize(("task", "answer"), [("multi-label", "labels"), ("regression", "score")])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_answers_of_other_tasks_are_not_left_out_either(
+    tmp_path: Path, suffix: str, task: str, answer: str
+) -> None:
+    full = {"labels": '["x"]' if suffix != "jsonl" else ["x"], "score": "1" if suffix == "csv" else 1.0}[
+        answer
+    ]
+    path = _write(tmp_path / f"p.{suffix}", [{"text": "a", answer: full}, {"text": "b", answer: None}])
+    with pytest.raises(InputError, match=f"no answer: '{answer}' is empty"):
+        cloze.score(task, path, [("a", "1"), ("b", "2")])
+
+
+def test_predictions_with_other_ids_are_refused() -> None:
+    gold = [
+        {"id": name, "text": text, "label": label} for name, (text, label) in zip("abc", GOLD, strict=False)
+    ]
+    assert cloze.score("classification", gold[::-1], gold)["accuracy"] == 1
+    for ids in ("xyz", "abz"):
+        predictions = [row | {"id": name} for row, name in zip(gold, ids, strict=True)]
+        with pytest.raises(InputError, match=r"no prediction for id '[ac]', example [13] of the gold data"):
+            cloze.score("classification", predictions, gold)
+    with pytest.raises(InputError, match="no prediction for id 'a'"):  # the same ids, other texts
+        cloze.score("classification", [row | {"text": "other"} for row in gold], gold)
+    without = [{"text": row["text"], "label": row["label"]} for row in gold]
+    assert cloze.score("classification", without[::-1], gold)["accuracy"] == 1

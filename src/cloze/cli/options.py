@@ -5,7 +5,6 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
-from cloze.file_io import with_nulls
 from cloze.progress import Progress, is_torchrun
 from cloze.tables import fit_terminal
 from cloze.text_encoding import to_json_text
@@ -43,7 +42,7 @@ class CommonOptions:
     def print(self, result: Any, text: str) -> None:
         """Print the result as text or, with `--json`, as JSON; under torchrun on rank 0 only."""
         if not is_torchrun() or os.environ["RANK"] == "0":
-            print(to_json_text(with_nulls(result)) if self.json else fit_terminal(text, sys.stdout))
+            print(to_json_text(result) if self.json else fit_terminal(text, sys.stdout))
 
 
 Flags: TypeAlias = Annotated[CommonOptions, Flag(name="")]

@@ -98,7 +98,7 @@ def write_rows(rows: Rows, output: str, *, progress: Progress = SILENT) -> int:
 
 
 def write_json_lines(rows: Rows, stream: IO[str]) -> int:
-    """Write rows as JSON lines; return their number."""
+    """Write rows as JSON lines, NaN and infinity as null; return their number."""
     count = 0
     for row in rows:
         stream.write(f"{to_json_text(row)}\n")
@@ -145,8 +145,11 @@ def _write_table(rows: Rows, path: Path, ending: str) -> int:
     import pyarrow
 
     kinds: dict[str, set[type]] = {}
-    with TemporaryFile("w+", encoding="utf-8", errors="surrogatepass", dir=path.parent) as file:
-        count = write_json_lines(_flat_rows(rows, kinds), file)
+    with TemporaryFile("w+", encoding="utf-8", dir=path.parent) as file:
+        count = 0
+        for row in _flat_rows(rows, kinds):
+            file.write(f"{json.dumps(row)}\n")
+            count += 1
         file.seek(0)
         schema = pyarrow.schema([(name, _arrow_type(its)) for name, its in kinds.items()])
         write_tables(_tables(file, schema), schema, path, ending)
@@ -157,7 +160,7 @@ def _flat_rows(rows: Rows, kinds: dict[str, set[type]]) -> Iterator[dict[str, An
     """Yield rows with JSON for lists and objects, and add the types of their cells by column."""
     for row in rows:
         cells = {
-            name: json.dumps(cell, ensure_ascii=False) if isinstance(cell, (list, tuple, dict)) else cell
+            name: to_json_text(cell) if isinstance(cell, (list, tuple, dict)) else cell
             for name, cell in row.items()
         }
         for name, cell in cells.items():

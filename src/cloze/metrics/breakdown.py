@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cloze.metrics.classification import Counts, class_counts
+from cloze.metrics.classification import Counts, class_counts, sort_classes
 
 _PREFIX = "by_"
 
@@ -111,7 +111,7 @@ def class_breakdown(gold: Sequence[Any], answers: Sequence[Any], classes: Sequen
         classes: all classes in their order; by default those of both, sorted.
     """
     counts = class_counts(gold, answers)
-    parts = {name: class_scores(counts[name]) for name in classes or sorted(counts) if name in counts}
+    parts = {name: class_scores(counts[name]) for name in classes or sort_classes(counts) if name in counts}
     if any(isinstance(answer, frozenset) for answer in gold):
         return Breakdown("label", parts)
     confusion = Counter(zip(gold, answers, strict=True))

@@ -4,12 +4,25 @@ An answer is a class, or a frozenset of labels where a text may have any number 
 """
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+
+def sort_classes(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of classes in the order of texts, or of numbers if all are whole numbers.
+
+    >>> sort_classes(["10", "2"]), sort_classes(["10", "2", "b"])
+    (('2', '10'), ('10', '2', 'b'))
+    """
+    names = sorted(names)
+    return tuple(sorted(names, key=int) if all(map(_WHOLE_NUMBER.fullmatch, names)) else names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cloze.file_io import write_text
+from cloze.text_encoding import to_json_text
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 _DIRECTORY = Path(__file__).parent
@@ -55,7 +56,7 @@ def render_page(template: str, data: object, **values: Any) -> str:
         values: values of the template, as text; `page.html` has those of all pages.
     """
     script = "" if data is None else (_DIRECTORY / f"{template}.js").read_text("utf-8").strip()
-    as_json = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # no text may end the element
+    as_json = to_json_text(data).replace("<", "\\u003c")  # no text may end the element
     page = render(
         f"{template}.html",
         stylesheet=Markup((_DIRECTORY / "page.css").read_text("utf-8").strip()),

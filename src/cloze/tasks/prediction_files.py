@@ -40,8 +40,17 @@ def read_prediction_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Ma
         keys: those of the answer, the required one first. A table's columns of these and of `IDENTITY` are read.
 
     Raises:
-        InputError: the file has another format, or a line is invalid.
+        InputError: the file has another format, or a line is invalid or has no answer.
     """
+    for values, where in _read_rows(path, keys):
+        answer = values.get(keys[0], ...) if keys else ...
+        if answer is None or (isinstance(answer, str) and not answer.strip()):
+            remedy = "Give each row an answer, or leave it out of the data to score on, too"
+            raise InputError(f"no answer: {keys[0]!r} is empty", where=where, remedy=remedy)
+        yield values, where
+
+
+def _read_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
     columns = tuple(dict.fromkeys((*keys, *IDENTITY, "row")))
     if isinstance(path, MemoryRows):
         yield from path
@@ -50,12 +59,14 @@ def read_prediction_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Ma
         yield from json_lines(read_lines(path, UTF_8))
         return
     for row in read_rows(path, columns[:1], is_also_read=columns[1:].__contains__):
-        values = {str(name): value for name, value in row.cells.items() if value is not None}
+        values = {
+            str(name): value for name, value in row.cells.items() if name == keys[0] or value is not None
+        }
         for name in (key for key in keys if key not in _TEXTS):
             if isinstance(text := values.get(name), str):
                 if text:
                     values[name] = _parse(text, name, row.where)
-                else:  # an empty cell
+                elif name != keys[0]:  # an empty cell
                     del values[name]
         yield values, row.where
 
@@ -102,7 +113,7 @@ def identity_of(values: Mapping[str, Any]) -> Identity:
 def match_rows(
     rows: Sequence[Identity], examples: Sequence[Identity], predictions: Sequence[Any], where: Source
 ) -> Sequence[int]:
-    """Return the index of the row for each example: of equal id and texts, else in order.
+    """Return the index of the row for each example: of equal id and texts; in order if they share neither.
 
     More rows than examples are matched by the number of the row, too, and the others are warned of.
 
@@ -115,14 +126,12 @@ def match_rows(
     shared = [
         name for name in names_used if any(name in r for r in rows) and any(name in e for e in examples)
     ]
-    texts = [name for name in shared if name not in ("id", "row")]
     if len(rows) < len(examples) or (has_others and not shared):
         what = f"{len(rows):,} predictions for {len(examples):,} examples"
         raise InputError(what, where=where, remedy="Give a line for each example, in their order")
-    for names in () if has_others else (shared, texts):
-        if _agree(rows, examples, names) and (names or not shared):
-            return range(len(rows))
-    for names in (shared, texts or shared):
+    if not has_others and _agree(rows, examples, shared):
+        return range(len(rows))
+    for names in (shared, [name for name in shared if name != "row"] or shared):
         by_key = defaultdict(list)
         for index, row in enumerate(rows):
             by_key[_key(row, names)].append(index)

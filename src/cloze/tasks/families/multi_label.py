@@ -20,7 +20,7 @@ from cloze.data.reading.columns import Column, as_flag
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
-from cloze.metrics.classification import best_f1_threshold, is_constant
+from cloze.metrics.classification import best_f1_threshold, is_constant, sort_classes
 from cloze.results import Result
 from cloze.suggestions import list_names
 from cloze.tasks.arrays import sigmoid
@@ -160,7 +160,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
 
     def fit_labels(self, examples: Texts) -> Self:
         labels = self.labels or self.label_columns
-        labels = labels or tuple(sorted(frozenset().union(*map(self.classes_of, examples))))
+        labels = labels or sort_classes(frozenset().union(*map(self.classes_of, examples)))
         where = source_of(examples[0].where)
         if not labels:
             raise InputError("no row has a label", where=where)

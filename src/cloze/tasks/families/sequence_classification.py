@@ -18,7 +18,7 @@ from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Source
 from cloze.errors import DataWarning, InputError
-from cloze.metrics.classification import is_constant, is_majority_better
+from cloze.metrics.classification import is_constant, is_majority_better, sort_classes
 from cloze.results import Result
 from cloze.suggestions import list_names
 from cloze.tasks.arrays import softmax
@@ -87,7 +87,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         """Return the task with the labels of the examples, at least two, and their weights if these are balanced."""
         where = source_of(examples[0].where)
         names = merge_labels(example.label for example in examples if example.label is not None)
-        labels = self.labels or tuple(sorted(set(names.values())))
+        labels = self.labels or sort_classes(set(names.values()))
         if len(labels) < 2:
             what = f"every row has the label {labels[0]!r}" if labels else "no row has a label"
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")

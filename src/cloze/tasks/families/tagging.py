@@ -21,6 +21,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
 from cloze.metrics.breakdown import Breakdown, class_breakdown, class_scores
+from cloze.metrics.classification import sort_classes
 from cloze.metrics.conll import entities, entity_scores
 from cloze.tasks.arrays import softmax
 from cloze.tasks.labels import check_unique, unknown_label
@@ -88,7 +89,7 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
             schemes.add(sentence.tags or (), sentence.where)
         scheme = schemes.scheme()
         if scheme == "plain":
-            labels = tuple(sorted({tag for sentence in sentences for tag in sentence.tags or ()}))
+            labels = sort_classes({tag for sentence in sentences for tag in sentence.tags or ()})
         else:
             types = {entity.type for sentence in sentences for entity in entities(sentence.tags or ())}
             labels = ("O", *(join_tag(prefix, type_) for type_ in sorted(types) for prefix in ("B", "I")))
