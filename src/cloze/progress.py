@@ -29,6 +29,11 @@ def is_torchrun() -> bool:
     return all(name in os.environ for name in _TORCHRUN_VARIABLES)
 
 
+def is_rank_zero() -> bool:
+    """Return whether this process prints the results of a run: the first rank of torchrun, or without torchrun."""
+    return not is_torchrun() or os.environ["RANK"] == "0"
+
+
 class Bar:
     """A progress bar; this one shows nothing."""
 

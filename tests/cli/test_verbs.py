@@ -217,6 +217,23 @@ def test_overwrite_replaces_all_of_a_run(tmp_path: Path, cloze: Cloze) -> None:
     artifacts.verify(tmp_path / "out/checkpoints/step-00000001", kind="checkpoint")
 
 
-def test_rank_is_ignored_without_torchrun(monkeypatch: pytest.MonkeyPatch, cloze: Cloze) -> None:
+def test_rank_is_ignored_without_torchrun(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cloze: Cloze
+) -> None:
     monkeypatch.setenv("RANK", "1")  # schedulers set it, too
+    assert cloze(f"pretrain --data {{data}} -o {{out}} {shlex.join(NANO)} --steps 1").out
+
+
+def test_verbs_that_train_print_on_rank_zero_alone_and_others_on_all(
+    monkeypatch: pytest.MonkeyPatch, cloze: Cloze
+) -> None:
+    """Every container of a Kubernetes PyTorchJob has these variables, whatever it runs."""
+    for name, value in {"RANK": 1, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500}.items():
+        monkeypatch.setenv(name, str(value))
     assert "sst2" in cloze("tasks").out
+    assert all(cloze("fill 'the [MASK] was dark' -m {run}"))  # the answer, and which checkpoint gave it
+    assert "learning_rate" in cloze("pretrain --print-config").out
+    command = f"pretrain --data {{data}} -o {{out}} {shlex.join(NANO)} --steps 1 --quiet"
+    assert not any(cloze(command))
+    monkeypatch.setenv("RANK", "0")
+    assert cloze(f"{command} --overwrite").out

@@ -176,7 +176,8 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
             process.configure_memory(loaded.work)
             if loaded.work == "requests":
                 interrupted = "stopped"  # Ctrl-C is how a server ends
-        with interrupts.handled(), _show_checkpoints(arguments), _print_data_warnings(parsed.in_flags):
+        is_quiet = "--quiet" in arguments or parser.is_silent_rank(loaded)
+        with interrupts.handled(), _show_checkpoints(quiet=is_quiet), _print_data_warnings(parsed.in_flags):
             call()
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -227,12 +228,10 @@ class _Interrupts:
 
 
 @contextmanager
-def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
-    """Show on stderr which checkpoint of a run is read, once for each run, unless `--quiet` is given."""
+def _show_checkpoints(*, quiet: bool) -> Iterator[None]:
+    """Show on stderr which checkpoint of a run is read, once for each run."""
     from cloze.model_paths import LOG
-    from cloze.progress import is_torchrun
 
-    is_quiet = "--quiet" in arguments or (is_torchrun() and os.environ["RANK"] != "0")
     shown: set[str] = set()
 
     def is_new(record: logging.LogRecord) -> bool:
@@ -245,7 +244,7 @@ def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
     handler.setFormatter(_Printable())
     level_before = LOG.level
     LOG.addHandler(handler)
-    LOG.setLevel(logging.ERROR if is_quiet else logging.INFO)  # ERROR hides downloads' bars, too
+    LOG.setLevel(logging.ERROR if quiet else logging.INFO)  # ERROR hides downloads' bars, too
     try:
         yield
     finally:

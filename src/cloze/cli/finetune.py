@@ -28,6 +28,7 @@ def show_data(summary: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
         "print_config": Verb(finetuning_settings, show_settings),
         "dry_run": Verb(plan_finetuning, show_plan),
     },
+    is_distributed=True,
 )
 def show(result: FinetuneResult) -> tuple[dict[str, Any], str]:
     """Return the scores of a run, or of several."""

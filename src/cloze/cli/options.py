@@ -1,11 +1,10 @@
 """Flags and output that commands share: results go to stdout, progress and logs to stderr."""
 
-import os
 import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
-from cloze.progress import Progress, is_torchrun
+from cloze.progress import Progress
 from cloze.tables import fit_terminal
 from cloze.text_encoding import to_json_text
 
@@ -40,9 +39,8 @@ class CommonOptions:
         return Progress(quiet=self.quiet)
 
     def print(self, result: Any, text: str) -> None:
-        """Print the result as text or, with `--json`, as JSON; under torchrun on rank 0 only."""
-        if not is_torchrun() or os.environ["RANK"] == "0":
-            print(to_json_text(result) if self.json else fit_terminal(text, sys.stdout))
+        """Print the result as text or, with `--json`, as JSON."""
+        print(to_json_text(result) if self.json else fit_terminal(text, sys.stdout))
 
 
 Flags: TypeAlias = Annotated[CommonOptions, Flag(name="")]

@@ -21,6 +21,7 @@ from cloze.cli.options import CommonOptions, Flag
 from cloze.cli.parameters import COMMON, EMPTY, SETTINGS, STDIN, Parameter, paragraphs, parameters_of
 from cloze.errors import MISSING, ClozeError, InputError, RunError
 from cloze.process import usable_processors
+from cloze.progress import is_rank_zero
 from cloze.suggestions import did_you_mean, nearest_keyword
 from cloze.tables import MIN_COLUMNS
 
@@ -44,6 +45,8 @@ class Verb:
     """The use for which the memory of the process is configured, if the function takes a device."""
     modes: Mapping[str, "Verb"] = dataclasses.field(default_factory=dict)
     """Functions that a flag calls instead, by its name, as in dry_run."""
+    is_distributed: bool = False
+    """Whether torchrun's ranks share the work, so that only rank zero prints."""
 
 
 def verb(
@@ -51,9 +54,15 @@ def verb(
     modes: Mapping[str, Verb] = MappingProxyType({}),
     *,
     work: Literal["batches", "requests"] = "batches",
+    is_distributed: bool = False,
 ) -> Callable[[Show], Verb]:
     """Make a function that prints results the verb of a public function."""
-    return lambda show: Verb(function, show, work, modes)
+    return lambda show: Verb(function, show, work, modes, is_distributed)
+
+
+def is_silent_rank(command: Verb | Callable[..., Any]) -> bool:
+    """Return whether another rank prints the results of a command."""
+    return isinstance(command, Verb) and command.is_distributed and not is_rank_zero()
 
 
 class Command:
@@ -178,7 +187,7 @@ class Command:
                 )  # may compute the rest
             except ClozeError as error:
                 raise self._with_flags(error, values) from error.__cause__
-            if shown is not None:
+            if shown is not None and not is_silent_rank(verb):
                 with _naming_output(values.get("output")):
                     common.print(*shown)
 

@@ -10,6 +10,7 @@ from cloze.cli.parser import Verb, verb
 @verb(
     pretrain,
     {"print_config": Verb(pretraining_settings, show_settings), "dry_run": Verb(plan_pretraining, show_plan)},
+    is_distributed=True,
 )
 def show(metrics: dict[str, float], output: str | Path) -> tuple[dict[str, object], str]:
     """Return the last metrics on held-out documents."""
