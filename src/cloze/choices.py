@@ -4,7 +4,9 @@ from typing import Literal, TypeAlias
 
 LongTexts: TypeAlias = Literal["truncate", "windows"]
 MissingLabels: TypeAlias = Literal["refuse", "drop"]
-TaggingFormat: TypeAlias = Literal["columns", "conllu", "json", "table", "text"]
+AnnotationFormat: TypeAlias = Literal["argilla", "doccano", "label-studio", "prodigy"]
+"""Annotation tools whose exports `format` may name."""
+TaggingFormat: TypeAlias = Literal[AnnotationFormat, "columns", "conllu", "json", "table", "text"]
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16"]
 """Number format of training."""
 InferencePrecision: TypeAlias = Literal["auto", "float32", "bfloat16", "int8"]

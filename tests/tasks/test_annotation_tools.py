@@ -61,14 +61,6 @@ UNUSED_TAGS: dict[str, tuple[list[Any], str]] = {
         [studio("Ada ran", {"value": {"start": 0, "end": 3, "labels": ["PER"]}}), SKIPPED, OPEN],
         "2 of 3 rows are left out: 1 skipped, 1 not annotated (line 2 is the first)",
     ),
-    "Argilla": (
-        [
-            {"text": "Ada ran", "tokens": ["Ada", "ran"], "prediction": None, "annotation": [["PER", 0, 3]]},
-            {"text": "Bo ran", "tokens": [], "prediction": None, "annotation": [], "status": "Discarded"},
-            {"text": "Cy ran", "tokens": [], "prediction": [["PER", 0, 2]], "annotation": None},
-        ],
-        "1 discarded, 1 not annotated",
-    ),
     "spaCy": ([["Ada ran", {"entities": [[0, 3, "PER"]]}], None], "1 of 2 rows are left out: 1 null"),
 }
 
@@ -79,15 +71,6 @@ def test_texts_that_nobody_tagged_are_left_out_and_counted(write: Write, tool: s
     with pytest.warns(DataWarning, match=re.escape(warning)) as warned:
         assert tags(write(rows)) == ["B-PER O"]
     assert len(warned) == 1
-
-
-def test_one_object_holds_the_rows_of_some_tools(write: Write) -> None:
-    rows = [["Ada ran", {"entities": [[0, 3, "PER"]]}], None]
-    with pytest.warns(DataWarning, match=r"a\.json: 1 of 2 rows are left out: 1 null \(row 1"):
-        assert tags(write({"classes": ["PER"], "annotations": rows}, "a.json")) == ["B-PER O"]
-    samples = [{"document": "Ada ran", "annotation": {"entities": [SPAN]}}, {"document": "Bo ran"}]
-    with pytest.warns(DataWarning, match="1 of 2 rows are left out: 1 not annotated"):
-        assert tags(write({"interface": {}, "samples": samples}, "a.json")) == ["B-PER O"]
 
 
 def test_rejected_spans_are_left_out_and_counted(write: Write) -> None:
@@ -109,13 +92,84 @@ PRODIGY = [
 ]
 
 
-def test_rejected_labels_are_not_learned(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    pd.DataFrame(PRODIGY).to_csv(path, index=False)
+def test_rejected_labels_are_not_learned(write: Write) -> None:
+    path = write(PRODIGY)
     with pytest.warns(DataWarning, match="2 of 3 rows are left out: 1 rejected, 1 ignored"):
         assert labels(path) == [("fine", "GOOD")]
     texts = [example.text for example in Classification().examples(path, labeled=False)]
     assert texts == ["fine", "bad", "gray"]
+
+
+TABLES: dict[str, list[dict[str, Any]]] = {
+    "prodigy": PRODIGY,
+    "label-studio": [
+        {"annotation_id": 7, "label": "pos", "lead_time": 2, "text": "a"},
+        {"text": "b", "label": "x"},
+    ],
+    "doccano": [{"text": "a", "label": "C#", "Comments": "[]"}],
+    "Argilla 1": [{"text": "a", "label": "x", "annotation": "y", "prediction": "z", "status": "Discarded"}],
+    "Universal Data Tool": [{"text": "a", "label": "x", "document": "b", "annotation": "y"}],
+}
+WRITERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    "csv": lambda table, path: table.to_csv(path, index=False),
+    "tsv": lambda table, path: table.to_csv(path, index=False, sep="\t"),
+    "parquet": lambda table, path: table.to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("tool", TABLES)
+def test_columns_named_as_those_of_a_tool_are_columns_of_a_table(
+    tmp_path: Path, tool: str, kind: str
+) -> None:
+    path = tmp_path / f"a.{kind}"
+    table = pd.DataFrame(TABLES[tool])
+    WRITERS[kind](table, path)
+    for column in ("label", "annotation", "answer"):
+        if column in table:
+            expected = list(zip(table["text"], table[column], strict=True))
+            assert labels(path, Classification(label_column=column)) == expected
+
+
+def test_a_tool_is_named_for_tables(tmp_path: Path) -> None:
+    for kind, write_table in WRITERS.items():
+        write_table(pd.DataFrame(PRODIGY), tmp_path / f"a.{kind}")
+        with pytest.warns(DataWarning, match="2 of 3 rows are left out: 1 rejected, 1 ignored"):
+            assert labels(tmp_path / f"a.{kind}", Classification(format="prodigy")) == [("fine", "GOOD")]
+    (tmp_path / "a.csv").write_text("id,text,label,Comments\n1,fine,film#good,[]\n")
+    task = MultiLabel(label_column="label", format="doccano")
+    assert labels(tmp_path / "a.csv", task) == [("fine", "film,good")]
+
+
+@pytest.mark.parametrize(
+    ("tool", "message"),
+    [
+        ("prodigy", r"a\.csv:2: 'answer' is null, not accept, reject or ignore"),
+        ("label-studio", r"a\.csv:2: no column 'annotation_id'"),
+    ],
+)
+def test_tables_that_are_not_of_the_named_tool_are_refused(tmp_path: Path, tool: Any, message: str) -> None:
+    (tmp_path / "a.csv").write_text("text,label\nfine,good\n")
+    with pytest.raises(InputError, match=message):
+        labels(tmp_path / "a.csv", Classification(format=tool))
+
+
+def test_objects_called_data_beside_texts_are_no_annotations(write: Write) -> None:
+    assert labels(write([{"text": "fine", "label": "good", "data": {"source": "web"}}])) == [("fine", "good")]
+
+
+def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused() -> None:
+    table = pd.DataFrame(PRODIGY)
+    with pytest.raises(InputError, match=r"^train\[0\]: the column 'answer' may be Prodigy's\. Say `format="):
+        read_memory(Classification(), table, "train")
+    task = Classification(format="prodigy")
+    for data in (table, PRODIGY):
+        with pytest.warns(DataWarning, match="2 of 3 rows are left out"):
+            assert labels(read_memory(task, data, "train")[1], task) == [("fine", "GOOD")]
+    with pytest.warns(DataWarning, match="2 of 3 rows are left out"):
+        assert labels(read_memory(Classification(), PRODIGY, "train")[1]) == [("fine", "GOOD")]
+    task = Classification(label_column="answer")
+    assert len(labels(read_memory(task, table, "train")[1], task)) == 3
 
 
 def test_a_column_called_answer_may_have_the_labels(write: Write) -> None:
@@ -181,9 +235,11 @@ def sorted_csv(path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_label_studios_csv_does_not_show_which_column_is_the_question(tmp_path: Path) -> None:
     rows = [{**SHORT, "id": 1, "class": "pos", "review": "fine"}]
     path = sorted_csv(tmp_path / "a.csv", rows)
-    with pytest.raises(InputError, match="no column 'label'"):
-        labels(path, Classification(text_column="review"))
-    assert labels(path, Classification(text_column="review", label_column="class")) == [("fine", "pos")]
+    for tool in (None, "label-studio"):
+        with pytest.raises(InputError, match="no column 'label'"):
+            labels(path, Classification(text_column="review", format=tool))
+        task = Classification(text_column="review", label_column="class", format=tool)
+        assert labels(path, task) == [("fine", "pos")]
     rows = [{**SHORT, "id": 1, "stars": '[{"rating": 4}]', "text": "fine"}]
     path = sorted_csv(tmp_path / "a.csv", rows)
     assert labels(path, Regression(label_column="stars")) == [("fine", "4")]
@@ -195,8 +251,9 @@ def test_short_exports_of_label_studio_have_texts_that_nobody_annotated(write: W
     with pytest.warns(DataWarning, match=r"1 of 3 rows are left out: 1 not annotated"):
         assert tags(write(rows, "a.json")) == ["B-PER O", "O O"]
     rows[0]["who"] = json.dumps(rows[0]["who"])
+    task = CustomTagging(format="label-studio")
     with pytest.warns(DataWarning, match=r"1 of 3 rows are left out: 1 not annotated"):
-        assert tags(sorted_csv(tmp_path / "a.csv", rows)) == ["B-PER O", "O O"]
+        assert tags(sorted_csv(tmp_path / "a.csv", rows), task) == ["B-PER O", "O O"]
 
 
 def test_annotators_who_disagree_in_a_short_export_are_refused(write: Write) -> None:
@@ -248,12 +305,6 @@ def test_labels_of_other_tools(write: Write) -> None:
     twice["responses"]["mood"] = [*twice["responses"]["mood"][:1], *answer("neg")["responses"]["mood"]]
     with pytest.raises(InputError, match="annotators gave different answers to 'mood'"):
         labels(write([twice]))
-    rows = [
-        {"text": None, "inputs": {"text": "fine"}, "prediction": None, "annotation": "pos"},
-        {"content": "fine", "annotations": [], "classifications": [{"classname": "pos"}]},
-    ]
-    for row in rows:
-        assert labels(write([row])) == [("fine", "pos")]
 
 
 def test_examples_of_spacy_in_memory(tmp_path: Path) -> None:
@@ -423,14 +474,6 @@ def test_tags_without_names_are_refused(write: Write) -> None:
         tags(write([row]))
     assert tags(write([row]), CustomTagging(scheme="plain")) == ["LABEL_1 LABEL_0"]
     assert tags(write([row]), CustomTagging(tag_names=("O", "B-PER"))) == ["B-PER O"]
-
-
-def test_webanno_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.tsv"
-    path.write_text("#FORMAT=WebAnno TSV 3.3\n\n#Text=Ada\n1-1\t0-3\tAda\tPER\t\n")
-    for labeled in (True, False):
-        with pytest.raises(InputError, match=r"WebAnno and INCEpTION\. Export it as CoNLL 2002"):
-            list(CustomTagging().examples(path, labeled=labeled))
 
 
 def test_spans_that_pandas_wrote_as_tuples(tmp_path: Path) -> None:

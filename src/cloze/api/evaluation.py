@@ -134,7 +134,7 @@ def evaluate(
         label_column: column with the label (default: label, or as in training).
         missing_labels: refuse rows without a label (default), or drop and count them.
         skip_bad_rows: leave out rows that cannot be read, and count them.
-        format: for tagging, the format of the files (default: detected from name and lines).
+        format: annotation tool that exported the data, or for tagging the format of the files (default: detected).
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
@@ -246,7 +246,7 @@ def score(
         label_column: column with the label (default: label).
         missing_labels: refuse rows without a label (default), or drop and count them.
         skip_bad_rows: leave out rows that cannot be read, and count them.
-        format: for tagging, the format of the files (default: detected from name and lines).
+        format: annotation tool that exported the data, or for tagging the format of the files (default: detected).
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a

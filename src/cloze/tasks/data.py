@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze.artifacts import LEARNED_FROM, SCORED_ON, read_card
-from cloze.data.reading.annotations import from_spacy
+from cloze.data.reading.annotations import ANSWER, find_tool, from_spacy
 from cloze.data.reading.directories import (
     check_parts,
     find_splits,
@@ -15,7 +15,7 @@ from cloze.data.reading.directories import (
     is_data_set,
     source_sha256,
 )
-from cloze.data.reading.memory import MemoryRows, Source, describe_row, iterate_rows, plain_row
+from cloze.data.reading.memory import MemoryRows, Source, describe_row, is_table, iterate_rows, plain_row
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
 from cloze.tasks.task import AnyTask, Split
@@ -55,7 +55,20 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
         elif not isinstance(row, Mapping):
             remedy = "Give a tuple such as (text, label), or a dict by column"
             raise InputError(f"{where} is {describe_row(row)}", remedy=remedy)
-    return task, MemoryRows(name, tuple(map(plain_row, rows)))
+    memory = MemoryRows(name, tuple(map(plain_row, rows)))
+    if labeled and is_table(data) and getattr(task, "format", None) is None:
+        _refuse_answers(task, memory)
+    return task, memory
+
+
+def _refuse_answers(task: AnyTask, memory: MemoryRows) -> None:
+    """Refuse rows of a table with a column `answer` that in JSON, which a run keeps them in, would be Prodigy's."""
+    if any(column.find({ANSWER: ""}) for column in task.table(labeled=True).columns):
+        return
+    for row, where in memory:
+        if find_tool(row) == "prodigy":
+            what = f"the column {ANSWER!r} may be Prodigy's"
+            raise InputError(what, where=where, remedy="Say `format=prodigy` if it is, or leave it out")
 
 
 def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[AnyTask, list[str]]:

@@ -48,38 +48,30 @@ DATA_FORMATS = (
         name="Label Studio",
         tasks=(*_TEXTS, "regression", "tagging"),
         files=(".json", ".csv", ".tsv", ".conll"),
-        content="JSON, JSON-MIN, CSV, TSV and CONLL2003; skipped texts are left out and counted; in CSV and TSV "
-        "--label-column names the question",
+        content="JSON, JSON-MIN, CONLL2003, and with --format CSV and TSV, where --label-column names the question; "
+        "skipped texts are left out and counted",
+        format="label-studio",
     ),
     DataFormat(
         name="Prodigy",
         tasks=(*_TEXTS, "tagging"),
         files=(".jsonl",),
         content="spans, labels and choices; rejected and ignored texts are left out and counted",
+        format="prodigy",
     ),
     DataFormat(
         name="doccano",
         tasks=(*_TEXTS, "tagging"),
         files=(".jsonl", ".csv"),
-        content="texts with spans, or with labels; of a text with several, a CSV has # between them",
+        content="texts with spans, or with labels; with --format, # separates the labels of a cell of a CSV",
+        format="doccano",
     ),
     DataFormat(
         name="Argilla",
         tasks=(*_TEXTS, "tagging"),
         files=(".jsonl", ".json", "a directory"),
-        content="versions 1 and 2; discarded texts are left out and counted",
-    ),
-    DataFormat(
-        name="LightTag",
-        tasks=(*_TEXTS, "tagging"),
-        files=(".json",),
-        content="texts with spans, or with a class",
-    ),
-    DataFormat(
-        name="Universal Data Tool",
-        tasks=(*_TEXTS, "tagging"),
-        files=(".json",),
-        content="samples with entities or labels",
+        content="version 2, of `datasets` with --format; discarded texts are left out and counted",
+        format="argilla",
     ),
     DataFormat(
         name="spaCy",
@@ -92,18 +84,6 @@ DATA_FORMATS = (
         tasks=("tagging",),
         files=("a directory",),
         content="texts and, beside each, its annotations in .ann; spans in several parts are refused",
-    ),
-    DataFormat(
-        name="ner-annotator",
-        tasks=("tagging",),
-        files=(".json",),
-        content="one object with classes and annotations; texts without any are left out and counted",
-    ),
-    DataFormat(
-        name="GLiNER",
-        tasks=("tagging",),
-        files=(".json", ".jsonl"),
-        content="tokenized_text and ner, whose spans count words and end with their last",
     ),
     DataFormat(
         name="Hugging Face Hub",

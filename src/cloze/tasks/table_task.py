@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic
 
-from cloze.choices import Clean, MissingLabels
+from cloze.choices import AnnotationFormat, Clean, MissingLabels
 from cloze.data.reading.annotations import unwrap_labels
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.data.reading.columns import Column
@@ -123,6 +123,8 @@ class LabeledTask(TableTask[ExampleT, FeatureT, PredictionT], Generic[ExampleT, 
     """Refuse rows whose label is empty or a placeholder such as nan or -, or drop and count them."""
     skip_bad_rows: bool = False
     """Leave out and count rows that cannot be read, instead of refusing the file."""
+    format: AnnotationFormat | None = None
+    """Annotation tool that exported the data: argilla, doccano, label-studio or prodigy; detected in JSON alone."""
     clean: Clean | None = None
     """pdf joins words divided at line ends and removes ligatures and soft hyphens in texts, as PDFs leave them."""
 
@@ -130,7 +132,11 @@ class LabeledTask(TableTask[ExampleT, FeatureT, PredictionT], Generic[ExampleT, 
         """Return how tables are read, and which bad rows are left out."""
         table = super().table(labeled=labeled)
         return replace(
-            table, clean=self.clean, keeps_numbers=self._keeps_numbers, leave_out=self.errors_left_out
+            table,
+            format=self.format,
+            clean=self.clean,
+            keeps_numbers=self._keeps_numbers,
+            leave_out=self.errors_left_out,
         )
 
     @property

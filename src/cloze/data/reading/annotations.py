@@ -1,26 +1,24 @@
 """Rows of annotation tools as rows of a table: a text with its labels or spans, and why nobody has labeled it.
 
+Rows of JSON are recognized by fields that only the tool has; those of other tables only if `format` names the tool.
+
 {"text": "Ada", "spans": […], "answer": "reject"}                                          Prodigy
 {"text": "Ada", "options": […], "accept": ["good"], "answer": "accept"}                     Prodigy, choices
 {"data": {"text": "Ada"}, "annotations": [{"result": […], "was_cancelled": false}]}         Label Studio
-{"text": "Ada", "id": 1, "mood": "good", "annotator": 1, "lead_time": 4.1}                  Label Studio, short
+{"text": "Ada", "id": 1, "mood": "good", "annotation_id": 1, "lead_time": 4.1}              Label Studio, short
 {"id": 1, "text": "Ada", "label": "film#music", "Comments": []}                             doccano, CSV
-{"tokenized_text": ["Ada", "ran"], "ner": [[0, 0, "person"]]}                               GLiNER
-{"document": "Ada", "annotation": {"entities": […]}}                                       Universal Data Tool
-{"content": "Ada", "annotations": […], "classifications": […]}                              LightTag
-{"text": "Ada", "prediction": […], "annotation": […], "status": "Discarded"}                Argilla 1
+{"fields": {"text": "Ada"}, "responses": {"label": [{"value": "good", "status": "submitted"}]}}         Argilla 2
 {"text": "Ada", "label.responses": ["good"], "label.responses.status": ["submitted"]}       Argilla 2, in `datasets`
-{"fields": {"text": "Ada"}, "responses": {"label": [{"value": "good", "status": "submitted"}]}}         in JSON
 ["Ada", {"entities": [[0, 3, "PER"]], "cats": {"good": 1.0, "bad": 0.0}}]                   spaCy
 """
 
 import json
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cloze.data.reading.bad_rows import NotAnnotatedError
-from cloze.data.reading.json_rows import as_object
+from cloze.data.reading.json_rows import as_object, show_value
 from cloze.errors import InputError
 
 ANSWER = "answer"
@@ -41,28 +39,34 @@ class AnnotatedRow(dict[str, Any]):
 
 
 class AnnotationTool(NamedTuple):
-    """How rows of an annotation tool are recognized, and a function from such a row and its place."""
+    """How JSON rows of an annotation tool are recognized, and a function from such a row and its place."""
 
     fits: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Mapping[str, Any], str], AnnotatedRow]
 
 
-def annotated_row(values: Any, where: str) -> Mapping[str, Any]:
-    """Return the object of a row, or parse it from a line; that of an annotation tool with a text, labels and spans.
+def json_row(values: Any, where: str) -> Mapping[str, Any]:
+    """Return the object of a row of JSON, or parse it from a line.
 
     Raises:
         InputError: it is not an object. NotAnnotatedError: it is null.
     """
-    if isinstance(values, AnnotatedRow):
-        return values
     if isinstance(values, str) and values.lstrip().startswith(("[", "null")):
         with suppress(ValueError, RecursionError):
             values = json.loads(values)
     if values is None:
         raise NotAnnotatedError("null", where=where)
-    row = values if type(values) is dict else as_object(from_spacy(values), where)
-    tool = next((tool for tool in ANNOTATION_TOOLS.values() if tool.fits(row)), None)
-    return row if tool is None else tool.read(row, where)
+    return values if type(values) is dict else as_object(from_spacy(values), where)
+
+
+def find_tool(row: Mapping[str, Any]) -> str | None:
+    """Return the annotation tool whose fields a row of JSON has; None for other rows."""
+    return next((name for name, tool in ANNOTATION_TOOLS.items() if tool.fits(row)), None)
+
+
+def annotated_row(row: Mapping[str, Any], where: str, tool: str | None) -> Mapping[str, Any]:
+    """Return the text, labels and spans of an annotation tool's row; without a tool, the row."""
+    return row if tool is None else ANNOTATION_TOOLS[tool].read(row, where)
 
 
 def from_spacy(values: Any) -> Any:
@@ -127,7 +131,10 @@ def unwrap_labels(cell: Any) -> Any:
 def _read_prodigy(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     """Leave out rejected spans. Where nobody marked one, some versions leave out the field."""
     annotated = AnnotatedRow(row)
-    if (reason := _ANSWERS[row[ANSWER]]) is not None:
+    if (answer := row.get(ANSWER)) not in _ANSWERS:
+        what = f"{ANSWER!r} is {show_value(answer)}, not accept, reject or ignore"
+        raise InputError(what, where=where, remedy="Prodigy writes one of these")
+    if (reason := _ANSWERS[answer]) is not None:
         annotated.problem = NotAnnotatedError(reason, where=where)
     if str(row.get("_view_id", "")).startswith(("ner", "spans")):
         annotated["spans"] = row.get("spans") or []
@@ -146,7 +153,8 @@ def _read_prodigy(row: Mapping[str, Any], where: str) -> AnnotatedRow:
 
 
 def _read_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
-    data = row["data"]
+    if not isinstance(data := row.get("data"), Mapping):
+        return _read_flat_label_studio(row, where)
     texts = [value for value in data.values() if isinstance(value, str)]
     annotated = AnnotatedRow({name: cell for name, cell in data.items() if name not in ("label", "labels")})
     if "text" not in data and len(texts) == 1:
@@ -178,26 +186,23 @@ _LABEL_STUDIO_FIELDS = {
 }
 
 
-def is_of_label_studio(names: Container[str]) -> bool:
-    """Return whether columns are those of a short export of Label Studio."""
-    return "annotation_id" in names and "lead_time" in names
-
-
 def _read_flat_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     """Read the short exports, with the columns of the data, the questions, and the tool; a row for each annotator.
 
     JSON has the data before the id and the questions after it. CSV and TSV have all columns in alphabetical order.
     """
+    if "annotation_id" not in row:
+        remedy = "Label Studio's exports have it, or 'data' and 'annotations'"
+        raise InputError("no column 'annotation_id'", where=where, remedy=remedy)
     names = [name for name in row if name not in _LABEL_STUDIO_FIELDS or name == "annotation_id"]
     is_sorted = "id" not in names or names.index("annotation_id") < names.index("id")
     asked = names if is_sorted else names[names.index("id") :]
-    questions = {
-        name: _parse_json(row[name]) for name in asked if name not in ("annotation_id", "id", "text")
-    }
+    questions = {name: row[name] for name in asked if name not in ("annotation_id", "id", "text")}
     spans = [value for value in questions.values() if _is_spans(value)]
     labels = [value for value in questions.values() if not _is_spans(value)]
-    data = {name: cell for name, cell in row.items() if is_sorted or name not in ("label", "labels")}
-    annotated = AnnotatedRow(data | questions)
+    annotated = AnnotatedRow(
+        {name: cell for name, cell in row.items() if is_sorted or name not in ("label", "labels")} | questions
+    )
     if row["annotation_id"] in (None, ""):
         annotated.problem = NotAnnotatedError("not annotated", where=where)
     is_empty = not (labels or is_sorted) or any(value in (None, "") for value in labels)
@@ -208,14 +213,6 @@ def _read_flat_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     annotated.task = str((row.get("id"), row.get("text")))  # a column of the data may be called id
     annotated.answers = questions
     return annotated
-
-
-def _parse_json(cell: Any) -> Any:
-    """Return the list or object that a cell has as JSON; other cells as they are."""
-    if isinstance(cell, str) and cell.startswith(("[{", "{")):
-        with suppress(ValueError, RecursionError):
-            return json.loads(cell)
-    return cell
 
 
 def _is_spans(value: Any) -> bool:
@@ -260,53 +257,7 @@ def _with_labels(
     return annotated
 
 
-def _read_universal_data_tool(row: Mapping[str, Any], where: str) -> AnnotatedRow:
-    annotation = row["annotation"]
-    cells = {name: cell for name, cell in row.items() if name != "annotation"} | {"text": row["document"]}
-    if annotation is None:
-        return _with_labels(cells, [], NotAnnotatedError("not annotated", where=where))
-    if not isinstance(annotation, Mapping):
-        return _with_labels(cells, [annotation])
-    if "entities" in annotation:
-        return AnnotatedRow(cells | {"entities": annotation["entities"]})
-    return _with_labels(cells, [annotation.get("labels", annotation.get("label"))])
-
-
-def _read_light_tag(row: Mapping[str, Any], where: str) -> AnnotatedRow:
-    spans = [
-        {"start": a.get("start"), "end": a.get("end"), "label": a.get("tag"), "text": a["value"]}
-        if isinstance(a, Mapping) and "value" in a
-        else a
-        for a in row["annotations"]
-    ]
-    cells = {**row, "text": row["content"], "entities": spans}
-    classes = row.get("classifications") or []
-    if not classes:
-        return AnnotatedRow(cells)
-    return _with_labels(cells, [[c.get("classname") if isinstance(c, Mapping) else c for c in classes]])
-
-
 def _read_argilla(row: Mapping[str, Any], where: str) -> AnnotatedRow:
-    annotation, problem = row["annotation"], None
-    cells = {name: cell for name, cell in row.items() if name != "annotation"}
-    texts = list(row["inputs"].values()) if isinstance(row.get("inputs"), Mapping) else []
-    if row.get("text") is None and len(texts) == 1:
-        cells["text"] = texts[0]
-    if str(row.get("status")).lower() == "discarded":
-        problem = NotAnnotatedError("discarded", where=where)
-    elif annotation is None:
-        problem = NotAnnotatedError("not annotated", where=where)
-    if isinstance(row.get("tokens"), list):
-        spans = annotation or []
-        if isinstance(spans, list):  # an older version has the label first
-            spans = [[*s[1:3], s[0]] if isinstance(s, list) and isinstance(s[0], str) else s for s in spans]
-        annotated = AnnotatedRow(cells | {"entities": spans})
-        annotated.problem = problem
-        return annotated
-    return _with_labels(cells, [annotation], problem)
-
-
-def _read_argilla_2(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     """Read the answers that annotators submitted; `datasets` has them in columns, JSON in an object."""
     questions = {
         name.removesuffix(_STATUS): list(
@@ -346,66 +297,35 @@ def _read_argilla_2(row: Mapping[str, Any], where: str) -> AnnotatedRow:
 
 
 def _read_doccano(row: Mapping[str, Any], where: str) -> AnnotatedRow:
-    labels = row["label"].split("#") if row["label"] else []
-    return _with_labels({name: cell for name, cell in row.items() if name != "label"}, [labels])
-
-
-def _read_gliner(row: Mapping[str, Any], where: str) -> AnnotatedRow:
-    """Read spans of words, whose end is their last word."""
-    words, spans = row["tokenized_text"], row["ner"]
-    tags, problem = ["O"] * len(words), None
-    for span in spans:
-        if not (
-            isinstance(span, list)
-            and len(span) > 2
-            and type(span[0]) is type(span[1]) is int
-            and 0 <= span[0] <= span[1] < len(words)
-        ):
-            what = f"'ner' has {json.dumps(span)[:60]}, and there are {len(words)} words"
-            remedy = 'Write [0, 1, "person"]: the first word, counted from 0, the last, and the type'
-            problem = InputError(what, where=where, remedy=remedy)
-            break
-        first, last, label = span[0], span[1], str(span[2])
-        if any(tag != "O" for tag in tags[first : last + 1]):
-            what = f"{json.dumps(span)[:60]} of 'ner' overlaps another"
-            problem = InputError(what, where=where, remedy="A word has one tag: leave one of the spans")
-            break
-        tags[first : last + 1] = [f"B-{label}", *[f"I-{label}"] * (last - first)]
-    cells = {name: cell for name, cell in row.items() if name not in ("tokenized_text", "ner")}
-    annotated = AnnotatedRow(cells | {"tokens": words, "ner_tags": tags})
-    annotated.problem = problem
-    return annotated
+    """Read a row of a CSV, with # between the labels of a text; spans and lists of labels as they are."""
+    if not isinstance(label := row.get("label"), str):
+        return AnnotatedRow(row)
+    cells = {name: cell for name, cell in row.items() if name != "label"}
+    return _with_labels(cells, [label.split("#") if label else []])
 
 
 ANNOTATION_TOOLS = {
-    "Prodigy": AnnotationTool(
+    "prodigy": AnnotationTool(
         lambda row: isinstance(row.get(ANSWER), str) and row[ANSWER] in _ANSWERS, _read_prodigy
     ),
-    "Label Studio": AnnotationTool(lambda row: isinstance(row.get("data"), Mapping), _read_label_studio),
-    "Label Studio, short": AnnotationTool(is_of_label_studio, _read_flat_label_studio),
-    "doccano": AnnotationTool(
-        lambda row: row.keys() >= {"text", "label", "Comments"} and isinstance(row["label"], str),
-        _read_doccano,
+    "label-studio": AnnotationTool(
+        lambda row: (
+            (
+                isinstance(row.get("data"), Mapping)
+                and not row.keys().isdisjoint(("annotations", "completions"))
+            )
+            or row.keys() >= {"annotation_id", "lead_time"}
+        ),
+        _read_label_studio,
     ),
-    "GLiNER": AnnotationTool(
-        lambda row: isinstance(row.get("tokenized_text"), list) and isinstance(row.get("ner"), list),
-        _read_gliner,
-    ),
-    "Universal Data Tool": AnnotationTool(
-        lambda row: "annotation" in row and isinstance(row.get("document"), str), _read_universal_data_tool
-    ),
-    "LightTag": AnnotationTool(
-        lambda row: isinstance(row.get("annotations"), list) and isinstance(row.get("content"), str),
-        _read_light_tag,
-    ),
-    "Argilla 1": AnnotationTool(lambda row: "annotation" in row and "prediction" in row, _read_argilla),
-    "Argilla 2": AnnotationTool(
+    "argilla": AnnotationTool(
         lambda row: (
             isinstance(row.get("fields"), Mapping)
             if "responses" in row
             else any(name.endswith(_RESPONSES + _STATUS) for name in row)
         ),
-        _read_argilla_2,
+        _read_argilla,
     ),
+    "doccano": AnnotationTool(lambda row: False, _read_doccano),  # its JSON is rows as others write them
 }
-"""By name. To add a tool, add an entry."""
+"""By the value of `format`. To add a tool, add an entry."""

@@ -102,10 +102,6 @@ def _rows_of_object(text: str) -> list[Any] | None:
     if not isinstance(table, dict):
         return None
     names, data = table.get("columns"), next((table[name] for name in _ROWS if name in table), None)
-    if isinstance(annotations := table.get("annotations"), list) and "classes" in table:  # a tool for spaCy
-        return annotations
-    if isinstance(data, list) and "interface" in table and all(isinstance(row, dict) for row in data):
-        return [{"annotation": None, **row} for row in data]  # Universal Data Tool
     if isinstance(data, list) and data:
         if all(isinstance(row, dict) for row in data):
             return [row["row"] if isinstance(row.get("row"), dict) else row for row in data]

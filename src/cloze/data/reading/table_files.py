@@ -6,7 +6,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cloze.data.reading.annotations import annotated_row
+from cloze.data.reading.annotations import json_row
 from cloze.data.reading.class_names import KeepsNumbers, find_class_names, name_classes
 from cloze.data.reading.columns import Column, find_columns
 from cloze.data.reading.compression import COMPRESSED
@@ -57,6 +57,8 @@ class RawTable(NamedTuple):
     """Its rows as they are written, and their places."""
     to_cells: Callable[[Any, str], Mapping[str, Any]]
     """Returns the cells of such a row by column."""
+    is_json: bool = False
+    """Whether rows of annotation tools are recognized."""
 
 
 def is_table(source: Source) -> bool:
@@ -126,13 +128,14 @@ def open_table(
         InputError: the file is no table, or cannot be read.
     """
     if isinstance(path, MemoryRows):
-        return RawTable(iter(path), annotated_row)
+        return RawTable(iter(path), json_row, is_json=True)
     if files := glob_files(path):
         open_one = partial(open_table, encoding=encoding, column_names=column_names)
         tables = (open_one(file, columns, is_also_read, header, keeps_numbers) for file in files)
         return RawTable(
             (((table.to_cells, raw), where) for table in tables for raw, where in table.rows),
             lambda raw, where: raw[0](raw[1], where),
+            is_json=extension_of(files[0]) in _JSON,
         )
     extension = extension_of(path)
     if is_arrow(path):
@@ -146,7 +149,7 @@ def open_table(
         rows = _arrow_rows(path, schema.names, columns, is_also_read)
         return RawTable(rows, lambda cells, where: name_classes(cells, class_names, where))
     if extension in _JSON:
-        return RawTable(read_json(path, read_lines(path, encoding)), annotated_row)
+        return RawTable(read_json(path, read_lines(path, encoding)), json_row, is_json=True)
     if is_excel(path):
         return _open_excel(path)
     if extension not in EXTENSIONS:

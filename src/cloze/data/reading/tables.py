@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from cloze.choices import Clean
-from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
+from cloze.choices import AnnotationFormat, Clean
+from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated, find_tool
 from cloze.data.reading.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.reading.class_names import KeepsNumbers
 from cloze.data.reading.columns import Column, NoColumnError, find_columns
@@ -88,6 +88,8 @@ class TableConfig:
     """The names of the columns of a TSV whose first line may be a row."""
     keeps_numbers: KeepsNumbers = lambda column, names: False
     """Which columns of classes that Parquet and Arrow name are read as numbers."""
+    format: AnnotationFormat | None = None
+    """The annotation tool that wrote the rows; None: those of JSON are recognized."""
     labeled: bool = False
     """Leave out rows that annotators rejected, ignored or skipped, with a warning that counts them."""
     may_be_lines: bool = False
@@ -131,7 +133,7 @@ def parse_rows(
     Raises:
         InputError: no such file, no rows, a missing column, or bad rows.
     """
-    raw_rows, to_cells = table or _open(source, config)
+    raw_rows, to_cells, is_json = table or _open(source, config)
     errors, left_out = BadRows(), BadRows()
     has_flag, skip_broken = config.leave_out is not None, config.skip_broken
     leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))
@@ -142,7 +144,9 @@ def parse_rows(
         for raw, where in raw_rows:
             rows += 1
             try:
-                cells = annotated_row(to_cells(raw, where), where)
+                cells = to_cells(raw, where)
+                tool = find_tool(cells) if is_json and config.format is None else config.format
+                cells = annotated_row(cells, where, tool)
                 row = _row(cells, config, where, rows, answers)
                 parsed = parse(row)
             except InputError as error:
@@ -192,11 +196,11 @@ def _open(source: Source, config: TableConfig) -> RawTable:
         )
 
     def is_read(name: str) -> bool:
-        return config.keeps_others or config.is_also_read(name) or (config.labeled and name == ANSWER)
+        return config.keeps_others or config.is_also_read(name) or config.format is not None
 
     return open_table(
         source,
-        config.columns,
+        config.columns if config.format is None else (),
         is_read,
         config.header,
         config.keeps_numbers,

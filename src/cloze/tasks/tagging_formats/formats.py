@@ -77,11 +77,8 @@ def find_format(data: TaggedData) -> FormatEntry:
     Raises:
         InputError: none fits, or they are in a format that cannot be read.
     """
-    if data.settings.format is not None and _is_text_file(data.source):
+    if data.settings.format in FORMATS and _is_text_file(data.source):
         return FORMATS[data.settings.format]
-    if data.sample and data.sample[0].lstrip("\ufeff").startswith("#FORMAT=WebAnno"):
-        remedy = "Export it as CoNLL 2002 or CoNLL-U"
-        raise InputError("words in the format of WebAnno and INCEpTION", where=data.source, remedy=remedy)
     extension = extension_of(data.source)
     for entry in FORMATS.values():
         if extension in entry.extensions or entry.fits(data):
@@ -196,7 +193,7 @@ FORMATS: dict[str, FormatEntry] = {
     ),
     "table": FormatEntry(
         read=read_table,
-        fits=lambda data: is_tagged_table(data.sample, labeled=data.labeled),
+        fits=lambda data: is_tagged_table(data.sample, labeled=data.labeled and data.settings.tool is None),
         has_rows=True,
         blank_lines_end_sentences=True,
     ),

@@ -15,7 +15,7 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from cloze.data.reading.annotations import ANSWER, annotated_row, is_of_label_studio
+from cloze.data.reading.annotations import json_row
 from cloze.data.reading.bad_rows import NotAnnotatedError
 from cloze.data.reading.directories import ANNOTATIONS, brat_texts
 from cloze.data.reading.files import read_lines, read_text
@@ -51,7 +51,7 @@ _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|
 
 def read_json(data: TaggedData) -> Iterator[TaggedText]:
     """Yield the texts of JSON lines, or of a file that is one list of objects."""
-    return _RowReader(data).read(RawTable(read_json_rows(data.source, data.lines), annotated_row))
+    return _RowReader(data).read(RawTable(read_json_rows(data.source, data.lines), json_row, is_json=True))
 
 
 def read_rows(data: TaggedData) -> Iterator[TaggedText]:
@@ -109,14 +109,14 @@ def _brat_row(text: Path, where: str, *, labeled: bool, encoding: str | None) ->
 
 def read_table(data: TaggedData) -> Iterator[TaggedText]:
     """Yield the texts of a TSV or CSV with names of columns, and a word or a sentence a row."""
-    raw_rows, to_cells = open_delimited(data.source, data.lines, (), keep_empty=True)
+    raw_rows, to_cells, _ = open_delimited(data.source, data.lines, (), keep_empty=True)
     rows: Iterator[Cells] = (
         (to_cells(row, where) if any(map(str.strip, row)) else None, where) for row, where in raw_rows
     )
     first = list(islice(rows, 1))
     rows = chain(first, rows)
     cells = first[0][0] if first else None
-    has_texts = cells is None or is_sentence_row(cells) or is_of_label_studio(cells)
+    has_texts = cells is None or data.settings.tool is not None or is_sentence_row(cells)
     if cells is not None and not has_texts and (columns := find_word_columns(cells)):
         return _RowReader(data).read_words(rows, columns)
     sentences = (row for row in rows if row[0] is not None)
@@ -132,12 +132,13 @@ class _RowReader:
 
     def is_read(self, name: str) -> bool:
         """Return whether a column may have words, tags, spans, or the number of a sentence."""
-        return name in (*_SPANS, ANSWER) or self._may_be_tags(name) or is_word_column(name)
+        is_named = name in _SPANS or self._may_be_tags(name) or is_word_column(name)
+        return is_named or self.settings.tool is not None
 
     def read(self, table: RawTable) -> Iterator[TaggedText]:
         """Yield the texts of rows, each of a text or of a word."""
         first = list(islice(table.rows, 1))
-        table = RawTable(chain(first, table.rows), table.to_cells)
+        table = table._replace(rows=chain(first, table.rows))
         cells = None
         with suppress(InputError):
             cells = table.to_cells(*first[0]) if first else None
@@ -166,6 +167,7 @@ class _RowReader:
         config = TableConfig(
             columns=(),
             is_also_read=lambda name: True,
+            format=self.settings.tool,
             labeled=self.data.labeled,
             leave_out=(InputError,) if self.settings.skip_bad_rows else (),
         )

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
-from cloze.choices import TaggingFormat
+from cloze.choices import AnnotationFormat, TaggingFormat
 from cloze.data.reading.files import Line
 from cloze.data.reading.memory import Source
 from cloze.tasks.running_text import split_text
@@ -43,7 +43,8 @@ class TaggingSettings:
     num_columns: int | None = None
     """Number of columns of the training data, by which columns without tags are recognized."""
     format: TaggingFormat | None = None
-    """How files are written: columns, conllu, json, table or text, one a line; by default it is detected."""
+    """How files are written: columns, conllu, json, table or text, one a line; by default it is detected.
+    Or the annotation tool that exported them: argilla, doccano, label-studio or prodigy; detected in JSON alone."""
     encoding: str | None = None
     """Encoding of text files, as in latin-1, cp1252 or utf-16 (default: utf-8)."""
     tags_field: str | None = None
@@ -59,6 +60,11 @@ class TaggingSettings:
     """Tags that the scheme does not allow are an error, or are read as conlleval does."""
     skip_bad_rows: bool = False
     """Leave out and count the texts of JSON, Parquet and Arrow that cannot be read, instead of refusing the file."""
+
+    @property
+    def tool(self) -> AnnotationFormat | None:
+        """The annotation tool that `format` names."""
+        return next((name for name in get_args(AnnotationFormat) if name == self.format), None)
 
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
         """Return whether the names of tags are those of a setting."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
-from cloze.data.reading.annotations import is_of_label_studio
 from cloze.data.reading.delimited import NAMED_SEPARATOR, find_separator, split_cells
 from cloze.data.reading.json_rows import as_text, parse_list
 from cloze.errors import InputError
@@ -75,7 +74,7 @@ def is_tagged_table(lines: Sequence[str], *, labeled: bool) -> bool:
     if len(names) < 2 or (len(rows) > 1 and '"' not in rows[1] and len(_split(*rows)) != len(names)):
         return False
     columns = find_word_columns(names)
-    if (columns is not None and (columns.tags or not labeled)) or is_of_label_studio(names):
+    if columns is not None and (columns.tags or not labeled):
         return True
     has_tags = any(map(TAG_NAMES.fullmatch, names))
     return find_text_column(names) is not None and (has_tags or not labeled)
