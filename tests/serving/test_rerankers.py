@@ -10,9 +10,11 @@ import pytest
 import torch
 from clients import client_of, listening
 
+import cloze
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
+from cloze.inference.text_predictors import TextRanker
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForSequenceClassification
 from cloze.models.importing import import_model
@@ -80,6 +82,13 @@ def test_scores_are_those_of_sentence_transformers(tmp_path: Path, name: str) ->
     assert np.allclose(scores, 1 / (1 + np.exp(-logits)) if has_sigmoid else logits, atol=1e-6)
     assert np.ptp(scores) > 0.1
     for directory in (path, tmp_path / "imported"):
+        with pytest.warns(UserWarning, match="longer than 40 tokens: truncated"):
+            ranked = TextRanker.load(directory, device="cpu")(QUERY, TEXTS)
+        by_index = sorted(ranked, key=lambda passage: passage.index)
+        np.testing.assert_allclose([passage.score for passage in by_index], scores, atol=1e-5)
+        with pytest.warns(UserWarning, match="longer than 40 tokens: truncated"):
+            loaded = [answer.score for answer in cloze.load(directory, device="cpu")(pairs)]
+        np.testing.assert_allclose(loaded, scores, atol=1e-5)
         for raw_scores, expected in ((False, scores), (True, logits)):
             for found in served_scores(directory, raw_scores=raw_scores):
                 np.testing.assert_allclose(found, expected, atol=1e-5)

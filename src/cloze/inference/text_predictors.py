@@ -110,7 +110,7 @@ class TextRegressor(_TextPredictor[ScorePrediction]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RankedPassage(Result):
-    """A passage, and the probability that it is relevant to the query."""
+    """A passage, and its relevance to the query: a probability, or the logit of some cross-encoders."""
 
     index: int
     """Its place in the list that was ranked, from 0."""

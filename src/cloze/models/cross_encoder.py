@@ -37,6 +37,20 @@ def is_cross_encoder(directory: Path) -> bool:
     return _read_settings(directory).get("model_type") == CROSS_ENCODER
 
 
+def load_score_activation(directory: Path) -> Activation:
+    """Load the activation of the logit of a single label.
+
+    Source: sentence-transformers `CrossEncoder.get_default_activation_fn`, the sigmoid of one label; transformers
+    `TextClassificationPipeline`, where problem_type "regression" means the logit itself.
+
+    Raises:
+        InputError: as for `load_activation`.
+    """
+    config = read_json(directory / CONFIG_FILE)
+    default: Activation = "identity" if config.get("problem_type") == "regression" else "sigmoid"
+    return load_activation(directory, config) or default
+
+
 def load_activation(directory: Path, config: dict[str, Any]) -> Activation | None:
     """Load the activation of a classifier's logit for sentence-transformers, or None if the files name none.
 

@@ -115,7 +115,8 @@ def save_finetuned(
         tokenizer,
         labels=task.class_names,
         problem_type=task.problem_type,
-        activation=getattr(task, "activation", None),  # without which sentence-transformers takes the sigmoid
+        # without which sentence-transformers takes the sigmoid of one output
+        activation=getattr(task, "activation", None) if len(task.class_names) == 1 else None,
         max_length=max_seq_length,
     )
     task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)

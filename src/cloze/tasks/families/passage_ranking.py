@@ -18,6 +18,7 @@ from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.config_file import load_labels
+from cloze.models.cross_encoder import Activation, load_score_activation
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.families.text_regression import NumberAnswers
 from cloze.tasks.features import TextFeatures
@@ -28,9 +29,9 @@ from cloze.tasks.tfidf import tfidf_cosines
 
 @dataclass(frozen=True, kw_only=True)
 class PassageRanking(NumberAnswers, TextTask[float]):
-    """The probability that a passage is relevant, from the pooled [CLS] of query and passage.
+    """The relevance of a passage, from the pooled [CLS] of query and passage: the probability, or the logit.
 
-    A long passage has the probability of its best window (Dai and Callan 2019).
+    A long passage has the score of its best window (Dai and Callan 2019).
 
     Source: Nogueira and Cho 2019, 2.
 
@@ -39,12 +40,14 @@ class PassageRanking(NumberAnswers, TextTask[float]):
 
     metrics: ClassVar[tuple[str, ...]] = (f"ndcg@{CUTOFF}", f"mrr@{CUTOFF}", "map", f"recall@{RECALL_CUTOFF}")
     problem_type = "multi_label_classification"  # transformers' name for a sigmoid
-    model_settings: ClassVar[tuple[str, ...]] = ("labels",)
+    model_settings: ClassVar[tuple[str, ...]] = ("labels", "activation")
     min_spread = 1e-4
 
     long_texts: LongTexts = "windows"
     labels: tuple[str, str] | None = None
     """Both classes of another program's model, the second for relevant passages; None: one output."""
+    activation: Activation = "sigmoid"
+    """The function from the logit to the score: a sigmoid, or none, as some cross-encoders of other programs have."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -53,12 +56,14 @@ class PassageRanking(NumberAnswers, TextTask[float]):
     def for_external_checkpoint(self, directory: Path) -> Self:
         """Return the task for a cross-encoder with one output, or two: the second class is relevance.
 
+        The score of one output is that of sentence-transformers, which applies the activation and truncates texts.
+
         Raises:
             InputError: it has more classes, or its classes do not exclude each other.
         """
         labels = load_labels(directory)
         if len(labels) < 2:
-            return self
+            return replace(self, activation=load_score_activation(directory), long_texts="truncate")
         if len(labels) > 2 or read_json(directory / CONFIG_FILE).get("problem_type") == self.problem_type:
             what = (
                 f"no ranker: config.json names {len(labels)} classes, not one, or two that exclude each other"
@@ -113,8 +118,9 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         return super().outputs(logits if logits.shape[1] == 1 else np.diff(logits), batch)
 
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> float:
-        """Return the highest probability of the windows."""
-        return float(sigmoid(self.raw_scores(outputs)[0]))
+        """Return the highest score of the windows."""
+        (logit,) = self.raw_scores(outputs)
+        return float(sigmoid(logit)) if self.activation == "sigmoid" else logit
 
     def raw_scores(self, outputs: Outputs) -> list[float]:
         """Return the highest logit of the windows."""

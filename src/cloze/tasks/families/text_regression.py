@@ -17,10 +17,8 @@ import numpy.typing as npt
 
 from cloze.data.reading.bad_rows import source_of
 from cloze.errors import InputError
-from cloze.file_io import read_json
-from cloze.file_names import CONFIG_FILE
 from cloze.metrics.regression import METRICS
-from cloze.models.cross_encoder import Activation, load_activation
+from cloze.models.cross_encoder import Activation, load_score_activation
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeatures
 from cloze.tasks.prediction_files import finite_number
@@ -187,15 +185,10 @@ class TextRegression(ScoreScale, TextTask[float]):
     def for_external_checkpoint(self, directory: Path) -> Self:
         """Return the task for a model of another program, with its activation.
 
-        Source: transformers `TextClassificationPipeline`, where problem_type "regression" means the logit itself;
-        sentence-transformers `CrossEncoder.get_default_activation_fn`, the sigmoid of one label.
-
         Raises:
             InputError: it has several classes, or cloze lacks its activation.
         """
-        config = read_json(directory / CONFIG_FILE)
-        default: Activation = "identity" if config.get("problem_type") == self.problem_type else "sigmoid"
-        activation = load_activation(directory, config) or default
+        activation = load_score_activation(directory)
         return replace(super().for_external_checkpoint(directory), activation=activation)
 
     def target(self, example: LabeledText) -> float:
