@@ -68,8 +68,9 @@ def test_bidirectional_lm_concatenates_two_encoders(tmp_path: Path) -> None:
     again = load_model(save(both, tmp_path / "both"))
     assert isinstance(again, BidirectionalLM)
     assert torch.equal(encode(again, IDS)[0], vectors)
+    encoding = Encoding([2, 17, 3], [0] * 3, [(0, 0)] * 3, ["[CLS]", "w12", "[SEP]"], [None, 0, None])
     with pytest.raises(InputError, match="there are two embedding tables"):
-        input_embeddings(both, Encoding([2, 17, 3], [0, 0, 0], [(0, 0)] * 3, ["[CLS]", "w12", "[SEP]"]))
+        input_embeddings(both, encoding)
     with pytest.raises(InputError, match="the first encoder attends to all, not left"):
         BidirectionalLM.of(encoder("all"), right)
     with pytest.raises(InputError, match="the second encoder attends to left, not right"):

@@ -13,18 +13,24 @@ from safetensors.torch import load_file, save_file
 
 import cloze
 from cloze.cli import main
+from cloze.data.audit_text import Lengths, count_split
+from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
+from cloze.inference.explain import explain
+from cloze.inference.fill_evaluation import evaluate_fill
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import load_encoder
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
 from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier, span_questions
 from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
 from cloze.models.encoder import encoders
 from cloze.serving.served_model import ServedModel
-from cloze.serving.windowed_inference import WindowedSpanScores
+from cloze.serving.windowed_inference import FillInput, WindowedCandidates, WindowedSpanScores
 from cloze.tasks.tagged_text import Sentence, TaggedText
+from cloze.tasks.texts import LabeledText
 from cloze.tokenization.loading import load_tokenizer
 from encoder_families import FAMILIES, OTHERS, TEXTS, WORDS, published_config
 
@@ -227,5 +233,58 @@ def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
             words = TEXTS[0].removesuffix(".").split()
             [feature] = tagger.features(TaggedText((Sentence(tuple(words)),)))
             # every word is tokenized as after a space
-            # every word is tokenized as after a space
             assert feature.input_ids.tolist() == tokenizer(" " + " ".join(words)).input_ids
+
+
+def test_a_vocabulary_without_a_token_for_unknown_words(tmp_path: Path) -> None:
+    """As of bytes, which know every word."""
+    tokenizer = FAMILIES["modernbert"].tokenizer(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    config = published_config("modernbert", tokenizer, **SIZES)
+    transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        text = (tmp_path / name).read_text().replace("unk_token", "other").replace("[UNK]", "[other]")
+        (tmp_path / name).write_text(text)
+    ours = load_tokenizer(tmp_path)
+    assert ours.unknown_id is None
+    assert cloze.neighbors("film", model=tmp_path, device="cpu")
+    (tmp_path / "answers.tsv").write_text("text\tanswer\nthe [MASK]\tfilm\n")
+    fill_mask = FillMask.load(tmp_path, device="cpu")
+    assert evaluate_fill(fill_mask, tmp_path / "answers.tsv")[1] == 1
+    served = ServedModel.load("bytes", tmp_path, device="cpu")
+    [target] = ours.encode("a").input_ids[1:-1]
+    blank = FillInput("the [MASK]", 5, None, ("a",))
+    assert WindowedCandidates(served).split(blank).windows[0].targets == (target,)
+    counts = count_split(Lengths(*[np.ones(1, np.int64)] * 5), np.ones(ours.vocab_size, np.int64), ours)
+    assert counts.unknown_share == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*no pooler")
+def test_tokens_of_a_space_alone_are_explained(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    tokenizer = FAMILIES["roberta"].tokenizer(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    config = published_config("roberta", tokenizer, **SIZES)
+    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
+    predictor, example = Predictor.load(tmp_path, device="cpu"), LabeledText("it  was", "a  film ")
+    ((prediction,), _) = predictor.predict([example])
+    found = explain(predictor, example, prediction)
+    words = [(word.segment, word.start, word.end) for word in found.words]
+    assert words == [
+        ("A", 0, 2),
+        ("A", 2, 3),
+        ("A", 4, 7),
+        ("B", 0, 1),
+        ("B", 1, 2),
+        ("B", 3, 7),
+        ("B", 7, 8),
+    ]
+    assert all(word.attribution for word in found.words)
+    encoding, mask_id = predictor.tokenizer.encode(example.text, example.pair), predictor.tokenizer.mask_id
+    masked = zip(encoding.input_ids, encoding.sequence_ids, strict=True)
+    ids = [token_id if sequence is None else mask_id for token_id, sequence in masked]
+    with torch.inference_mode():
+        (logits,) = predictor.module(to_device(collate([ids])))
+    assert found.baseline_output == pytest.approx(
+        logits.tolist()[predictor.task.class_names.index(found.explained)]
+    )

@@ -3,15 +3,20 @@
 import base64
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from clients import Client, client_of
 
+from cloze.models.checkpoint import save_model
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import LabeledText
+from cloze.tokenization.loading import load_tokenizer
+from encoder_families import FAMILIES, make_encoder
+from tiny_models import tiny_config
 
 Post = Callable[..., Any]
 
@@ -125,6 +130,18 @@ def test_tokenize_and_decode(post: Post) -> None:
     assert post("/decode", ids=[ids[1:4], ids], skip_special_tokens=False) == ["ab,", "[CLS] ab, [UNK] [SEP]"]
     (bare,) = post("/tokenize", inputs=[text], add_special_tokens=False)
     assert bare == pieces[1:-1]
+
+
+def test_tokens_of_a_space_alone_have_a_place(tmp_path: Path) -> None:
+    tokenizer = FAMILIES["roberta"].tokenizer(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    save_model(
+        tmp_path, make_encoder("roberta", tiny_config(tokenizer.get_vocab())), load_tokenizer(tmp_path)
+    )
+    with client_of({"roberta": ServedModel.load("roberta", tmp_path, device="cpu")}) as client:
+        (tokens,) = client.ask("/tokenize", inputs="a  film")
+    places = [(token["start"], token["stop"]) for token in tokens]
+    assert places == [(None, None), (0, 1), (1, 2), (3, 7), (None, None)]
 
 
 @pytest.mark.parametrize(

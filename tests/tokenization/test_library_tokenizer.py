@@ -198,3 +198,59 @@ def test_data_sets_are_wordpiece(directory: Path, tmp_path: Path, capsys: pytest
     error = capsys.readouterr().err
     assert "vocabularies and data sets are BERT's WordPiece" in error
     assert not (tmp_path / "data").exists()
+
+
+PRE_TOKENIZERS = {
+    "prefix": [pre_tokenizers.ByteLevel(add_prefix_space=True)],
+    "no prefix": [pre_tokenizers.ByteLevel(add_prefix_space=False)],
+    "RobBERT": [
+        pre_tokenizers.Whitespace(),
+        pre_tokenizers.ByteLevel(add_prefix_space=True),
+        pre_tokenizers.Punctuation(),
+    ],
+    "digits": [pre_tokenizers.Digits(), pre_tokenizers.ByteLevel(add_prefix_space=True)],
+    "Metaspace": [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()],
+}
+
+
+@pytest.mark.parametrize("trims", [True, False])
+@pytest.mark.parametrize("name", PRE_TOKENIZERS)
+def test_offsets_cover_whole_words(tmp_path: Path, name: str, trims: bool) -> None:
+    library = byte_level()
+    library.pre_tokenizer = pre_tokenizers.Sequence(PRE_TOKENIZERS[name])
+    words = ["Ada", "woont", "in", "Gelre", ",", "sinds", "1912", "."]
+    text = "Ada woont  in Gelre, sinds 1912."
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    library.train_from_iterator([text] * 4, trainer)
+    roberta = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=trims)
+    library.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=trims), roberta])
+    library.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(ROLES))
+    encoding = load_tokenizer(tmp_path).encode(text)
+    covered = [text[start:end] for start, end in encoding.offsets[1:-1]]
+    assert "".join(dict.fromkeys(part for part in covered if part.strip())) == "".join(words)
+    assert all(part == part.strip() or not part.strip() for part in covered)
+    assert encoding.input_ids == library.encode(text).ids
+
+
+def test_dropout_is_for_training(tmp_path: Path) -> None:
+    write(tmp_path, "BPE")
+    expected = load_tokenizer(tmp_path).encode(TEXTS[1])
+    table = json.loads((tmp_path / "tokenizer.json").read_text())
+    table["model"]["dropout"] = 0.5
+    (tmp_path / "tokenizer.json").write_text(json.dumps(table))
+    tokenizer = load_tokenizer(tmp_path)
+    assert all(tokenizer.encode(TEXTS[1]) == expected for _ in range(20))
+    tokenizer.save(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert all(theirs(TEXTS[1]).input_ids == expected.input_ids for _ in range(20))
+
+
+def test_tokens_know_their_text(ours: Tokenizer, theirs: tokenizers.Tokenizer) -> None:
+    pair = ("a  b", " c")
+    assert ours.encode(*pair).sequence_ids == theirs.encode(*pair).sequence_ids
+    assert (
+        ours.encode(*pair, max_length=6).sequence_ids.count(None) == ours.template(is_pair=True).num_special
+    )

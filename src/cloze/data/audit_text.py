@@ -89,13 +89,14 @@ def measure_lengths(documents: Documents) -> Lengths:
 def count_split(lengths: Lengths, token_counts: Integers, tokenizer: Tokenizer) -> SplitCounts:
     """Count a split from its lengths and the frequency of each token in it."""
     tokens, words = int(token_counts.sum()), int(token_counts[~tokenizer.is_continuation].sum())
+    unknown_id = tokenizer.unknown_id
     return SplitCounts(
         documents=len(lengths.document_tokens),
         sentences=len(lengths.sentence_tokens),
         words=words,
         tokens=tokens,
         fertility=tokens / max(words, 1),
-        unknown_share=int(token_counts[tokenizer.unk_id]) / max(tokens, 1),
+        unknown_share=0.0 if unknown_id is None else int(token_counts[unknown_id]) / max(tokens, 1),
         vocab_size=tokenizer.vocab_size,
         tokens_in_use=int((token_counts > 0).sum()),
     )

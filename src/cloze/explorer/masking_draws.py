@@ -37,7 +37,7 @@ def view_masking(tokenizer: Tokenizer, window: TextWindow, *, seed: int = 0) -> 
     masked_T, positions_P, _ = mask_tokens(
         ids_T,
         np.array([0, num_tokens], np.int32),
-        np.array([start < end for start, end in encoding.offsets]),
+        np.array([sequence is not None for sequence in encoding.sequence_ids]),
         key_1,
         config,
         max_predictions_per_seq=None,

@@ -31,7 +31,7 @@ class TextWindow:
 
     def written_tokens(self, tokenizer: Tokenizer) -> list[str]:
         """Return the tokens of both, in place of unknown ones the characters of their text."""
-        texts = [(self.pair or "") if segment else self.text for segment in self.encoding.token_type_ids]
+        texts = [(self.pair or "") if sequence else self.text for sequence in self.encoding.sequence_ids]
         return written_tokens(tokenizer, self.encoding.tokens, self.encoding.offsets, texts)
 
 

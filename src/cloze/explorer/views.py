@@ -151,8 +151,7 @@ def view_ablation(
     ids = list(encoding.input_ids)
     if fill_mask is not None and tokenizer.mask_id not in ids:
         token = len(ids) // 2 if token is None else token
-        start, end = encoding.offsets[token] if token < len(ids) else (0, 0)
-        if start == end:
+        if token >= len(ids) or encoding.sequence_ids[token] is None:
             raise InputError(f"{token} is no token of the text", where="token")
         ids[token] = tokenizer.mask_id
     masked = [place for place, token_id in enumerate(ids) if token_id == tokenizer.mask_id]

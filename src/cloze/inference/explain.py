@@ -286,8 +286,8 @@ class PendingExplanation:
             raise InputError(what, where=example.where, remedy=remedy)
         encoding = tokenizer.encode(example.text, example.pair, max_length=predictor.max_seq_length)
         baseline_ids = [
-            tokenizer.mask_id if start < end else token_id
-            for token_id, (start, end) in zip(encoding.input_ids, encoding.offsets, strict=True)
+            token_id if sequence is None else tokenizer.mask_id
+            for token_id, sequence in zip(encoding.input_ids, encoding.sequence_ids, strict=True)
         ]
         names = ("score",) if isinstance(task, TextRegression) else task.class_names
         if label is not None:
@@ -312,15 +312,13 @@ class PendingExplanation:
     def finish(self, attributions: Attributions, steps: int) -> Explanation:
         """Return the attributions by word: those of its tokens add up."""
         words: list[ExplainedWord] = []
-        encoding = self.encoding
-        pair_start = len(encoding) if encoding.pair_start is None else encoding.pair_start
-        for place, (token_id, (start, end), attribution) in enumerate(
-            zip(encoding.input_ids, encoding.offsets, attributions.tokens, strict=True)
+        encoding, texts = self.encoding, (self.example.text, self.example.pair or "")
+        for token_id, sequence, (start, end), attribution in zip(
+            encoding.input_ids, encoding.sequence_ids, encoding.offsets, attributions.tokens, strict=True
         ):
-            if start == end:
+            if sequence is None:
                 continue
-            text, segment = (self.example.text, "A") if place < pair_start else (self.example.pair, "B")
-            assert text is not None
+            text, segment = texts[sequence], "AB"[sequence]
             if self.tokenizer.is_continuation[token_id] and words and words[-1].segment == segment:
                 start, attribution = words[-1].start, words.pop().attribution + attribution
             words.append(ExplainedWord(text[start:end], segment, start, end, attribution))

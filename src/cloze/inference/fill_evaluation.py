@@ -46,7 +46,7 @@ def evaluate_fill(
             masked = [fill_mask.mask(text, where=row.where)[0] for text, row in zip(texts, part, strict=True)]
             of_row: dict[int, int | None] = {}
             for index, (logits_V,) in fill_mask.logits(masked):
-                is_token = len(ids[index]) == 1 and ids[index][0] != tokenizer.unk_id
+                is_token = len(ids[index]) == 1 and ids[index][0] != tokenizer.unknown_id
                 # among equal logits the answer ranks last: a uniform model knows nothing
                 of_row[index] = int((logits_V >= logits_V[ids[index][0]]).sum()) - 1 if is_token else None
             ranks += [of_row[index] for index in range(len(part))]

@@ -201,7 +201,7 @@ def _combine(embedder: Embedder, plus: Sequence[str], minus: Sequence[str], *, o
         for text, words in zip(texts, words_of_text, strict=True):
             if not words.words:
                 raise InputError(f"no word in {text!r}", remedy="Give a word")
-            if embedder.tokenizer.unk_id in embedder.tokenizer.encode(text).input_ids:
+            if embedder.tokenizer.unknown_id in embedder.tokenizer.encode(text).input_ids:
                 what = f"a word of {text!r} is not in the vocabulary, and would have the vector of [UNK]"
                 raise InputError(what, remedy="Give another word")
         vectors = np.stack([words.vectors.mean(0) for words in words_of_text])

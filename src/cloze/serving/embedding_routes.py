@@ -194,16 +194,18 @@ async def tokenize(served: ServedModel, request: TokenizeRequest, batcher: Batch
 def _tokens_to_json(tokenizer: Tokenizer, text: str, ends: slice) -> orjson.Fragment:
     """Return the tokens of a text as JSON, which takes less memory."""
     encoding, special_ids = tokenizer.encode(text), tokenizer.special_ids
-    tokens = list(zip(encoding.input_ids, encoding.tokens, encoding.offsets, strict=True))
+    tokens = list(
+        zip(encoding.input_ids, encoding.tokens, encoding.sequence_ids, encoding.offsets, strict=True)
+    )
     rows = [
         {
             "id": token_id,
             "text": token,
             "special": token_id in special_ids,
-            "start": start if start < stop else None,
-            "stop": stop if start < stop else None,
+            "start": None if sequence is None else start,
+            "stop": None if sequence is None else stop,
         }
-        for token_id, token, (start, stop) in tokens[ends]
+        for token_id, token, sequence, (start, stop) in tokens[ends]
     ]
     return orjson.Fragment(orjson.dumps(rows))
 

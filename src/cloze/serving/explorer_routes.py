@@ -99,8 +99,8 @@ def read(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     characters = [len(text or "") for text in texts]
     if any(feature.is_truncated for feature in features):
         encoding = served.tokenizer.encode(*texts, max_length=predictor.max_seq_length)
-        places = list(zip(encoding.token_type_ids, encoding.offsets, strict=True))
-        characters = [max((end for segment, (_, end) in places if segment == n), default=0) for n in (0, 1)]
+        places = list(zip(encoding.sequence_ids, encoding.offsets, strict=True))
+        characters = [max((end for sequence, (_, end) in places if sequence == n), default=0) for n in (0, 1)]
     return {"windows": len(features), "characters": characters}
 
 

@@ -153,7 +153,7 @@ class WindowedCandidates:
     def _target_id(self, target: str) -> int:
         tokenizer = self.served.tokenizer
         ids = tokenizer.encode(target).input_ids[1:-1]
-        if len(ids) == 1 and ids[0] != tokenizer.unk_id:
+        if len(ids) == 1 and ids[0] != tokenizer.unknown_id:
             return ids[0]
         if target in tokenizer.tokens:  # one that continues a word
             return tokenizer.tokens.index(target)

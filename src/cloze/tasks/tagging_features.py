@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.data.batch import collate
+from cloze.errors import InputError
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tasks.tagged_text import Sentence
 from cloze.tasks.task_batch import TaskBatch
@@ -89,7 +90,10 @@ def _tokenize(words: Sequence[str], tokenizer: Tokenizer) -> tuple[Integers, Int
     ids, lengths = tokenizer.word_ids(words)
     ids_P = ids.astype(np.int64)
     if not lengths.all():
-        ids_P = np.insert(ids_P, np.cumsum(lengths)[lengths == 0], tokenizer.unk_id)
+        if tokenizer.unknown_id is None:
+            word = words[int(lengths.argmin())]
+            raise InputError(f"the word {word!r} has no token", where="tokenizer", remedy="Leave it out")
+        ids_P = np.insert(ids_P, np.cumsum(lengths)[lengths == 0], tokenizer.unknown_id)
         lengths = np.maximum(lengths, 1)
     return ids_P, np.cumsum(lengths) - lengths
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tokenizers
+from tokenizers import processors
 
 from cloze.errors import InputError
 from cloze.file_io import disk_errors
@@ -71,6 +72,8 @@ class LibraryTokenizer(Tokenizer):
         """
         file = directory / TOKENIZER_FILE
         check_library_json(library, file)
+        if isinstance(model := library.get("model"), dict) and model.get("dropout"):
+            model["dropout"] = None  # BPE would split a text otherwise at each call
         library_json = json.dumps(library, ensure_ascii=False)
         try:
             backend = tokenizers.Tokenizer.from_str(library_json)
@@ -168,14 +171,21 @@ class LibraryTokenizer(Tokenizer):
         backend = tokenizers.Tokenizer.from_str(self.library_json)
         backend.no_truncation()
         backend.no_padding()
+        # The library trims as many characters as a token has spaces, also for spaces that it added itself.
+        processor = backend.post_processor
+        for step in processor if isinstance(processor, processors.Sequence) else [processor]:
+            if hasattr(step, "trim_offsets"):
+                step.trim_offsets = False
         return backend
 
     def _offsets(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
-        """Return the characters of each token, without the white space that it begins with."""
+        """Return the characters of each token, without white space around others."""
         offsets = []
         for start, end in encoding.offsets:
-            covered = text[start:end]
-            offsets.append((end - len(covered.lstrip()) if covered.strip() else start, end))
+            if covered := text[start:end].strip():
+                start = text.index(covered, start)
+                end = start + len(covered)
+            offsets.append((start, end))
         return offsets
 
     @cached_property

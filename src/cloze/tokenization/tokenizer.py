@@ -33,16 +33,15 @@ TruncationSide: TypeAlias = Literal["left", "right"]
 class Encoding:
     """Model input for a text or a pair of texts.
 
-    `offsets` are (start, end) in characters of the original text, or of the pair where `token_type_ids` is 1;
-    [CLS] and [SEP] have (0, 0).
+    `offsets` are (start, end) in characters of the token's text; [CLS] and [SEP] have (0, 0).
     """
 
     input_ids: list[int]
     token_type_ids: list[int]
     offsets: list[tuple[int, int]]
     tokens: list[str]
-    pair_start: int | None = None
-    """The first token of the second text of a pair."""
+    sequence_ids: list[int | None]
+    """The text of each token: 0, or 1 for the second of a pair; None for [CLS] and [SEP]."""
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -214,7 +213,7 @@ class Tokenizer(ABC):
                 [segment.tokens[part] for segment, part in zip(segments, kept, strict=True)],
                 self.tokens.__getitem__,
             ),
-            None if len(texts) == 1 else len(template.special_ids[0] + template.special_ids[1]) + lengths[0],
+            template.join([[number] * length for number, length in enumerate(lengths)], lambda _: None),
         )
 
     @suggests_keywords()

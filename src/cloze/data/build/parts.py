@@ -100,7 +100,9 @@ def count_shard(shard: Shard, tokenizer: Tokenizer) -> BuildSummary:
         documents=len(sentences_D),
         sentences=int(sentences_D.sum()),
         tokens=len(shard.token_ids),
-        unknown_tokens=int((without_words(shard.token_ids, tokenizer.vocab_size) == tokenizer.unk_id).sum()),
+        unknown_tokens=int(
+            (without_words(shard.token_ids, tokenizer.vocab_size) == tokenizer.unknown_id).sum()
+        ),
         single_sentence_documents=int((sentences_D == 1).sum()),
     )
 
