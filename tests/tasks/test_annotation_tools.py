@@ -2,7 +2,6 @@
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -316,32 +315,20 @@ def test_examples_of_spacy_in_memory(tmp_path: Path) -> None:
 
 
 TEXTS: dict[Offsets, tuple[str, list[str]]] = {
-    "utf-16": ("Party \N{PARTY POPPER} in Oslo, then to Bergen", ["Oslo", "Bergen"]),
-    "utf-8": ("Großes Café Zürich in Genève", ["Zürich", "Genève"]),
-    "composed": (
-        unicodedata.normalize("NFD", "Großes Café Zürich in Genève"),
-        [unicodedata.normalize("NFD", word) for word in ("Zürich", "Genève")],
-    ),
-    "decomposed": ("Großes Café Zürich in Genève", ["Zürich", "Genève"]),
+    "utf-16": ("Party \N{PARTY POPPER} in Oslo, then to Bergen today", ["Oslo", "Bergen"]),
+    "utf-8": ("Großes Café Zürich in Genève today", ["Zürich", "Genève"]),
 }
 """Texts in which offsets differ from characters, and words in them, by what the offsets count."""
-
-
-def length(text: str, offsets: Offsets) -> int:
-    if offsets.startswith("utf"):
-        return len(text.encode(f"{offsets}-le" if offsets == "utf-16" else offsets)) // (
-            2 if offsets == "utf-16" else 1
-        )
-    return len(unicodedata.normalize("NFC" if offsets == "composed" else "NFD", text))
 
 
 def spans_of(offsets: Offsets, *, with_text: bool) -> dict[str, Any]:
     """Return a row whose spans mark two words."""
     text, words = TEXTS[offsets]
+    codec, width = ("utf-16-le", 2) if offsets == "utf-16" else ("utf-8", 1)
     spans = []
     for word in words:
-        start = length(text[: text.index(word)], offsets)
-        span = {"start": start, "end": start + length(word, offsets), "label": "LOC"}
+        start, length = (len(part.encode(codec)) // width for part in (text[: text.index(word)], word))
+        span = {"start": start, "end": start + length, "label": "LOC"}
         spans.append({**span, "text": word} if with_text else span)
     return {"text": text, "spans": spans}
 
@@ -353,38 +340,37 @@ def marked(path: Path, task: CustomTagging | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("offsets", TEXTS)
-def test_spans_that_do_not_count_characters(write: Write, offsets: Offsets) -> None:
-    words = TEXTS[offsets][1]
-    path = write([spans_of(offsets, with_text=True)])
-    with pytest.warns(DataWarning, match=f"the spans of 1 text count {offsets}, and are read so"):
-        assert marked(path) == words
-    path = write([spans_of(offsets, with_text=False)])
-    with pytest.raises(InputError, match=rf"if they count {offsets}\. Say .*`tagging\.offsets={offsets}"):
+def test_offsets_count_what_the_setting_says(write: Write, offsets: Offsets) -> None:
+    for with_text in (True, False):
+        path = write([spans_of(offsets, with_text=with_text)])
+        assert marked(path, CustomTagging(offsets=offsets)) == TEXTS[offsets][1]
+        if with_text:
+            message = rf"not where its text is; the text there is .*`tagging\.offsets={offsets}"
+            with pytest.raises(InputError, match=message):
+                marked(path)
+        else:
+            with pytest.warns(DataWarning, match=r"2 of 2 spans .* inside a word .*`tagging\.offsets`"):
+                marked(path)
+
+
+@pytest.mark.parametrize(
+    "span", [(0, 3, "Oslo"), (1, 5, "Oslo"), (-1, 3, None), (3, 3, None), (0, 99, None), (4, 0, None)]
+)
+def test_spans_that_are_not_where_their_text_is_are_refused(write: Write, span: tuple[int, int, Any]) -> None:
+    start, end, text = span
+    path = write(
+        [{"text": "Oslo is big", "spans": [{"start": start, "end": end, "label": "LOC", "text": text}]}]
+    )
+    with pytest.raises(
+        InputError, match=r"is not (where its text is|in the text).*Spans count characters from 0"
+    ):
         marked(path)
-    assert marked(path, CustomTagging(offsets=offsets)) == words
 
 
-def test_spans_of_one_file_count_the_same(write: Write) -> None:
-    rows = [spans_of("utf-16", with_text=True), spans_of("composed", with_text=True)]
-    with pytest.raises(InputError, match="the spans count composed, those before utf-16"):
-        marked(write(rows))
-    without = {"text": "\N{PARTY POPPER} Oslo", "spans": [{"start": 3, "end": 7, "label": "LOC"}]}
-    with pytest.warns(DataWarning, match="the spans of 2 texts count utf-16"):
-        assert marked(write([rows[0], without]))[-1] == "Oslo"
-
-
-def test_spans_that_fit_two_readings_are_refused(write: Write) -> None:
-    span = {"start": 6, "end": 7, "label": "X", "text": "a"}  # the second a in UTF-16, the first in UTF-8
-    row = {"text": "\N{PARTY POPPER}, a a b", "spans": [span]}
-    with pytest.raises(InputError, match=r"may count utf-16 or .*, and both fit .*`tagging\.offsets=utf-16"):
-        marked(write([row]))
-    assert marked(write([row]), CustomTagging(offsets="utf-16")) == ["a"]
-
-
-def test_the_last_character_of_inclusive_spans(write: Write) -> None:
-    path = write([{"text": "Oslo is big", "spans": [{"start": 0, "end": 3, "label": "LOC", "text": "Oslo"}]}])
-    with pytest.warns(DataWarning, match="count inclusive"):
-        assert marked(path) == ["Oslo"]
+def test_half_an_emoji_is_no_span(write: Write) -> None:
+    path = write([{"text": "\N{PARTY POPPER} Oslo", "spans": [[1, 3, "X"]]}])
+    with pytest.raises(InputError, match="is not in the text"):
+        marked(path, CustomTagging(offsets="utf-16"))
 
 
 def test_spaces_that_a_page_collapses_are_no_other_text(write: Write) -> None:
@@ -392,37 +378,23 @@ def test_spaces_that_a_page_collapses_are_no_other_text(write: Write) -> None:
     assert marked(write([{"text": "Text: Berlin,  Germany.", "spans": [span]}])) == ["Berlin", ",", "Germany"]
 
 
-def test_line_ends_that_count_as_one_are_named(write: Write) -> None:
-    span = {"start": 4, "end": 8, "label": "LOC", "text": "Oslo"}
-    path = write([{"text": "In\r\n Oslo", "spans": [span]}])
-    with pytest.raises(InputError, match=r"the text there is ' Osl'.*`tagging\.offsets=newlines"):
-        marked(path)
-    assert marked(path, CustomTagging(offsets="newlines")) == ["Oslo"]
-    path = write([{"text": "In\r\n Oslo", "spans": [[4, 8, "LOC"]]}])
-    with pytest.raises(InputError, match=r"' Osl' begins or ends inside a word .*offsets=newlines"):
-        marked(path)
-    assert marked(path, CustomTagging(offsets="newlines")) == ["Oslo"]
-
-
-def test_spans_most_of_which_cut_words_are_refused(write: Write) -> None:
-    path = write([{"text": "Ada lives in Oslo now", "label": [[0, 2, "PER"], [13, 16, "LOC"]]}])
-    with pytest.raises(InputError, match=r"2 of 2 spans .* inside a word .*'Ad' in .*characters.*inclusive"):
-        marked(path)
-    assert marked(path, CustomTagging(offsets="inclusive")) == ["Ada", "Oslo"]
-    assert marked(path, CustomTagging(offsets="characters")) == ["Ad", "Osl"]
-
-
-def test_spans_that_cut_words_are_counted(write: Write) -> None:
-    rows = [{"text": "Oslo-based, km20 und Genève", "label": [[0, 4, "X"], [14, 16, "X"], [21, 25, "X"]]}]
-    with pytest.warns(DataWarning, match=r"1 of 3 spans .* inside a word \(.*a\.jsonl:1: 'Genè' in .*set"):
-        assert marked(write(rows)) == ["Oslo", "20", "Genè"]
-    assert marked(write(rows), CustomTagging(offsets="characters")) == ["Oslo", "20", "Genè"]
-
-
-def test_spans_that_cut_a_letter_from_its_accent_are_counted(write: Write) -> None:
-    rows = [{"text": "Jose\u0301 in Oslo", "label": [[0, 4, "X"], [9, 13, "X"]]}]
-    with pytest.warns(DataWarning, match=r"1 of 2 spans .* inside a word \(.*'Jose' in"):
-        assert marked(write(rows)) == ["Jose", "Oslo"]
+@pytest.mark.parametrize(
+    ("text", "spans", "first"),
+    [
+        ("Oslo-based, km20 und Genève", [[0, 4], [14, 16], [21, 25]], "'Genè' in"),
+        ("Jose\u0301 in Oslo", [[0, 4], [9, 13]], "'Jose' in"),
+        ("Zu\u0308rich in 2019", [[4, 7], [11, 15]], "'ich' in"),
+        ("Oslo in 2019", [[0, 4], [8, 10]], "'20' in"),
+    ],
+)
+def test_spans_that_cut_words_are_counted(
+    write: Write, text: str, spans: list[list[int]], first: str
+) -> None:
+    path = write([{"text": text, "label": [[*span, "X"] for span in spans]}])
+    with pytest.warns(
+        DataWarning, match=rf"1 of {len(spans)} spans .* inside a word \(.*a\.jsonl:1: {first}"
+    ):
+        assert marked(path) == [text[start:end] for start, end in spans]
 
 
 OTHER_TAGS = {

@@ -97,13 +97,14 @@ def test_spans_are_ignored_for_prediction(write):
     ]
 
 
+@pytest.mark.filterwarnings("ignore:.*inside a word")
 @given(data=st.data(), text=st.text("ab .é\u0301-京\n", max_size=40))
 def test_entities_of_spans_have_the_characters_of_the_spans(data, text, tmp_path_factory):
     ends = sorted(data.draw(st.lists(st.integers(0, len(text)), unique=True, max_size=6)))
     spans = [[a, b, "X"] for a, b in zip(ends[::2], ends[1::2], strict=False) if text[a:b].strip()]
     path = tmp_path_factory.getbasetemp() / "spans.jsonl"
     path.write_text(json.dumps({"text": text, "label": spans}) + "\n")
-    (example,) = CustomTagging(offsets="characters").examples(path)
+    (example,) = CustomTagging().examples(path)
     task = CustomTagging(labels=("O", "B-X", "I-X"))
     tags = tuple(sentence.tags for sentence in example.sentences)
     found = task.entities(example, TagPrediction(tags, tuple((1.0,) * len(of) for of in tags)))

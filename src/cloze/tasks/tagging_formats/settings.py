@@ -12,15 +12,8 @@ from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray
 from cloze.tasks.tagged_text import TaggedText
 
 Context: TypeAlias = Literal["sentence", "document"]
-Offsets: TypeAlias = Literal[
-    "characters", "utf-16", "utf-8", "composed", "decomposed", "inclusive", "newlines"
-]
-"""What the offsets of spans count.
-
-utf-16: as JavaScript and Java do, an emoji is two. composed, decomposed: characters after Unicode's normalization NFC
-or NFD. inclusive: characters, and the end is that of the last character, not the one after it.
-newlines: characters, and a line end \\r\\n is one, as in a form of a browser.
-"""
+Offsets: TypeAlias = Literal["characters", "utf-16", "utf-8"]
+"""What the offsets of spans count: characters, UTF-16 units (as JavaScript and Java do, an emoji is two), or bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +44,8 @@ class TaggingSettings:
     """Field or column of the tags of words in JSON, Parquet and tables; by default the only one whose name says so."""
     tag_names: tuple[str, ...] = ()
     """Names of tags that JSON and Parquet have as numbers, in their order."""
-    offsets: Offsets | None = None
-    """What the offsets of spans count: characters, utf-16, utf-8, composed, decomposed, inclusive or newlines.
-
-    By default it is detected from the texts of spans, and spans that cut words are refused or warned of.
-    """
+    offsets: Offsets = "characters"
+    """What the offsets of spans count: characters, utf-16 (units of it) or utf-8 (bytes)."""
     stray: Stray = "refuse"
     """Tags that the scheme does not allow are an error, or are read as conlleval does."""
     skip_bad_rows: bool = False
