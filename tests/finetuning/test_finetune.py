@@ -186,7 +186,7 @@ def test_train_examples_limits_the_training_data(nano_checkpoint, config):
 @pytest.mark.protected
 @pytest.mark.slow
 def test_interrupted_run_resumes_bit_identically(config, tmp_path, monkeypatch):
-    config = replace(config, micro_batch_tokens=40, checkpoints=CheckpointConfig(every_steps=5))
+    config = replace(config, micro_batch_tokens=40, dropout=0.2, checkpoints=CheckpointConfig(every_steps=5))
     finetune(REVIEWS, config, tmp_path / "whole")
     run = tmp_path / "stopped"
     forward = FinetuningObjective.forward

@@ -5,20 +5,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cloze.api.settings import resolve_finetuning
 from cloze.errors import InputError
 from cloze.finetuning.batches import stratified_mask
 from cloze.finetuning.config import load_finetuning
+from cloze.finetuning.run import build_model
 from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
 from cloze.models.config_file import load_config
 from cloze.tasks.config import to_toml
 from cloze.tasks.custom import Classification
 from cloze.tasks.texts import LabeledText
+from cloze.training.distributed import DistributedContext
 from cloze.training.model_card import BaseModel
 from family_cases import REVIEWS
 from helpers import finetuning_of
-from runs import finetune, resume_finetuning, rows, weights
+from runs import finetune, prepare, resume_finetuning, rows, weights
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -121,6 +125,15 @@ def test_dropout_is_that_of_the_settings(config, tmp_path):
     assert len(set(losses)) == 4
     with pytest.raises(ValueError, match=r"dropout 1\.0 is not at least 0 and below 1"):
         replace(config, dropout=1.0)
+
+
+@pytest.mark.parametrize(("dropout", "is_random"), [(None, True), (0.0, False), (0.5, True)])
+def test_dropout_of_the_head_is_that_of_the_settings(config, dropout, is_random):
+    prepared = prepare(REVIEWS, replace(config, dropout=dropout), DistributedContext(torch.device("cpu")))
+    model = build_model(prepared).train()
+    batch = to_device(REVIEWS.batch(prepared.data.flat_train_features[:9]))
+    shares = [(model(batch) == model(batch)).float().mean().item() for _ in range(3)]
+    assert (min(shares) < 1) == is_random
 
 
 def test_the_card_of_a_classifier_names_license_and_base(config, tmp_path):

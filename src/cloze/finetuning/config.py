@@ -124,7 +124,8 @@ class FinetuneConfig(RunSettings):
     freeze_layers: int = 0
     """Number of the lowest layers that are not trained; above 0, the embeddings are not trained either."""
     dropout: float | None = None
-    """Probability of dropout in the encoder, of hidden states and of attention weights; None is that of its config."""
+    """Probability of dropout of hidden states, of attention weights and before the head's output layer; None: those of
+    the encoder's config, and 0.1 in the head."""
     batch_size: int = 32
     """Sequences per optimizer step; each window of a text is one."""
     max_seq_length: int = MAX_SEQ_LENGTH

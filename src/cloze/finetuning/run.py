@@ -20,6 +20,7 @@ from cloze.markdown import code_span
 from cloze.model_paths import follow_link
 from cloze.models.checkpoint import load_model
 from cloze.models.encoder import find_encoder
+from cloze.models.heads import ModelWithOutputLayer
 from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
 from cloze.tasks.config import load_finetuned_task, to_toml
@@ -41,11 +42,13 @@ def build_model(prepared: PreparedData) -> nn.Module:
     generator = torch.Generator().manual_seed(prepared.config.seed)
     model = prepared.task.head(load_initial_encoder(prepared), generator=generator)
     model.load_state_dict(prepared.head, strict=False)
-    return freeze(model, prepared.config)
+    return prepare_for_training(model, prepared.config)
 
 
-def freeze(model: nn.Module, config: FinetuneConfig) -> nn.Module:
-    """Freeze embeddings and lower layers as the settings say; return the model."""
+def prepare_for_training(model: nn.Module, config: FinetuneConfig) -> nn.Module:
+    """Set the dropout of the head, and freeze embeddings and lower layers, as the settings say; return the model."""
+    if config.dropout is not None and isinstance(model, ModelWithOutputLayer) and model.dropout_prob:
+        model.dropout_prob = config.dropout
     encoder = find_encoder(model)
     if encoder is not None and (config.freeze_embeddings or config.freeze_layers):
         for part in (encoder.embeddings, *encoder.layers[: config.freeze_layers]):
@@ -84,9 +87,11 @@ def train_and_score(
     def load(checkpoint: Path | None) -> FinetuningObjective:
         if checkpoint is None:
             return FinetuningObjective(build_model(prepared).to(context.device), prepared)
-        model = freeze(load_model(checkpoint, task.head, verify=False), config).to(context.device)
+        model = load_model(checkpoint, task.head, verify=False).to(context.device)
         # with the threshold of the last evaluation
-        return FinetuningObjective(model, prepared, load_finetuned_task(checkpoint))
+        return FinetuningObjective(
+            prepare_for_training(model, config), prepared, load_finetuned_task(checkpoint)
+        )
 
     def build_batches() -> FinetuningBatches:
         return FinetuningBatches(with_teacher_outputs(prepared, run, progress))

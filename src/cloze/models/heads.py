@@ -227,8 +227,8 @@ class ModelWithOutputLayer(ModelWithHead):
 
     layer_name: ClassVar[str] = "classifier"
     """The attribute with the layer, as transformers calls it."""
-    dropout_prob: ClassVar[float] = 0.1
-    """Fixed in Google's code, whatever the encoder's is."""
+    dropout_prob: float = 0.1
+    """In Google's code, whatever the encoder's is."""
     has_labels: ClassVar[bool] = True
     """Whether the files of a model name the outputs."""
     num_labels: int = 1
