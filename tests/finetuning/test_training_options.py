@@ -1,5 +1,6 @@
 """Stratified hold-out, class weights by label, early stopping, frozen layers, dropout."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from cloze.models.batch import to_device
 from cloze.models.config_file import load_config
 from cloze.tasks.config import to_toml
 from cloze.tasks.custom import Classification
+from cloze.tasks.registry import find_task
 from cloze.tasks.texts import LabeledText
 from cloze.training.distributed import DistributedContext
 from cloze.training.model_card import BaseModel
@@ -147,3 +149,23 @@ def test_the_card_of_a_classifier_names_license_and_base(config, tmp_path):
         card.unlink() if before is None else card.write_text(before, "utf-8")
     checkpoint = resolve_checkpoint(tmp_path / "run")
     assert BaseModel.read("x", checkpoint) == BaseModel(start.name, "cc-by-sa-3.0")
+
+
+@pytest.mark.parametrize(
+    "settings", [["epochs=2000"], ["epochs=2000", "grid.batch_sizes=[2]"], ["grid.epochs=[1, 2000]"]]
+)
+def test_more_evaluations_than_a_run_may_make_are_refused(settings):
+    what = "epochs and evaluations_per_epoch make 2,000,000 evaluations, more than 1,000,000"
+    with pytest.raises(InputError, match=what):
+        finetuning_of("classification", ["model=m", "train=t", "evaluations_per_epoch=1000", *settings])
+    finetuning_of("classification", ["model=m", "train=t", "evaluations_per_epoch=1000", "epochs=1000"])
+
+
+def test_dev_data_without_targets_are_refused_before_training(config, tmp_path):
+    train, dev = tmp_path / "train.jsonl", tmp_path / "dev.jsonl"
+    train.write_text(json.dumps({"tokens": ["good"], "tags": ["B-A"]}) + "\n")
+    dev.write_text(json.dumps({"tokens": [], "tags": []}) + "\n")
+    config = replace(config, train=str(train), dev=str(dev))
+    with pytest.raises(InputError, match=r"dev\.jsonl: the dev examples have no targets\. Add examples"):
+        finetune(find_task("tagging")(labels=("O", "B-A")), config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

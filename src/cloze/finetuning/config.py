@@ -19,7 +19,7 @@ from cloze import config as configuration
 from cloze.errors import InputError
 from cloze.tasks.config import build_task, pop_task_class
 from cloze.tasks.task import AnyTask
-from cloze.training.config import MAX_BATCH_SIZE, RunSettings
+from cloze.training.config import MAX_BATCH_SIZE, MAX_EVALUATIONS, RunSettings
 from cloze.training.optimizer import OptimizerConfig
 
 DEV_FRACTION = 0.1
@@ -164,6 +164,10 @@ class FinetuneConfig(RunSettings):
         configuration.check_interval(self, "[8, inf]", "max_seq_length")
         if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
             raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
+        evaluations = max(self.grid.epochs or (self.epochs,)) * self.evaluations_per_epoch
+        if evaluations > MAX_EVALUATIONS:
+            what = f"epochs and evaluations_per_epoch make {evaluations:,} evaluations"
+            raise ValueError(f"{what}, more than {MAX_EVALUATIONS:,}")
         if self.grid.data_fractions and (self.data_fraction < 1 or self.distillation.teacher is not None):
             raise ValueError("data_fractions cannot be combined with data_fraction or a teacher")
         if self.seed + self.seeds > 2**31:

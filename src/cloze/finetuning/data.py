@@ -168,6 +168,12 @@ def load_data(
             features.append([])
             continue
         features.append(featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress))
+        if name != "unlabeled" and not any(
+            task.batch([feature]).num_targets for feature in chain.from_iterable(features[-1])
+        ):
+            where = train_source if name == "training" else dev_source or train_source
+            remedy = "Add examples with words and labels"
+            raise InputError(f"the {name} examples have no targets", where=where, remedy=remedy)
         losses = count_losses(examples, features[-1], tokenizer)
         if losses.truncated:
             truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"

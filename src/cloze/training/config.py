@@ -12,6 +12,7 @@ from cloze.training.optimizer import OptimizerConfig
 MAX_BATCH_SIZE = 100_000
 MAX_TOKENS = 10_000_000
 """Of a sequence, or of a micro-batch."""
+MAX_EVALUATIONS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +28,7 @@ class EvaluationConfig:
     """Stop after so many evaluations without a better one; None uses up the budget."""
 
     def __post_init__(self) -> None:
-        check_positive(self, "log_every_steps", "patience", times=1_000_000, max_instances=10_000_000)
+        check_positive(self, "log_every_steps", "patience", times=MAX_EVALUATIONS, max_instances=10_000_000)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
