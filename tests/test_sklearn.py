@@ -190,6 +190,9 @@ def test_wrong_input_is_named(classifier: FinetunedClassifier, model: str) -> No
         classifier.fit(TEXTS, LABELS[1:])
     with pytest.raises(InputError, match=r"^train\[0\]: 'text' is null"):
         clone(classifier).fit([None, *TEXTS[1:]], LABELS)
+    for missing in (None, float("nan"), pd.NA):
+        with pytest.raises(InputError, match=r"^y\[1\]: is missing\. Give each text a label"):
+            clone(classifier).fit(TEXTS, [LABELS[0], missing, *LABELS[2:]])
     with pytest.raises(ValueError, match="continuous"):
         clone(classifier).fit(TEXTS, np.linspace(0, 1, 40))
     with pytest.raises(InputError, match=r"^train: every row has the label"):

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.api.finetuning import finetune
-from cloze.arguments import check_texts, iterate
+from cloze.arguments import check_texts, is_missing, iterate
+from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, EmbeddingPooling
 from cloze.inference.load import load
 from cloze.optional_dependencies import require
@@ -128,6 +129,9 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Fine-tune on texts X and their classes y, in a temporary run."""
+        for number, label in enumerate(iterate(y, "y", "label")):
+            if is_missing(label):
+                raise InputError("is missing", where=f"y[{number}]", remedy="Give each text a label")
         texts, labels = list(iterate(X, "X", "text")), np.asarray(y)
         check_consistent_length(texts, labels)
         check_classification_targets(labels)

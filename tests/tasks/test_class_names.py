@@ -132,3 +132,19 @@ def test_metadata_of_another_form_are_ignored(tmp_path, metadata):
         == labels_of(Classification(), table)
         == ["0", "1"]
     )
+
+
+@pytest.mark.parametrize("task", ["classification", "multi-label", "tagging"])
+@pytest.mark.parametrize(
+    ("names", "what"),
+    [
+        ({"0": "O", "1": "O", "2": "B-X"}, "id2label has 'O' twice"),
+        ({"0": None, "1": "O", "2": "B-X"}, "id2label does not map the numbers from 0 to labels"),
+        ({"0": "O", "2": "B-X"}, "id2label does not map the numbers from 0 to labels"),
+    ],
+)
+def test_classes_without_a_name_of_their_own_are_refused(tmp_path, task, names, what):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"architectures": ["BertForTokenClassification"], "id2label": names}))
+    with pytest.raises(InputError, match=f"config.json: {what}"):
+        find_task(task)().for_external_checkpoint(tmp_path)

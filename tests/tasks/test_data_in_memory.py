@@ -45,6 +45,14 @@ KINDS: dict[str, Callable[[], Any]] = {
         {"text": TEXTS, "label": [1, 0, 1]}, features=FEATURES
     ),
     "streamed": lambda: datasets.Dataset.from_list(DICTS).to_iterable_dataset(),
+    **{
+        f"datasets as {name}": lambda name=name: datasets.Dataset.from_list(DICTS).with_format(name)
+        for name in ("numpy", "pandas", "arrow", "torch")
+    },
+    "streamed as arrow": lambda: datasets.Dataset.from_list(DICTS).to_iterable_dataset().with_format("arrow"),
+    "datasets with a transform": lambda: datasets.Dataset.from_list(DICTS).with_transform(
+        lambda batch: {name: [f" {cell}" for cell in cells] for name, cells in batch.items()}
+    ),
     "arrow": lambda: pa.table({"text": TEXTS, "label": LABELS}),
     "record batch": lambda: pa.RecordBatch.from_pylist(DICTS),
 }
@@ -58,7 +66,8 @@ def read(task: str, data: Any, *, labeled: bool = True, **settings: Any) -> list
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_data_gives_the_same_examples(kind: str) -> None:
     examples = read("classification", KINDS[kind]())
-    assert [(example.text, example.label) for example in examples] == PAIRS
+    space = " " * kind.endswith("transform")
+    assert [(example.text, example.label) for example in examples] == [(f"{space}{a}", b) for a, b in PAIRS]
     assert [example.where for example in examples] == ["train[0]", "train[1]", "train[2]"]
 
 
@@ -376,3 +385,9 @@ def test_table_libraries_are_imported_only_by_their_users() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("name", [None, "numpy", "pandas", "arrow", "torch"])
+def test_texts_of_a_data_set_are_read_whatever_its_format(name: str | None) -> None:
+    data = datasets.Dataset.from_list(DICTS).with_format(name)
+    assert list(check_unicode_texts(data, "texts")) == TEXTS

@@ -66,7 +66,9 @@ def load_labels(directory: Path) -> tuple[str, ...]:
         is_classifier = isinstance(architectures, list) and str(architectures[0]).endswith(_CLASSIFIERS)
         return ("LABEL_0", "LABEL_1") if is_classifier else ()
     numbers = [str(number) for number in range(len(labels))] if isinstance(labels, dict) else ["0"]
-    if not isinstance(labels, dict) or set(labels) != set(numbers):
+    names = labels.values() if isinstance(labels, dict) else ()
+    is_named = all(isinstance(name, str | int) for name in names)
+    if not isinstance(labels, dict) or set(labels) != set(numbers) or not is_named:
         what = "id2label does not map the numbers from 0 to labels"
         raise InputError(what, where=Path(directory) / CONFIG_FILE)
     return tuple(str(labels[number]) for number in numbers)

@@ -1,6 +1,7 @@
 """The interface of a fine-tuning task. A family implements it; a benchmark says which columns its data have."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import TableConfig
 from cloze.errors import InputError
+from cloze.file_names import CONFIG_FILE
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
 from cloze.models.config_file import load_labels
@@ -183,7 +185,11 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         Raises:
             InputError: the checkpoint does not fit the task.
         """
-        return self.with_class_names(load_labels(directory))
+        names = load_labels(directory)
+        if repeated := [name for name, count in Counter(names).items() if count > 1]:
+            what, remedy = f"id2label has {repeated[0]!r} twice", "Give each class a name of its own"
+            raise InputError(what, where=directory / CONFIG_FILE, remedy=remedy)
+        return self.with_class_names(names)
 
     @abstractmethod
     def features(self, example: ExampleT, tokenizer: Tokenizer, *, max_seq_length: int) -> list[FeatureT]:

@@ -90,6 +90,7 @@ def iterate_rows(
         _check_distinct(data.schema.names, name)
         return _with_class_names(data.to_pylist(), data, name, keeps_numbers)
     if hasattr(data, "column_names") and hasattr(data, "features"):  # datasets
+        data = _without_format(data)
         return _with_class_names(data, data, name, keeps_numbers)
     if hasattr(data, "columns") and hasattr(data, "to_dict"):  # pandas
         names = [str(column) for column in data.columns]
@@ -118,7 +119,7 @@ def check_unicode_texts(texts: Any, name: str) -> Iterator[str]:
         if "text" not in columns:
             remedy = f"Give one of its columns, as in {name}[{columns[0]!r}]" if columns else None
             raise InputError("has no column 'text'", where=name, remedy=remedy)
-        texts = texts["text"]
+        texts = (_without_format(texts) if hasattr(texts, "with_format") else texts)["text"]
     for number, text in zip(count(), iterate(texts, name, "text")):
         checked = check_text(text, f"{name}[{number}]")
         try:
@@ -127,6 +128,17 @@ def check_unicode_texts(texts: Any, name: str) -> Iterator[str]:
             what = f"half a character (\\u{ord(checked[error.start]):x}) at {error.start}"
             raise InputError(what, where=f"{name}[{number}]", remedy="Replace it by U+FFFD") from None
         yield checked
+
+
+def _without_format(data: Any) -> Any:
+    """Return a data set of `datasets` with Python's rows instead of those of NumPy, pandas, Arrow and others.
+
+    One that computes its rows (`set_transform`) stays as it is.
+    """
+    format = getattr(data, "format", None)
+    if format is None:
+        return data.with_format(None)
+    return data if format["type"] == "custom" else data.with_format(None, columns=format["columns"])
 
 
 def _check_distinct(columns: Sequence[str], where: str) -> None:
