@@ -212,6 +212,7 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit(hub, commit, written, tmp_path
         ({"is_gated": True}, 2, f"its authors restrict the access to it. Ask for access at {{url}}/{NAME}"),
         ({"throttled": 9, "retry_after": "3600"}, 1, "too many requests. Run it again in 3600 seconds."),
         ({"throttled": 9, "retry_after": None}, 1, "too many requests. Run it again later."),
+        ({"status": 500}, 1, "{url} answers with error 500: an error of the server. Run it again later."),
         ({"status": 503}, 1, "{url} answers with error 503: an error of the server. Run it again later."),
         ({"status": 403}, 2, "the token may not read it. Use a token with read access."),
     ],

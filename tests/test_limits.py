@@ -105,6 +105,12 @@ def test_sizes_beyond_reason_are_refused(override: str) -> None:
         load(PretrainConfig, override)
 
 
+def test_seeds_go_up_to_the_largest() -> None:
+    assert FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=2).seeds == 2
+    with pytest.raises(ValueError, match="seeds 3 from seed 2147483646 go beyond 2147483647"):
+        FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=3)
+
+
 @pytest.mark.parametrize("layers", ["0:99999999999", "-99999999999:0", "9" * 5000, f"1:{'9' * 5000}"])
 def test_layers_beyond_reason_are_refused(layers: str) -> None:
     with pytest.raises(InputError, match="names no layers"):

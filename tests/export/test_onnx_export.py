@@ -179,9 +179,16 @@ def test_example_of_the_docs_runs_without_cloze_and_torch(tmp_path: Path) -> Non
     np.testing.assert_allclose(json.loads(answers), expected, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize(("precision", "share", "loss"), [("int8", 0.4, 0.1), ("float16", 0.6, 0.003)])
+@pytest.mark.parametrize(
+    ("precision", "share", "loss", "cosine"), [("int8", 0.4, 0.1, 0.997), ("float16", 0.6, 0.003, 0.99999)]
+)
 def test_smaller_precisions_report_their_loss(
-    precision: str, share: float, loss: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    precision: str,
+    share: float,
+    loss: float,
+    cosine: float,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     directory = written(tmp_path / "model", BertForPreTraining(BertModel(CONFIG)))
     for name, flags in (("whole", []), ("small", ["--precision", precision])):
@@ -192,6 +199,7 @@ def test_smaller_precisions_report_their_loss(
     report = json.loads((tmp_path / "small" / "export.json").read_text())
     for check in report["checks"]:
         assert 1e-5 < check["largest_difference"] < loss * check["largest_value"]
+        assert check["lowest_cosine"] > cosine
 
 
 @pytest.mark.parametrize(("links", "taken"), [(["latest", "best"], "best"), (["latest"], "latest")])

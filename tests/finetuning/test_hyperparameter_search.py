@@ -146,6 +146,20 @@ def test_invalid_grids_are_refused():
             finetuning_of("classification", ["model=m", "train=t", f"grid.{grid}"])
 
 
+def test_a_trial_with_an_undefined_score_is_the_last(configure, tmp_path):
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    train.write_text("text\tlabel\n" + "".join(f"{'very ' * (n // 5)}film\t{n % 5}\n" for n in range(40)))
+    dev.write_text("text\tlabel\ngood film\t1\nbad film\t2\nawful\t4\n")
+    settings = "epochs=1 grid.learning_rates=[0.3,1e-3] batch_size=12 max_seq_length=16"
+    finetune(*configure("regression", train, settings, dev=dev), tmp_path / "run")
+    summary = _trials(tmp_path / "run")
+    assert [(s["setting"], s["mean"]["spearman"] is None) for s in summary["settings"]] == [
+        ("rate-0.001", False),
+        ("rate-0.3", True),
+    ]
+    assert summary["best"]["trial"] == summary["settings"][0]["results"][0]["trial"]
+
+
 def test_undefined_scores_are_null_in_files(configure, tmp_path):
     train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
     train.write_text("text\tlabel\n" + "".join(f"film {n}\t{n % 5}\n" for n in range(12)))

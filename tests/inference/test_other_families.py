@@ -115,6 +115,12 @@ def test_vectors_equal_transformers(published: tuple[Path, Any, Any]) -> None:
     assert ours.encode(TEXTS[0]).input_ids == tokenizer(TEXTS[0]).input_ids
 
 
+@pytest.mark.filterwarnings("ignore:.*no pooler")
+def test_the_first_word_has_a_vector(published: tuple[Path, Any, Any]) -> None:
+    [found] = Embedder.load(published[0], device="cpu").words(["good day film"])
+    assert [word.text for word in found.words] == ["good", "day", "film"]
+
+
 @pytest.mark.protected
 @pytest.mark.filterwarnings("ignore:.*no pooler")
 def test_attention_weights_equal_transformers(published: tuple[Path, Any, Any]) -> None:

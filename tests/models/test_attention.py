@@ -47,6 +47,16 @@ def test_attention_equals_torch_sequence_by_sequence(packed, attends_to):
         torch.testing.assert_close(our.grad, their.grad)
 
 
+@pytest.mark.parametrize("length", [3, 1030])
+def test_a_bias_is_added_to_the_scores(length):
+    packed, generator = to_device(collate([[1] * length])), torch.Generator().manual_seed(0)
+    query, key, value = torch.randn(3, length, 2, 5, generator=generator)
+    bias = torch.randn(2, length, length, generator=generator)
+    scores = torch.einsum("tnh,snh->nts", query, key) / 5**0.5 + bias
+    expected = torch.einsum("nts,snh->tnh", scores.softmax(-1), value)
+    torch.testing.assert_close(attention(query, key, value, packed, 0.0, "all", [bias]), expected)
+
+
 def test_dropout_applies_to_attention_weights(packed):
     query, key, _ = query_key_value(packed)
     torch.manual_seed(0)

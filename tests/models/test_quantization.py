@@ -45,6 +45,15 @@ def test_the_largest_activations_and_weights_do_not_overflow():
             torch.testing.assert_close(layer(input_TI), input_TI @ weight_OI.T, rtol=1e-4, atol=0)
 
 
+def test_activations_are_rounded_to_the_nearest():
+    input_TI = torch.rand(50, 32, generator=torch.Generator().manual_seed(3))
+    for full_range in {False, cpu_instructions().vnni}:
+        layer = QuantizedLinear(linear(torch.eye(32)), full_range=full_range)
+        steps_T = (input_TI.amax(1) - input_TI.amin(1)) / (255 if full_range else 127)
+        errors_T = (layer(input_TI) - input_TI).abs().amax(1) / steps_T
+        assert 0.45 < errors_T.max() < 0.51
+
+
 @pytest.mark.skipif(cpu_instructions().vnni, reason="this processor adds products in 32 bits")
 def test_eight_bits_overflow_without_vnni():
     weight_OI = torch.full((16, 256), 127, dtype=torch.int8)

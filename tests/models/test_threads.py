@@ -14,7 +14,7 @@ import torch
 import cloze
 from benchmarks.harness import busy_processes
 from cloze.choices import InferencePrecision
-from cloze.models.threads import map_concurrently, num_concurrent_batches
+from cloze.models.threads import limit_to_free_processors, map_concurrently, num_concurrent_batches
 
 
 @pytest.fixture
@@ -89,6 +89,16 @@ else:
     os._exit(len(list(map_concurrently(abs, range(9), 3))) - 9)
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+
+
+def test_other_running_tasks_leave_fewer_threads(four_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cloze.models.threads.may_choose_threads", lambda: True)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(Path, "read_text", lambda *_: "0.9 0.8 0.7 3/200 4711")  # this one and two more
+    for _ in range(9):
+        with limit_to_free_processors():
+            threads = torch.get_num_threads()
+    assert threads == 2
 
 
 ONE_TEXT = """

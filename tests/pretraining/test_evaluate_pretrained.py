@@ -15,8 +15,6 @@ from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from runs import pretrain
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -31,6 +29,7 @@ def run(nano: PretrainConfig, place: Path) -> tuple[Path, dict[str, float]]:
     return place / "run", json.loads(measured.read_text())
 
 
+@pytest.mark.slow
 def test_held_out_evaluation_equals_that_of_the_run(run, dataset, nano):
     path, measured = run
     config = PretrainingEvaluationConfig(
@@ -50,6 +49,15 @@ def test_held_out_evaluation_equals_that_of_the_run(run, dataset, nano):
     assert fewer.pairs == 7
 
 
+def test_the_majority_of_one_pair_is_always_right(pretrained, dataset):
+    checkpoint = resolve_checkpoint(pretrained(steps=1))
+    for seed in range(2):
+        config = PretrainingEvaluationConfig(max_seq_length=32, max_instances=1, seed=seed)
+        found = evaluate_pretrained(checkpoint, [dataset], config, device="cpu")
+        assert (found.pairs, found.next_sentence["majority_accuracy"]) == (1, 1.0)
+
+
+@pytest.mark.slow
 def test_any_text_is_evaluated(run, novel):
     config = PretrainingEvaluationConfig(max_seq_length=32)
     found = evaluate_pretrained(resolve_checkpoint(run[0]), [novel], config, device="cpu")
@@ -59,6 +67,7 @@ def test_any_text_is_evaluated(run, novel):
     assert found == evaluate_pretrained(resolve_checkpoint(run[0]), [novel], config, device="cpu")
 
 
+@pytest.mark.slow
 def test_command_prints_the_metrics(run, dataset, capsys):
     for task, name in (("mlm", "masked_lm_loss"), ("nsp", "next_sentence_accuracy")):
         command = ["evaluate", task, "-m", str(run[0]), "-d", str(dataset), "--set=max_seq_length=64"]
@@ -70,6 +79,7 @@ def test_command_prints_the_metrics(run, dataset, capsys):
         assert {name, "pairs", "masked_words", "data"} <= set(json.loads(capsys.readouterr().out))
 
 
+@pytest.mark.slow
 def test_unsuitable_models_and_data_are_refused(run, dataset, tmp_path):
     with pytest.raises(InputError, match="max_seq_length 128, the model takes 64"):
         evaluate_pretrained(

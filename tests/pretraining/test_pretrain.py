@@ -32,6 +32,7 @@ from cloze.models import encoder
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.heads import BertForMaskedLM
 from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PhaseConfig, PretrainConfig
+from cloze.pretraining.data import unigram_nats
 from cloze.pretraining.plan import plan_pretraining
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer
@@ -85,11 +86,16 @@ def test_run_toml_reproduces_the_run_bit_identically(pretrained, tmp_path):
     assert_same_weights(tmp_path / "first", tmp_path / "second")
 
 
-def test_micro_batches_change_a_step_by_rounding_only(quiet, pretrained):
+def test_micro_batches_change_a_step_by_rounding_only(quiet, pretrained, tmp_path):
     small = weights(pretrained("small", steps=4, model=quiet.model))
     large = weights(pretrained("large", steps=4, model=quiet.model, micro_batch_tokens=4096))
+    assert rows(tmp_path / "small")[0]["next_sentence_loss"] == pytest.approx(math.log(2), rel=0.1)
     for name, tensor in small.items():
         torch.testing.assert_close(tensor, large[name], rtol=1e-4, atol=1e-6)
+
+
+def test_unigram_loss_counts_each_token_once_more():
+    assert unigram_nats(np.array([3, 0])).tolist() == pytest.approx([-math.log(4 / 5), -math.log(1 / 5)])
 
 
 class HostReads(TorchFunctionMode):

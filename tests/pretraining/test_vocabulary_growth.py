@@ -45,6 +45,7 @@ def test_added_tokens_are_found_in_unused_slots_and_at_the_end():
             "token 6 is 'fer', in the model 'hot'",
         ),
         (WordPieceTokenizer.from_tokens([*SPECIAL, "hot"]), "it has 7 tokens, the model 9"),
+        (WordPieceTokenizer.from_tokens([*SPECIAL, "hot", "fer"]), "it has 8 tokens, the model 9"),
         (replace(OLD, lowercase=False), "it treats case, accents"),
     ],
 )

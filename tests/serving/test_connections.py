@@ -11,7 +11,7 @@ import pytest
 from clients import listening
 
 from cloze.serving.app import create_app
-from cloze.serving.connections import LimitedProtocol, limited_protocol
+from cloze.serving.connections import LimitedProtocol, limited_protocol, max_connections
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
 
@@ -71,6 +71,19 @@ def test_a_host_is_accepted_only_if_it_is_this_one(local: str, host: str | None,
 def local(models: Mapping[str, ServedModel]) -> Iterator[str]:
     with listening(create_app(models, Limits(), hosts={"localhost", "127.0.0.1", "::1"})) as address:
         yield address
+
+
+@pytest.mark.parametrize(("files", "connections"), [(200, 100), (1, 1), (100_000, 4096)])
+def test_connections_leave_half_of_the_file_descriptors(
+    files: int, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+    assert max_connections() == connections
+
+
+def test_default_times_are_the_documented_ones() -> None:
+    limits = Limits()
+    assert (limits.body_seconds, limits.response_seconds, limits.drain_seconds) == (10, 60, 10)
 
 
 def send_until_ended(connection: socket.socket, data: bytes) -> None:

@@ -49,6 +49,7 @@ KEY = "0123456789abcdef-secret"
         (b'{"inputs": "a", "unknown": 1}', 422, "unknown"),
         (b'{"inputs": "a", "dimensions": 1000}', 422, "dimensions"),
         (b'{"inputs": "a", "dimensions": 0}', 422, "dimensions"),
+        (json.dumps({f"k{i}": 0 for i in range(65)}).encode(), 422, "65 keys, more than 64"),
         (json.dumps({f"k{i}": 0 for i in range(150_000)}).encode(), 422, "150,000 keys, more than 64"),
         (json.dumps({"inputs": ["a"] * 33}).encode(), 413, "32"),
         (json.dumps({"inputs": "a" * 100_001}).encode(), 413, "100000"),
@@ -56,7 +57,7 @@ KEY = "0123456789abcdef-secret"
         (json.dumps({"inputs": "a" * 2_000_000}).encode(), 413, "2,000,000"),
         (json.dumps({"inputs": "a " * 90, "truncate": False}).encode(), 422, "tokens"),
     ],
-    ids=range(27),
+    ids=range(28),
 )
 def test_bad_bodies(client: Client, body: bytes, status: int, told: str) -> None:
     response = client.post("/embed", content=body, headers=JSON)

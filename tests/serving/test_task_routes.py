@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from clients import Client
+from held_batcher import held, queue
 
 from cloze.inference.explain import ExplainConfig
 from cloze.inference.fill_mask import FillMask
@@ -17,8 +18,10 @@ from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import Limits
+from cloze.serving.routes import estimate_tokens
+from cloze.serving.schema import TextsRequest
 from cloze.serving.served_model import ServedModel
-from cloze.serving.task_routes import ExplainRequest, explain
+from cloze.serving.task_routes import ExplainRequest, explain, likelihood
 from cloze.serving.windowed_inference import WindowedSentenceScores
 from cloze.tasks.families.multiple_choice import ChoiceQuestion
 from cloze.tasks.texts import LabeledText
@@ -57,6 +60,19 @@ def test_a_long_sentence_is_scored_in_turns(client: Client, directories: Mapping
     assert computation == WindowedSentenceScores(replace(scorer))  # those of two requests share a batch
     too_long = client.refusal("/likelihood", inputs=["a", "a " * 600])
     assert too_long.startswith("inputs[1]: 602 tokens, the model takes")
+
+
+def test_a_likelihood_waits_with_the_square_of_its_tokens(models: Mapping[str, ServedModel]) -> None:
+    async def ask(batcher: Batcher) -> int:
+        async with held(batcher):
+            (task,) = await queue(batcher, likelihood(models["bert"], TextsRequest(inputs=texts), batcher))
+            tokens = batcher.waiting_tokens
+        await task
+        return tokens
+
+    texts, batcher = ["a b c", "d"], Batcher(Limits(), threads=1)
+    assert asyncio.run(ask(batcher)) == sum(estimate_tokens(text) ** 2 for text in texts)
+    batcher.close()
 
 
 def test_fill_reads_long_texts_in_windows(client: Client) -> None:

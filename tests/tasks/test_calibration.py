@@ -40,14 +40,10 @@ def _predictions(task: Classification, logits: np.ndarray) -> list[ClassPredicti
 
 
 def test_calibration_error_is_the_gap_of_each_bin():
-    confidences = np.array([0.95, 0.94, 0.62, 0.61, 1.0])
-    is_right = np.array([True, False, True, True, True])
-    gaps = [
-        abs(1 - 0.94 - 0.95),
-        2 - 0.62 - 0.61,
-        0,
-    ]  # of the bins (0.933, 1], which has three, and (0.6, 0.667]
-    assert expected_calibration_error(confidences, is_right) == pytest.approx((abs(2 - 2.89) + gaps[1]) / 5)
+    confidences = np.array([0.95, 0.94, 1.0, 0.62, 0.61, 0.69])
+    is_right = np.array([True, False, True, True, True, False])
+    gaps = [2.89 - 2, 2 - 0.62 - 0.61, 0.69]  # of the bins (0.933, 1], (0.6, 0.667] and (0.667, 0.733]
+    assert expected_calibration_error(confidences, is_right) == pytest.approx(sum(gaps) / 6)
     assert expected_calibration_error(np.array([1 / 15, 0.0]), np.array([True, False])) == pytest.approx(
         7 / 15
     )

@@ -68,6 +68,8 @@ def test_cell_between_tabs_may_contain_spaces(tmp_path):
 def test_sentences_know_their_lines(tmp_path):
     sentences = read(tmp_path, "\na O\nb O\n\n\nc O\nd O\n")
     assert [sentence.where(1).rpartition(":")[2] for sentence in sentences] == ["3", "7"]
+    (sentence,) = read(tmp_path, "1\ta\tO\n2-3\tbc\t_\n2\tb\tO\n", ConllColumns(word=1, is_conllu=True))
+    assert sentence.where(1).rpartition(":")[2] == "3"
 
 
 def test_documents_start_at_docstart(tmp_path):
@@ -101,6 +103,7 @@ def detect_scheme(tags: str) -> Scheme:
         ("O O", "IOB2"),
         ("B I O B", "IOB2"),
         ("I-A B-A O " * 150 + "B-A", "IOB1"),  # as in CoNLL-2003
+        ("I-A O " * 98 + "B-A", "error"),
     ],
 )
 def test_scheme_is_detected(tags, scheme):

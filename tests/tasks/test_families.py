@@ -161,6 +161,7 @@ def test_label_set_has_the_labels_above_the_threshold():
     task = MultiLabel(labels=("a", "b", "c"), thresholds=0.3)
     prediction = task.decode(LabeledText("x"), [], [np.array([0.0, -2.0, -0.5], np.float32)])
     assert prediction.labels == ("a", "c")
+    assert replace(task, thresholds=0.5).decode(LabeledText("x"), [], [np.zeros(3, np.float32)]).labels == ()
     assert list(prediction.probabilities.values()) == pytest.approx([0.5, 0.1192, 0.3775], abs=1e-4)
 
 

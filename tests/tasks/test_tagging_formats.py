@@ -377,8 +377,8 @@ def test_comments_of_shared_tasks_are_no_words(write):
 def test_neighbors_with_one_plain_tag_are_an_entity_if_there_is_a_tag_o():
     task = CustomTagging(labels=("O", "PER"), scheme="plain")
     example = task.split("Ada Lovelace ran")
-    prediction = TagPrediction((("PER", "PER", "O"),), ((0.5, 0.5, 0.5),))
-    assert [e.text for e in task.entities(example, prediction)] == ["Ada Lovelace"]
+    prediction = TagPrediction((("PER", "PER", "O"),), ((0.5, 0.75, 0.5),))
+    assert [(e.text, e.probability) for e in task.entities(example, prediction)] == [("Ada Lovelace", 0.375)]
 
 
 POS = "the\tDET\nold\tADJ\nship\tNOUN\nsank\tVERB\n\nshe\tPRON\nreads\tVERB\nbooks\tNOUN\n"

@@ -84,6 +84,11 @@ def test_learned_tokens_of_a_small_text():
     assert {"jumping", "walker"} <= set(learn_vocabulary(COUNTS, size=5 + len(alphabet) + 22))
 
 
+def test_tokens_are_those_of_the_fourth_round():
+    counts = {"a": 9, "ba": 9, "aaaa": 8}
+    assert learn_vocabulary(counts, size=10)[-5:] == ["a", "b", "##a", "##b", "ba"]  # third and fifth: ##aa
+
+
 def test_long_endings_are_learned_first():
     counts = {a + b + ending: 5 for a in "ijkl" for b in "abcd" for ending in ("ation", "ement")}
     alphabet = 2 * len(set("ijklabcdationement"))

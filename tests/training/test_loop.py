@@ -29,7 +29,7 @@ from cloze.training.checkpoints import CheckpointConfig, newest_checkpoint, read
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
-from cloze.training.metric_sums import MetricSums
+from cloze.training.metric_sums import LogWindow, MetricAccumulator, MetricSums
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.run import TrainingRun
@@ -385,12 +385,12 @@ def test_resuming_a_finished_run_returns_its_metrics(tmp_path):
     assert len(losses(tmp_path, "validation")) == 3
 
 
-def test_nan_step_is_skipped_and_recorded(tmp_path):
-    objective = LineObjective(poison={16})
+def test_nan_steps_are_skipped_and_recorded(tmp_path):
+    objective = LineObjective(poison={16, 30, 45, 60})  # more than may follow each other
     trained = _train(tmp_path, objective)
     assert all(torch.isfinite(tensor).all() for tensor in trained.values())
     skipped = rows(tmp_path, "skipped")
-    assert [row["step"] for row in skipped] == [6]
+    assert [row["step"] for row in skipped] == [6, 11, 16, 21]
     assert "loss nan" in skipped[0]["reason"]
     assert "batch 5" in skipped[0]["reason"]
 
@@ -616,6 +616,21 @@ def test_signal_while_the_last_step_is_saved_stops_the_caller(tmp_path):
     with pytest.raises(Interrupted, match="stopped by SIGTERM after step 30"):
         _train(tmp_path, Stopped())
     assert _kept(tmp_path)[-1] == 30
+
+
+def test_a_row_of_the_log_has_the_means_of_its_steps():
+    window, context = LogWindow(), DistributedContext(torch.device("cpu"))
+    for loss, norm, tokens, seconds in ((4.0, 1.0, 10, 2.0), (8.0, 5.0, 50, 4.0)):
+        metrics = MetricAccumulator()
+        metrics.add({"square": (loss, 2)})
+        window.add(metrics, 0.1 * norm, norm, tokens, seconds)
+    assert window.means(("square",), context) == {
+        "loss": 3.0,
+        "square": 3.0,
+        "learning_rate": 0.5,
+        "gradient_norm": 3.0,
+        "tokens_per_second": 10.0,
+    }
 
 
 def test_a_row_of_the_log_covers_the_steps_before_a_resume(tmp_path: Path) -> None:

@@ -66,6 +66,13 @@ def test_segments_are_truncated_like_googles(draw, documents, tokenizer):
         assert label == plan.next_sentence_labels[position]
 
 
+def test_a_segment_is_truncated_at_both_ends(draw, make_documents):
+    alike = make_documents([[list(range(5, 69))]] * 50)  # two tokens more than fit
+    source = draw(documents=alike, pairs=PairsConfig(next_sentence=False))
+    rows = instances_of(source.batch(0, np.arange(50)))
+    assert {original[1] for original, *_ in rows} == {5, 6, 7}
+
+
 def test_a_batch_does_not_depend_on_earlier_ones(draw):
     source, other = draw(), draw()
     positions = np.array([5, 200, 17, 3])

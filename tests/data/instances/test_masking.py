@@ -91,6 +91,7 @@ def test_random_tokens_are_uniform():
     config = MaskingConfig(mask_token_prob=0.0, random_token_prob=1.0)
     _, masked, _, positions, _ = mask([128] * 4000, config)
     counts = np.bincount(masked[positions], minlength=VOCAB_SIZE)
+    assert counts.all()
     expected = len(positions) / VOCAB_SIZE
     chi_square = ((counts - expected) ** 2 / expected).sum()
     assert abs(chi_square - (VOCAB_SIZE - 1)) < 4 * np.sqrt(2 * VOCAB_SIZE)

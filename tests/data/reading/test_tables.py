@@ -189,6 +189,9 @@ def test_a_few_broken_rows_may_be_skipped(tmp_path: Path) -> None:
         file.write("b\n")
     with pytest.raises(InputError, match=r"a\.tsv:32: 11 of 31 rows have more or fewer cells"):
         list(parse_rows(path, TableConfig(columns=(TEXT,), skip_broken=True), lambda row: row))
+    path.write_text("text\tlabel\n" + "a\tx\n" * 1980 + "b\n" * 21)
+    with pytest.raises(InputError, match=r"a\.tsv:2002: 21 of 2001 rows have more or fewer cells"):
+        list(parse_rows(path, TableConfig(columns=(TEXT,), skip_broken=True), lambda row: row))
 
 
 SEPARATORS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}

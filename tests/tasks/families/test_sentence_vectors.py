@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from typing import get_args
 
-import numpy as np
 import pytest
 import torch
 
@@ -112,12 +111,14 @@ def test_unsupported_modules_are_named(file, content, message, tmp_path):
         load_sentence_encoder_config(tmp_path)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
-def test_the_pooling_that_a_prediction_asks_for_is_used(pooling, nano_checkpoint, tmp_path):
+@pytest.mark.parametrize(("pooling", "dim"), [("mean", 20), ("max", 20), ("cls", 20), ("mean", 3)])
+def test_pooling_and_dimensions_that_a_prediction_asks_for_are_used(pooling, dim, nano_checkpoint, tmp_path):
     pairs = [("a good film", "a bad book"), ("the film was fine .", "awful")]
     (tmp_path / "pairs.tsv").write_text("text\tpair\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
-    asked = {"model": nano_checkpoint, "settings": {"scored-pairs.pooling": pooling}, "device": "cpu"}
+    settings = {"scored-pairs.pooling": pooling, "scored-pairs.truncate_dim": dim}
+    asked = {"model": nano_checkpoint, "settings": settings, "device": "cpu"}
     rows = cloze.predict_file("scored-pairs", tmp_path / "pairs.tsv", **asked)
-    embedder = cloze.Embedder.load(nano_checkpoint, pooling=pooling, normalize=True, device="cpu")
-    cosines = [float(np.dot(*embedder(list(pair)))) for pair in pairs]
+    embedder = cloze.Embedder.load(nano_checkpoint, pooling=pooling, device="cpu")
+    vectors = [torch.tensor(embedder(list(pair))[:, :dim]) for pair in pairs]
+    cosines = [torch.cosine_similarity(one, other, dim=0).item() for one, other in vectors]
     assert [row["cosine"] for row in rows] == pytest.approx(cosines, abs=1e-5)
