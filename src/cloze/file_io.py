@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar, overload
 
 from cloze.errors import ClozeError, InputError, RunError
-from cloze.text_encoding import with_nulls
 
 TEMPORARY_PREFIX = ".writing-"
 """Names of files and directories that are being written; a killed writer leaves them behind."""
@@ -73,6 +72,15 @@ def read_json(path: Path, kind: type[Any] = dict, *, remedy: str | None = None) 
 def write_json(path: Path, value: object) -> None:
     """Write an indented JSON file atomically, as `write_text` does; NaN is null."""
     write_text(path, json.dumps(with_nulls(value), indent=1) + "\n")
+
+
+def with_nulls(value: Any) -> Any:
+    """Return a JSON value with null for NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {name: with_nulls(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_nulls(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_text(path: Path, text: str, *, sync: bool = True, make_parents: bool = True) -> None:

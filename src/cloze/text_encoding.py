@@ -1,13 +1,11 @@
 """Encodings of text: files that are not in UTF-8, with the remedy, and characters that a terminal obeys."""
 
 import json
-import math
 import re
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from cloze.errors import InputError
+from cloze.file_io import with_nulls
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair of code units, which UTF-8 does not have; Python has it for a byte of a name that is not UTF-8."""
@@ -44,15 +42,6 @@ def escape_controls(text: str) -> str:
     'a\\x1b[2Jb'
     """
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
-
-
-def with_nulls(value: Any) -> Any:
-    """Return a JSON value with null for NaN and infinity."""
-    if isinstance(value, Mapping):
-        return {name: with_nulls(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [with_nulls(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def to_json_text(value: object) -> str:
