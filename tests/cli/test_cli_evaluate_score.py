@@ -1,5 +1,6 @@
 """`cloze tasks`, `evaluate` and `score`, and --validate, --seeds, --grid and recipes of `finetune`."""
 
+import csv
 import json
 import shlex
 from pathlib import Path
@@ -84,6 +85,31 @@ def test_score_agrees_with_evaluate(mnli: Path, tmp_path: Path, cloze: Cloze) ->
     labels = [json.loads(line)["label"] for line in predictions.read_text().splitlines()]
     numbers.write_text("".join(f'{{"label": {MNLI().labels.index(label)}}}\n' for label in labels))
     assert cloze(f"score mnli {numbers} {gold} --json --quiet").json == scores
+
+
+def test_tables_for_spreadsheets_are_safe_and_scored(
+    mnli: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
+) -> None:
+    gold, answers = tmp_path / "gold.tsv", tmp_path / "answers.csv"
+    gold.write_text(f"{HEADER}=book\tgood\tentailment\n=book\tgood\tcontradiction\n")
+    scores = cloze(f"evaluate mnli -m {mnli}/run -d {gold} -o {answers} --json --quiet").json
+    with answers.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["text"] for row in rows] == ["=book", "=book"]
+    assert list(rows[0])[-3:] == [f"probability_{label}" for label in LABELS]
+    assert sum(float(rows[0][f"probability_{label}"]) for label in LABELS) == pytest.approx(1)
+    assert cloze(f"score mnli {answers} {gold} --json --quiet").json == scores
+    for command in (f"evaluate mnli -m {mnli}/run -d {gold}", f"score mnli {answers} {gold}"):
+        cloze(f"{command} --errors {tmp_path}/wrong.csv --csv-safe --overwrite --quiet")
+        with (tmp_path / "wrong.csv").open(newline="") as file:
+            assert [row["text"] for row in csv.DictReader(file)] == ["'=book"]
+        assert "--csv-safe: is for tables" in error_line(f"{command} --errors {tmp_path}/e.jsonl --csv-safe")
+        assert "--csv-safe: is for tables" in error_line(f"{command} --csv-safe")
+    text = answers.read_text().splitlines()
+    cells = text[1].rpartition(",")
+    answers.write_text("\n".join([text[0], cells[0] + ",high", text[2]]) + "\n")
+    message = "answers.csv:2: the cell 'probability_contradiction' is not a number"
+    assert message in error_line(f"score mnli {answers} {gold}")
 
 
 def test_labels_may_be_booleans(tmp_path: Path, cloze: Cloze) -> None:

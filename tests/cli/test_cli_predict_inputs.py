@@ -86,9 +86,9 @@ def test_other_columns_are_kept_and_formulas_are_texts(
     with (tmp_path / "in.csv").open("w", newline="") as file:
         csv.writer(file).writerows(
             [
-                ["label", "=sum", "text", "row", "note"],
-                ["1", "@x", "=he said", "7", "-1"],
-                ["0", "\ty", "\rShe did", "8", "+plain text"],
+                ["label", "=sum", "text", "row", "note", "probability_2"],
+                ["1", "@x", "=he said", "7", "-1", "high"],
+                ["0", "\ty", "\rShe did", "8", "+plain text", ""],
             ]
         )
     for flags in ("", "--csv-safe"):
@@ -98,10 +98,17 @@ def test_other_columns_are_kept_and_formulas_are_texts(
         with (tmp_path / "out.csv").open(newline="") as file:
             first, second = csv.DictReader(file)
         safe = "'" if flags else ""
-        names = ["row", "text", "label", "probability", "probabilities"]
-        assert list(first) == [*names, "input_label", f"{safe}=sum", "input_row", "note"]
+        names = ["row", "text", "label", "probability", "probability_0", "probability_1"]
+        assert list(first) == [
+            *names,
+            "input_label",
+            f"{safe}=sum",
+            "input_row",
+            "note",
+            "input_probability_2",
+        ]
         assert (first["row"], first["input_row"], first["input_label"]) == ("1", "7", "1")
         assert (first["text"], first["note"]) == (f"{safe}=he said", f"{safe}-1")
         assert (first[f"{safe}=sum"], second[f"{safe}=sum"]) == (f"{safe}@x", f"{safe}\ty")
         assert (second["text"], second["note"]) == (f"{safe}\rShe did", f"{safe}+plain text")
-        assert 0 < float(first["probability"]) < 1
+        assert float(first["probability"]) == float(first[f"probability_{first['label']}"]) > 0.5

@@ -263,6 +263,8 @@ def test_predictions_are_read_back(task_and_examples, tokenizer, tmp_path, endin
     assert write_rows(rows, str(tmp_path / f"answers{ending}")) == 4
     read = task.read_predictions(tmp_path / f"answers{ending}", examples)
     assert task.score(examples, read) == pytest.approx(task.score(examples, predictions))
+    written = [getattr(prediction, "probabilities", None) for prediction in predictions]
+    assert [getattr(prediction, "probabilities", None) for prediction in read] == written
     if type(task).pairs is not Task.pairs:
         assert wrong_answer_rows(task, zip(examples, read, strict=True)) == []
         assert task.breakdown(examples, read) == task.breakdown(examples, predictions)

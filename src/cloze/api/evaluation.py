@@ -102,6 +102,7 @@ def evaluate(
     data: Any,
     output: str | Path | None = None,
     errors: str | Path | None = None,
+    csv_safe: bool = False,
     text_column: str | None = None,
     label_column: str | None = None,
     missing_labels: MissingLabels | None = None,
@@ -130,6 +131,8 @@ def evaluate(
         output: path or URL of a file for the predictions beside `gold`, or the scores of sentences: .jsonl, .csv, .tsv
             or .parquet.
         errors: path or URL of such a file for the wrong answers, the most confident first.
+        csv_safe: write an apostrophe before texts that a spreadsheet would compute: those that begin with =, +, -, @,
+            tab or CR. For .csv and .tsv.
         text_column: column with the text (default: text, or as in training).
         label_column: column with the label (default: label, or as in training).
         missing_labels: refuse rows without a label (default), or drop and count them.
@@ -169,7 +172,13 @@ def evaluate(
     shown = resolve_progress(progress)
     task = _find_task_name(task, model)
     if task in USED_ARGUMENTS:
-        optional = {"output": output, "errors": errors, "settings": settings, **of_task}
+        optional = {
+            "output": output,
+            "errors": errors,
+            "csv_safe": csv_safe,
+            "settings": settings,
+            **of_task,
+        }
         for name, value in optional.items():
             if value and name not in USED_ARGUMENTS[task]:
                 raise InputError(f"not used by evaluate {task}", where=name, remedy="Leave it out")
@@ -191,7 +200,7 @@ def evaluate(
         )
         return EvaluationResult(measured.scores, data=data, counts=measured.counts, parts=measured.parts)
     kind = find_task(task, others=USED_ARGUMENTS)
-    check_answer_files(output, errors, overwrite=overwrite, source=data)
+    check_answer_files(output, errors, overwrite=overwrite, source=data, csv_safe=csv_safe)
     if errors is not None:
         check_has_wrong_answers(kind)
     predictor = as_predictor(model, task, device=device, precision=precision)
@@ -202,7 +211,7 @@ def evaluate(
         warn_of_training_data(predictor.directory, source)
     evaluation = predictor.with_task(configured).evaluate(examples, progress=shown)
     result = _to_result(configured, source, evaluation.scores, evaluation.answers)
-    _write_answers(result, output, errors, shown)
+    _write_answers(result, output, errors, shown, csv_safe=csv_safe)
     return result
 
 
@@ -214,6 +223,7 @@ def score(
     *,
     na_prob: str | Path | None = None,
     errors: str | Path | None = None,
+    csv_safe: bool = False,
     text_column: str | None = None,
     label_column: str | None = None,
     missing_labels: MissingLabels | None = None,
@@ -242,6 +252,8 @@ def score(
         na_prob: for squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
             at the best threshold for "no answer".
         errors: path or URL of a file for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet.
+        csv_safe: write an apostrophe before texts that a spreadsheet would compute: those that begin with =, +, -, @,
+            tab or CR. For .csv and .tsv.
         text_column: column with the text (default: text).
         label_column: column with the label (default: label).
         missing_labels: refuse rows without a label (default), or drop and count them.
@@ -278,7 +290,7 @@ def score(
         clean=clean,
         column_names=column_names,
     )
-    check_answer_files(None, errors, overwrite=overwrite, source=gold)
+    check_answer_files(None, errors, overwrite=overwrite, source=gold, csv_safe=csv_safe)
     if errors is not None:
         check_has_wrong_answers(configured)
     if na_prob is not None and not isinstance(configured, SquadV2):
@@ -295,7 +307,7 @@ def score(
     else:
         scores = configured.score(examples, answers)
     result = _to_result(configured, source, scores, list(zip(examples, answers, strict=True)))
-    _write_answers(result, None, errors, resolve_progress(progress))
+    _write_answers(result, None, errors, resolve_progress(progress), csv_safe=csv_safe)
     return result
 
 
@@ -325,7 +337,12 @@ def _to_result(
 
 
 def _write_answers(
-    result: EvaluationResult, output: str | Path | None, errors: str | Path | None, progress: Progress
+    result: EvaluationResult,
+    output: str | Path | None,
+    errors: str | Path | None,
+    progress: Progress,
+    *,
+    csv_safe: bool,
 ) -> None:
     from cloze.data.row_files import write_rows
     from cloze.tasks.answer_rows import prediction_row
@@ -336,6 +353,6 @@ def _write_answers(
             prediction_row(result.task, number, *answer, is_labeled=True)
             for number, answer in enumerate(result.answers, 1)
         )
-        write_rows(rows, str(output), progress=progress)
+        write_rows(rows, str(output), csv_safe=csv_safe, progress=progress)
     if errors is not None:
-        write_rows(result.wrong_answers, str(errors), progress=progress)
+        write_rows(result.wrong_answers, str(errors), csv_safe=csv_safe, progress=progress)

@@ -95,7 +95,7 @@ def predict_file(
     """
     from cloze.data.reading.files import STDIN
     from cloze.data.reading.table_files import count_rows
-    from cloze.data.row_files import defuse_formulas, write_rows
+    from cloze.data.row_files import write_rows
     from cloze.inference.ensemble import as_predictor, check_models, stream_predictions
     from cloze.inference.predictor import Predictor, read_ahead
     from cloze.tasks.answer_rows import prediction_row, with_other_cells
@@ -162,7 +162,7 @@ def predict_file(
     if output is None and page is None:
         return remaining
     if output is not None:
-        write_rows(defuse_formulas(remaining) if csv_safe else remaining, str(output), progress=shown)
+        write_rows(remaining, str(output), csv_safe=csv_safe, progress=shown)
     if page is not None:
         deque(remaining, maxlen=0)  # those that are not written yet
         explanation_page.write_explanations(

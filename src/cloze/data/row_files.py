@@ -1,7 +1,7 @@
 """Write rows and vectors: JSON lines, CSV, TSV and Parquet, as the ending of the file's name says.
 
-In CSV and TSV all texts are in quotation marks, so that tabs and line ends in cells are read back. A list or an object
-is JSON in one cell of a table.
+In CSV and TSV all texts are in quotation marks, so that tabs and line ends in cells are read back. In tables a list or
+an object is JSON in one cell, and probabilities have a column per class.
 """
 
 import json
@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # not needed to print predictions
     import pyarrow
 
 JSON_LINES = (".jsonl", ".ndjson")
+PROBABILITY = "probability_"
+"""Prefix of a class in the name of the column with its probability."""
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _ENDINGS = (*_SEPARATORS, *JSON_LINES, ".parquet")
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -50,18 +52,19 @@ def check_output(output: str | None, *, overwrite: bool, source: PathOrUrl) -> N
     check_output_file(output, overwrite=overwrite, source=source)
 
 
-def check_csv_safe(output: str | None) -> None:
-    """Check that an output is a table that spreadsheets open as text.
+def check_csv_safe(*outputs: str | Path | None) -> None:
+    """Check that there are outputs, and all of them tables that spreadsheets open as text; None is stdout.
 
     Raises:
-        InputError: it is another file, or stdout.
+        InputError: there is none, or another file.
     """
-    if output is None or _ending(output) not in _SEPARATORS:
+    files = [str(output) for output in outputs if output is not None]
+    if not files or any(_ending(file) not in _SEPARATORS for file in files):
         remedy = f"Name an output that ends in {' or '.join(_SEPARATORS)}, or leave it out"
         raise InputError("is for tables that spreadsheets open", where="csv_safe", remedy=remedy)
 
 
-def defuse_formulas(rows: Rows) -> Iterator[dict[str, Any]]:
+def _defuse_formulas(rows: Rows) -> Iterator[dict[str, Any]]:
     """Yield rows with an apostrophe before each text, and each name of a column, that a spreadsheet would compute.
 
     Source: OWASP, CSV injection.
@@ -77,15 +80,16 @@ def _as_text_cell(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
-def write_rows(rows: Rows, output: str, *, progress: Progress = SILENT) -> int:
+def write_rows(rows: Rows, output: str, *, csv_safe: bool = False, progress: Progress = SILENT) -> int:
     """Write rows to a file or URL that appears only when it is complete; return their number, and note it.
 
     A name without an ending gets JSON lines. The columns of a table are the keys of all rows, which are kept in a
-    temporary file until the last one is known.
+    temporary file until the last one is known. `csv_safe` defuses formulas.
 
     Raises:
         RunError: the disk is full.
     """
+    rows = _defuse_formulas(rows) if csv_safe else rows
     ending = _ending(output)
     with write_file_to(output) as temporary:
         if ending in (*JSON_LINES, ""):
@@ -159,10 +163,14 @@ def _write_table(rows: Rows, path: Path, ending: str) -> int:
 def _flat_rows(rows: Rows, kinds: dict[str, set[type]]) -> Iterator[dict[str, Any]]:
     """Yield rows with JSON for lists and objects, and add the types of their cells by column."""
     for row in rows:
-        cells = {
-            name: to_json_text(cell) if isinstance(cell, (list, tuple, dict)) else cell
-            for name, cell in row.items()
-        }
+        cells: dict[str, Any] = {}
+        for name, cell in row.items():
+            if name == "probabilities" and isinstance(cell, (list, dict)):
+                by_class = cell if isinstance(cell, dict) else dict(enumerate(cell))
+                cells |= {f"{PROBABILITY}{key}": probability for key, probability in by_class.items()}
+            else:
+                is_nested = isinstance(cell, (list, tuple, dict))
+                cells[name] = to_json_text(cell) if is_nested else cell
         for name, cell in cells.items():
             is_too_large = isinstance(cell, int) and cell.bit_length() > _INTEGER_BITS
             kinds.setdefault(name, set()).add(str if is_too_large else type(cell))

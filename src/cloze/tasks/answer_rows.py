@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze.data.reading.memory import plain_row
-from cloze.data.row_files import check_output
+from cloze.data.row_files import PROBABILITY, check_csv_safe, check_output
 from cloze.errors import InputError
 from cloze.tasks.prediction_files import input_values
 from cloze.tasks.task import AnyTask, Task
@@ -30,7 +30,7 @@ def with_other_cells(row: Mapping[str, Any], cells: Mapping[str, Any]) -> dict[s
     """Return the row of a prediction with the other cells of its input; NAME is input_NAME if the row has a NAME."""
     result = dict(row)
     for name, cell in cells.items():
-        while name in result:
+        while name in result or ("probabilities" in row and name.startswith(PROBABILITY)):
             name = f"input_{name}"
         is_json = cell is None or isinstance(cell, (str, int, float, list, dict))
         result[name] = plain_row({name: cell})[name] if is_json else str(cell)
@@ -43,6 +43,7 @@ def check_answer_files(
     *,
     overwrite: bool,
     source: Any,
+    csv_safe: bool = False,
 ) -> None:
     """Check that predictions and wrong answers can be written to their files; None writes none.
 
@@ -54,6 +55,8 @@ def check_answer_files(
         check_output(None if path is None else str(path), overwrite=overwrite, source=file)
     if errors is not None and output is not None and str(errors) == str(output):
         raise InputError("is also the output", where="errors", remedy="Choose another name")
+    if csv_safe:
+        check_csv_safe(output, errors)
 
 
 def check_has_wrong_answers(

@@ -15,7 +15,7 @@ from cloze.data.reading.json_rows import json_lines
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.table_files import is_table
 from cloze.data.reading.tables import read_rows
-from cloze.data.row_files import JSON_LINES
+from cloze.data.row_files import JSON_LINES, PROBABILITY
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.tagged_text import TaggedText
 from cloze.text_encoding import UTF_8
@@ -36,7 +36,8 @@ def read_prediction_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Ma
     """Yield the keys and values of each prediction in a file, and "file:line".
 
     Args:
-        path: JSON lines, or a table, whose cells are JSON but for texts and labels.
+        path: JSON lines, or a table, whose cells are JSON but for texts and labels; probabilities may have a column per
+            class.
         keys: those of the answer, the required one first. A table's columns of these and of `IDENTITY` are read.
 
     Raises:
@@ -58,10 +59,22 @@ def _read_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Mapping[str,
     if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not keys:
         yield from json_lines(read_lines(path, UTF_8))
         return
-    for row in read_rows(path, columns[:1], is_also_read=columns[1:].__contains__):
+    prefix = PROBABILITY if "probabilities" in keys else None
+
+    def is_also_read(name: str) -> bool:
+        return name in columns[1:] or (prefix is not None and name.startswith(prefix))
+
+    for row in read_rows(path, columns[:1], is_also_read=is_also_read):
         values = {
             str(name): value for name, value in row.cells.items() if name == keys[0] or value is not None
         }
+        by_class = {name: values.pop(name) for name in [*values] if prefix and name.startswith(prefix)}
+        if by_class:
+            values["probabilities"] = {
+                name.removeprefix(PROBABILITY): _parse_number(value, name, row.where)
+                for name, value in by_class.items()
+                if value is not None and value != ""
+            }
         for name in (key for key in keys if key not in _TEXTS):
             if isinstance(text := values.get(name), str):
                 if text:
@@ -76,6 +89,13 @@ def _parse(text: str, name: str, where: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the cell {name!r} is not JSON: {error}", where=where) from error
+
+
+def _parse_number(value: Any, name: str, where: str) -> float:
+    try:
+        return finite_number(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the cell {name!r} is not a number", where=where) from error
 
 
 def finite_number(value: Any) -> float:

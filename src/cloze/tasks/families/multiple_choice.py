@@ -158,7 +158,10 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
         choice = values["choice"]
         if not isinstance(choice, int):
             raise TypeError(f"choice {choice!r} is not a number")
-        return ChoicePrediction(choice, values.get("probability", math.nan), values.get("probabilities", []))
+        probabilities = values.get("probabilities", [])
+        if isinstance(probabilities, Mapping):  # of columns
+            probabilities = [*probabilities.values()]
+        return ChoicePrediction(choice, values.get("probability", math.nan), probabilities)
 
     def read_predictions(self, source: Source, examples: Sequence[ChoiceQuestion]) -> list[ChoicePrediction]:
         """Read predictions for examples; each must be one of its example's choices."""
