@@ -3,11 +3,12 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar, overload
