@@ -10,7 +10,6 @@ from typing import Any
 from cloze import file_io
 from cloze.callbacks import Callback, TensorBoardWriter
 from cloze.errors import InputError
-from cloze.text_encoding import with_nulls
 
 METRICS = "metrics.jsonl"
 VALIDATION = "validation"
@@ -33,7 +32,7 @@ class MetricsLog(Callback):
         self._path = run / METRICS
         rows = read_metrics(run) if self._path.exists() else []
         kept = [row for row in rows if row["step"] <= step and row["kind"] != END]
-        lines = (json.dumps(with_nulls(row)) + "\n" for row in kept)
+        lines = (json.dumps(file_io.with_nulls(row)) + "\n" for row in kept)
         file_io.write_text(self._path, "".join(lines))
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
@@ -49,7 +48,7 @@ class MetricsLog(Callback):
         self._step = step
         row = {"kind": kind, "step": step, **values}
         with file_io.disk_errors(self._path), self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(with_nulls(row)) + "\n")
+            stream.write(json.dumps(file_io.with_nulls(row)) + "\n")
 
     def on_end(self, *, completed: bool) -> None:
         """Append a line of the kind "end" if the run has completed."""
