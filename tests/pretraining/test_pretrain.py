@@ -6,6 +6,7 @@ import re
 import shutil
 import tomllib
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from transformers import DistilBertConfig, DistilBertForMaskedLM
 
+import cloze
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.api.settings import find_initial_checkpoint
@@ -442,6 +444,26 @@ def test_few_or_short_documents_train_without_pairs(nano, dataset, tmp_path, doc
         pretrain(config, tmp_path / "run")
     measured = pretrain(replace(config, pairs=PairsConfig(next_sentence=False)), tmp_path / "run")
     assert measured["masked_lm_loss"] > 0
+
+
+@pytest.mark.slow
+def test_texts_are_resumed_wherever_a_kill_left_their_run(pretrained, tmp_path):
+    texts = [f"The dog {n} was a dog.\nHe left {n} dogs." for n in range(40)]
+    run, data, init = tmp_path / "a/run", tmp_path / "a/run-data", pretrained(steps=2)
+    settings = {"phases": [{"max_seq_length": 64, "fraction": 1.0, "batch_size": 8}]}
+    new = partial(cloze.pretrain, output=run, init=init, steps=1, device="cpu", settings=settings)
+    cloze.build_dataset(vocabulary=init, output=data, texts=texts)
+    with pytest.raises(InputError, match="run-data: already exists"):
+        new(texts=texts)
+    with pytest.raises(InputError, match=r"texts: are not the texts of .*run-data\. Give"):
+        new(texts=texts[1:], resume=True)
+    assert not run.exists()
+    losses = new(texts=iter(texts), resume=True)
+    assert new(texts=texts, resume=True) == losses
+    with pytest.raises(InputError, match="texts: are not the texts of"):
+        new(texts=texts[1:], resume=True)
+    shutil.rmtree(data)
+    assert new(texts=texts, resume=True) == losses
 
 
 @pytest.mark.slow

@@ -1,15 +1,16 @@
 """Pre-training, on a data set or on texts in memory."""
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze import artifacts
 from cloze.api.datasets import build_dataset
 from cloze.api.signatures import takes_arguments_of
 from cloze.callbacks import Callback, load_writers
 from cloze.choices import Precision
 from cloze.config import setting_names
+from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
 from cloze.suggestions import suggests_keywords
 
@@ -68,7 +69,7 @@ def pretrain(
         report_to: service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.
         callbacks: receive what the run measures.
         resume: continue the run in the output, or start one if the output is free. Settings must equal those of the
-            run, except for those that may change on resume.
+            run, except for those that may change on resume; `texts` are tokenized again and compared.
         overwrite: replace an existing run, and for `texts` the data set.
         progress: True shows progress on stderr, or in a notebook.
 
@@ -86,16 +87,26 @@ def pretrain(
     arguments = locals()
     from cloze.api.settings import PretrainingRequest, find_initial_checkpoint
     from cloze.pretraining import run as pretraining
+    from cloze.training.distributed import num_restarts
+    from cloze.training.run_directory import check_output
 
     writers = load_writers(report_to, where="report_to")
     request, shown = PretrainingRequest(arguments), resolve_progress(progress)
     resumed = request.resumed()
     resolved = resumed or request.resolve()
-    if texts is not None and resumed is None:
-        artifacts.check_output_path(request.run, overwrite=overwrite, resume_hint=", continue with `resume`")
-        build_dataset(
-            vocabulary=resolved.init, output=resolved.data, texts=texts, overwrite=overwrite, progress=shown
-        )
+    if texts is not None:
+        if resumed is None:
+            check_output(request.run, overwrite=overwrite)
+        if (resume or num_restarts()) and Path(resolved.data).exists():  # of this run, or of its killed start
+            _check_texts(texts, Path(resolved.data), shown)
+        else:
+            build_dataset(
+                vocabulary=resolved.init,
+                output=resolved.data,
+                texts=texts,
+                overwrite=overwrite,
+                progress=shown,
+            )
     return pretraining.pretrain(
         resolved,
         request.run,
@@ -105,6 +116,22 @@ def pretrain(
         callbacks=(*callbacks, *writers),
         progress=shown,
     )
+
+
+def _check_texts(texts: Any, dataset: Path, progress: Progress) -> None:
+    """Check that a data set is that of texts in memory.
+
+    Raises:
+        InputError: it is one of other texts.
+    """
+    from cloze.data.dataset import dataset_fingerprint
+
+    with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
+        built = Path(directory) / "data"
+        build_dataset(vocabulary=dataset, output=built, texts=texts, progress=progress)
+        if dataset_fingerprint(built) != dataset_fingerprint(dataset):
+            remedy = "Give the texts of the run, or start a new run in another `output`"
+            raise InputError(f"are not the texts of {dataset}", where="texts", remedy=remedy)
 
 
 @takes_arguments_of(pretrain)
