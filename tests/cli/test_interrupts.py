@@ -2,6 +2,9 @@
 
 import re
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -83,3 +86,18 @@ def test_ctrl_c_while_data_are_prepared_leaves_no_run(samples: Samples, tmp_path
     assert process.finish().splitlines()[-1] == "error: interrupted"
     assert process.exit_code == 130
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["cloze.cli", "importlib.metadata", "cloze.cli.options", "torch"])
+def test_ctrl_c_while_a_command_is_imported_is_one_line(module: str) -> None:
+    program = f"""
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background of a shell ignore it
+        sys.addaudithook(lambda event, names: event == "import" and names[0] == {module!r} and signal.raise_signal(2))
+        from cloze.__main__ import main
+        sys.exit(main())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), "fill", "the [MASK] was", "-m", "cloze-mini"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
