@@ -19,7 +19,7 @@ from cloze.errors import ClozeError, InputError, RunError
 
 
 def _write(path: Path, *, text: str = "hello", **options: bool) -> None:
-    with artifacts.write_directory(path, kind="thing", **options) as directory:
+    with artifacts.write_directory(path, kind="checkpoint", **options) as directory:
         (directory / "a.txt").write_text(text)
         (directory / "sub").mkdir()
         (directory / "sub" / "b.bin").write_bytes(bytes(range(256)))
@@ -32,7 +32,7 @@ def out(tmp_path: Path) -> Path:
 
 
 def test_written_directory_verifies(tmp_path, out):
-    manifest = artifacts.verify(out, kind="thing")
+    manifest = artifacts.verify(out, kind="checkpoint")
     assert set(manifest.files) == {"a.txt", "sub/b.bin"}
     assert manifest.files["sub/b.bin"].bytes == 256
     assert os.listdir(tmp_path) == ["out"]
@@ -41,7 +41,7 @@ def test_written_directory_verifies(tmp_path, out):
 @pytest.mark.protected
 def test_failed_write_leaves_nothing(tmp_path):
     def fail_halfway() -> None:
-        with artifacts.write_directory(tmp_path / "out", kind="thing") as directory:
+        with artifacts.write_directory(tmp_path / "out", kind="checkpoint") as directory:
             (directory / "a.txt").write_text("half")
             raise ZeroDivisionError
 
@@ -133,7 +133,7 @@ def test_clear_directory_keeps_the_directory_and_its_lock(tmp_path, monkeypatch)
 
 
 def test_edited_card_verifies(tmp_path):
-    with artifacts.write_directory(tmp_path / "out", kind="thing") as directory:
+    with artifacts.write_directory(tmp_path / "out", kind="checkpoint") as directory:
         (directory / artifacts.CARD_FILE).write_text("as written")
     (tmp_path / "out" / artifacts.CARD_FILE).write_text("edited")
     assert artifacts.CARD_FILE in artifacts.verify(tmp_path / "out").files
@@ -194,15 +194,16 @@ def test_flipped_bits_and_truncation_are_detected(tmp_path, data):
         ("", "damaged manifest"),
         ("{", "damaged manifest"),
         ("[]", "damaged manifest"),
-        ('{"kind": "thing"}', "damaged manifest"),
+        ('{"kind": "checkpoint"}', "damaged manifest"),
         ('{"kind": "thing", "format_version": 99, "files": {}}', "format version 99"),
-        ('{"kind": "other", "format_version": 1, "files": {}}', "is a other, not a thing"),
+        ('{"kind": "graph", "format_version": 1, "files": {}}', "is a graph, not a checkpoint"),
+        ('{"kind": "checkpoinu", "format_version": 1, "files": {}}', "damaged manifest"),
     ],
 )
 def test_damaged_manifest_is_an_error(out, damage, message):
     (out / artifacts.MANIFEST).write_text(damage)
     with pytest.raises(InputError, match=message):
-        artifacts.verify(out, kind="thing")
+        artifacts.verify(out, kind="checkpoint")
 
 
 @pytest.mark.protected
@@ -227,7 +228,7 @@ def test_full_disk_is_a_run_error_and_leaves_nothing(tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         try:
-            with artifacts.write_directory(Path({str(tmp_path / "out")!r}), kind="thing") as directory:
+            with artifacts.write_directory(Path({str(tmp_path / "out")!r}), kind="checkpoint") as directory:
                 (directory / "big").write_bytes(bytes(5000))
         except RunError as error:
             print(error.exit_code, error)
@@ -250,7 +251,7 @@ def test_killed_writer_leaves_the_old_or_the_new_directory(tmp_path):
         out = Path({str(tmp_path / "out")!r})
         for n in range(10**6):
             path = out / f"step-{{n % 3}}"
-            with artifacts.write_directory(path, kind="thing", overwrite=True) as directory:
+            with artifacts.write_directory(path, kind="checkpoint", overwrite=True) as directory:
                 (directory / "a.bin").write_bytes(bytes([n % 256]) * 100_000)
             file_io.write_text(out / "latest", f"step-{{n % 3}}")
             if n == 2:
@@ -271,7 +272,7 @@ def test_killed_writer_leaves_the_old_or_the_new_directory(tmp_path):
         directories = list((tmp_path / "out").glob("step-*"))
         assert len(directories) >= min_directories
         for path in directories:
-            artifacts.verify(path, kind="thing")
+            artifacts.verify(path, kind="checkpoint")
         assert (tmp_path / "out" / "latest").read_text().startswith("step-")
         artifacts.remove_temporary_files(tmp_path / "out")
         assert not list((tmp_path / "out").glob(".writing-*"))
@@ -283,13 +284,13 @@ def test_the_old_directory_stays_if_the_new_one_disappears(tmp_path, out, exchan
 
     def fail_to_replace() -> None:
         with artifacts.write_directory(
-            out, kind="thing", overwrite=True, before_commit=shutil.rmtree, exchange=exchange
+            out, kind="checkpoint", overwrite=True, before_commit=shutil.rmtree, exchange=exchange
         ):
             pass
 
     with pytest.raises(RunError, match="out: cannot write"):
         fail_to_replace()
-    artifacts.verify(out, kind="thing")
+    artifacts.verify(out, kind="checkpoint")
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -306,7 +307,7 @@ def test_kill_between_two_renames_loses_nothing(tmp_path, out):
             return rename(self, target)
         Path.rename = rename_or_die
         out = Path({str(out)!r})
-        with artifacts.write_directory(out, kind="thing", overwrite=True, exchange=False):
+        with artifacts.write_directory(out, kind="checkpoint", overwrite=True, exchange=False):
             pass
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
@@ -314,7 +315,7 @@ def test_kill_between_two_renames_loses_nothing(tmp_path, out):
     with pytest.raises(InputError, match=r"no such directory.*\.writing-replaced-.*/out: move it back"):
         artifacts.verify(out)
     artifacts.remove_temporary_files(tmp_path)
-    artifacts.verify(out, kind="thing")
+    artifacts.verify(out, kind="checkpoint")
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -322,10 +323,10 @@ def test_before_commit_sees_the_finished_directory(tmp_path):
     existed = []
 
     def look(directory: Path) -> None:
-        artifacts.verify(directory, kind="thing")
+        artifacts.verify(directory, kind="checkpoint")
         existed.append((tmp_path / "out").exists())
 
-    with artifacts.write_directory(tmp_path / "out", kind="thing", before_commit=look) as directory:
+    with artifacts.write_directory(tmp_path / "out", kind="checkpoint", before_commit=look) as directory:
         (directory / "a.txt").write_text("hello")
     assert existed == [False]
 
@@ -345,5 +346,5 @@ def test_errors_are_one_line():
 
 def test_manifest_is_readable_json(out):
     raw = json.loads((out / "manifest.json").read_text())
-    assert raw["kind"] == "thing"
+    assert raw["kind"] == "checkpoint"
     assert len(raw["files"]["a.txt"]["sha256"]) == 64

@@ -37,6 +37,10 @@ from cloze.suggestions import no_such_path
 from cloze.text_encoding import LONE_SURROGATE
 
 FORMAT_VERSION = 1
+KINDS = (
+    "checkpoint", "dataset", "graph", "instances", "int8 checkpoint", "teacher outputs", "vocabulary",
+)  # fmt: skip
+"""Kinds of directories."""
 MANIFEST = "manifest.json"
 RUN_CONFIG = "run.toml"
 """A run grows, so it has no manifest; its settings identify it."""
@@ -161,7 +165,7 @@ def write_directory(
 
     Args:
         path: the destination; if it is a link, the directory that it points to.
-        kind: "dataset", "checkpoint", "vocabulary": recorded in the manifest, and checked by readers.
+        kind: one of `KINDS`: recorded in the manifest, and checked by readers.
         overwrite: replace an existing directory.
         temporary_parent: where to fill it, on the same disk; None is next to `path`. A killed writer leaves the
             temporary directory there, which the next one deletes.
@@ -315,8 +319,10 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
         raw = read_json(file)
         files = {name: parse_record(record) for name, record in raw["files"].items()}
         manifest = Manifest(raw["kind"], raw["format_version"], files)
-        if not isinstance(manifest.kind, str) or type(manifest.format_version) is not int:
-            raise TypeError("kind must be a string, format_version a number")
+        if type(manifest.format_version) is not int:
+            raise TypeError("format_version must be a number")
+        if manifest.format_version == FORMAT_VERSION and manifest.kind not in KINDS:
+            raise TypeError(f"no kind {manifest.kind!r}")
     except (InputError, KeyError, TypeError, AttributeError) as error:
         reason = error.what if isinstance(error, InputError) else error
         what = f"damaged manifest ({reason})"
