@@ -86,6 +86,11 @@ def run(paths: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[st
     return run
 
 
+def test_a_number_that_64_bits_may_not_hold_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["finetune", "classification", "--epochs", "9" * 19]) == 2
+    assert "--epochs: the number has more than 18 digits" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("verb", "flag", "kind"), FLAGS)
 def test_number_beyond_reason_is_refused(run: Callable[..., int], verb: str, flag: str, kind: type) -> None:
     zero = () if (verb, flag) in MAY_BE_ZERO else ("0",)

@@ -60,6 +60,13 @@ UNUSED_TAGS: dict[str, tuple[list[Any], str]] = {
         [studio("Ada ran", {"value": {"start": 0, "end": 3, "labels": ["PER"]}}), SKIPPED, OPEN],
         "2 of 3 rows are left out: 1 skipped, 1 not annotated (line 2 is the first)",
     ),
+    "Label Studio of old": (
+        [
+            studio("Ada ran", {"value": {"start": 0, "end": 3, "labels": ["PER"]}}),
+            studio("Bo ran", {"value": {"start": 0, "end": 2, "labels": ["PER"]}}, skipped=True),
+        ],
+        "1 of 2 rows are left out: 1 skipped (line 2 is the first)",
+    ),
     "spaCy": ([["Ada ran", {"entities": [[0, 3, "PER"]]}], None], "1 of 2 rows are left out: 1 null"),
 }
 
@@ -293,8 +300,12 @@ def test_labels_of_other_tools(write: Write) -> None:
     def answer(value: Any, status: str = "submitted") -> dict[str, Any]:
         return {"fields": {"text": "Ada ran"}, "responses": {"mood": [{"value": value, "status": status}]}}
 
-    with pytest.warns(DataWarning, match="1 of 2 rows are left out: 1 discarded"):
-        assert labels(write([answer("pos"), answer("neg", "discarded")])) == [("Ada ran", "pos")]
+    unfinished = [answer("neg", status) for status in ("discarded", "draft", "pending")]
+    with pytest.warns(DataWarning, match="3 of 4 rows are left out: 1 discarded, 2 not annotated"):
+        assert labels(write([answer("pos"), *unfinished])) == [("Ada ran", "pos")]
+    beside = answer("pos")
+    beside["responses"]["mood"] += [row["responses"]["mood"][0] for row in unfinished]
+    assert labels(write([beside])) == [("Ada ran", "pos")]
     assert tags(write([answer([SPAN])])) == ["B-PER O"]
     flat = {"text": "Ada ran", "who.responses": [[SPAN]], "who.responses.status": ["submitted"]}
     assert tags(write([flat])) == ["B-PER O"]
