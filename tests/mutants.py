@@ -1,0 +1,80 @@
+"""Change the code in one place, and see that a quick test fails: `python tests/mutants.py [TEXT]`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+COMMAND = (sys.executable, "-B", "-m", "pytest", "-q", "-x", "-m", "not slow and not exhaustive")
+
+# file in src/cloze | text, once in the file | its replacement | file in tests, without .py
+MUTANTS = """
+finetuning/hyperparameter_search.py | -math.inf if | math.inf if | finetuning/test_hyperparameter_search
+tasks/families/tagging.py | math.prod(probabilities | min(probabilities | tasks/test_tagging_formats
+tasks/tag_schemes.py | STRAY_SHARE = 0.01 | STRAY_SHARE = 0.1 | tasks/test_conll_files
+tasks/tagging_formats/conll.py | numbers[0] >= len(rows) | numbers[0] > len(rows) | tasks/test_conll_files
+tasks/families/sentence_vectors.py | = normalize(pooled[ | = (normalize(pooled)[ | tasks/families/test_sentence_vectors
+tasks/calibration.py | NUM_BINS = 15 | NUM_BINS = 10 | tasks/test_calibration
+tasks/families/multi_label.py | if value > self.threshold | if value >= self.threshold | tasks/test_families
+data/reading/tables.py | SHARE = 10, 0.01 | SHARE = 10, 0.1 | data/reading/test_tables
+finetuning/config.py | self.seeds > 2**31: | self.seeds > 2**32: | test_limits
+training/step.py | self.num_skipped = 0 | pass | training/test_loop
+pretraining/objective.py | len(batch.next_sentence_labels) | len(batch.masked_lm_ids) | pretraining/test_pretrain
+pretraining/data.py | counts = 1.0 + | counts = 0.5 + | pretraining/test_pretrain
+pretraining/evaluation.py | max(random_share, 1 - random_share) | random_share | pretraining/test_evaluate_pretrained
+pretraining/initial_weights.py | new.vocab_size < old | new.vocab_size + 1 < old | pretraining/test_vocabulary_growth
+training/metric_sums.py | sum(self.norms) / len(self.norms) | max(self.norms) | training/test_loop
+data/instances/masking.py | * len(is_continuation) | * (len(is_continuation) - 1) | data/instances/test_masking
+data/instances/instances.py | * (surplus + 1) | * surplus | data/instances/test_instances
+reports/run_report.py | = median(metric | = max(metric | reports/test_run_report
+models/quantization.py | scales_T1, alpha=0.5) | scales_T1, alpha=0.0) | models/test_quantization
+models/quantization.py | _LIMIT_7 = 255, 127 | _LIMIT_7 = 255, 255 | models/test_quantization
+models/graph.py | _MAX_INT8 = 63 | _MAX_INT8 = 31 | export/test_onnx_export
+models/modern_bert.py | 3 * (self.local_attention // 2) | 2 * (self.local_attention // 2) | models/test_modern_bert
+models/threads.py | min(_running_tasks) - 1 if | min(_running_tasks) if | models/test_threads
+models/attention.py | value_CNLH, bias_NLL, scale=1.0 | value_CNLH, None, scale=1.0 | models/test_attention
+tokenization/wordpiece_trainer.py | ROUNDS = 4 | ROUNDS = 3 | tokenization/test_wordpiece_vocabulary
+data/reading/annotations.py |  or a.get("skipped")) | ) | tasks/test_annotation_tools
+data/reading/annotations.py | if status == "submitted" | if status != "discarded" | tasks/test_annotation_tools
+inference/word_vectors.py | starts_word_L[:1] = True | pass | inference/test_other_families
+serving/connections.py | files // 2 | files | serving/test_connections
+serving/limits.py | body_seconds: float = 10.0 | body_seconds: float = 100.0 | serving/test_connections
+serving/task_routes.py | [estimate_tokens(text) ** 2 | [estimate_tokens(text) | serving/test_task_routes
+serving/strict_json.py | _MAX_KEYS = 64 | _MAX_KEYS = 6400 | serving/test_middleware
+cli/parameters.py | _MAX_DIGITS = 18 | _MAX_DIGITS = 19 | cli/test_number_flags
+hub.py | if status >= 500 | if status > 500 | test_hub
+"""
+
+
+def passes(*tests: str) -> bool:
+    """Return whether quick tests pass; without bytecode, which may miss a change. Exit if they cannot run."""
+    result = subprocess.run([*COMMAND, *tests], cwd=TESTS, stdout=subprocess.PIPE, text=True)
+    if result.returncode > 1:
+        sys.exit(result.stdout)
+    return result.returncode == 0
+
+
+def main(wanted: str) -> None:
+    """Try each change whose line contains the wanted text; exit with 1 if one survives."""
+    changes = [f"{line}.py".split(" | ") for line in MUTANTS.splitlines()[1:] if wanted in line]
+    if not (changes and passes(*{test for *_, test in changes})):
+        sys.exit("no change contains this text, or the tests fail without a change")
+    survived = 0
+    for name, old, new, test in changes:
+        file = TESTS.parent / "src/cloze" / name
+        source = file.read_text("utf-8")
+        if source.count(old) != 1:
+            sys.exit(f"{file}: {old!r} is {source.count(old)} times in it")
+        try:
+            file.write_text(source.replace(old, new), "utf-8")
+            is_alive = passes(test)
+        finally:
+            file.write_text(source, "utf-8")
+        survived += is_alive
+        print("survived" if is_alive else "caught  ", f"{name}: {old} -> {new}", flush=True)
+    print(f"{len(changes) - survived} caught, {survived} survived")
+    sys.exit(survived > 0)
+
+
+if __name__ == "__main__":
+    main(" ".join(sys.argv[1:]))
