@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 import cloze
@@ -37,6 +38,7 @@ from cloze.training.optimizer import OptimizerConfig
 from family_cases import REVIEWS
 from helpers import finetuning_of
 from runs import assert_same_weights, finetune, prepare, resume_finetuning, rows, validate, weights
+from serving.clients import client_of
 
 SCORED = [("good", 2.5), ("fine", 1.5), ("bad", -1.5), ("awful", -2.5)]
 
@@ -255,6 +257,52 @@ def test_other_programs_read_as_many_tokens_as_the_run(config, tmp_path):
     longer = replace(config, epochs=1, model=str(tmp_path / "run"), max_seq_length=40)
     finetune(REVIEWS, longer, tmp_path / "longer")
     assert load_tokenizer(resolve_checkpoint(tmp_path / "longer")).model_max_length == 40
+
+
+@pytest.mark.protected
+@pytest.mark.slow
+def test_all_programs_give_the_probabilities_of_a_calibrated_model(config, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    texts = [f"the {'very ' * (n % 5)}{['good', 'bad'][n % 2]} film" for n in range(60)]
+    data = tmp_path / "noisy.tsv"
+    labels = (["yes", "no"][n % 2 if n % 3 else 1 - n % 2] for n in range(60))  # a third of them are wrong
+    data.write_text("review\tliked\n" + "".join(map("{}\t{}\n".format, texts, labels)))
+    settings = replace(config, train=str(data), dev=str(data), epochs=2)
+    plain = finetune(REVIEWS, settings, tmp_path / "plain")
+    run = tmp_path / "run"
+    scores = finetune(replace(REVIEWS, calibrate=True), settings, run)
+    calibration = json.loads((run / "scores.json").read_text())["calibration"]
+    temperature = calibration["temperature"]
+    assert abs(temperature - 1) > 0.1
+    assert scores.items() >= plain.items()
+    before, after = (load_file(tmp_path / name / "best" / "model.safetensors") for name in ("plain", "run"))
+    scaled = {name for name, weight in before.items() if not torch.equal(weight, after[name])}
+    assert scaled == {"classifier.weight", "classifier.bias"}
+    torch.testing.assert_close(after["classifier.weight"], before["classifier.weight"] / temperature)
+
+    answers = TextClassifier.load(run, device="cpu")(texts[:4])
+    expected = [answer.probabilities for answer in answers]
+    classify = transformers.pipeline("text-classification", model=str(run / "best"), device="cpu", top_k=None)
+    cloze.export_model(run, output=tmp_path / "graph")
+    graph = [answer.probabilities for answer in TextClassifier.load(tmp_path / "graph")(texts[:4])]
+    answers_of = {"transformers": classify(texts[:4])}
+    pairs = [[text] for text in texts[:4]]
+    with client_of({"model": run}) as client:
+        request = {"inputs": pairs, "parameters": {"function_to_apply": "softmax", "top_k": 2}}
+        answers_of["softmax"] = client.ask("/predict", **request)
+        answers_of["default"] = client.ask("/predict", inputs=pairs)
+    for number, probabilities in enumerate(expected):
+        assert graph[number] == pytest.approx(probabilities, abs=1e-5)
+        for rows_of in answers_of.values():
+            found = {row["label"]: row["score"] for row in rows_of[number]}
+            assert found == pytest.approx(probabilities, abs=1e-5)
+    weights_before = weights(run)
+    assert resume_finetuning(run)["calibration"] == calibration
+    assert all(torch.equal(weight, weights_before[name]) for name, weight in weights(run).items())
+    with pytest.warns(DataWarning, match="learned from these data"):
+        evaluated = cloze.evaluate(model=run, data=data, device="cpu").calibration
+    assert evaluated.temperature == temperature
+    assert evaluated.error_before == pytest.approx(calibration["error_before"], abs=1e-6)
 
 
 @pytest.mark.slow

@@ -83,9 +83,9 @@ def test_cross_fitted_error_has_for_each_half_the_temperature_of_the_other():
 def test_temperature_changes_probabilities_and_no_labels():
     logits, targets = _overconfident(400)
     examples, plain = _examples(targets), _predictions(TASK, logits)
-    tuned = TASK.with_tuned_settings(examples, plain)
-    assert tuned.temperature == pytest.approx(fit_temperature(logits, targets), rel=1e-6)
-    calibrated = _predictions(tuned, logits)
+    tuned, temperature = TASK.calibrated(examples, plain)
+    assert tuned.temperature == temperature == pytest.approx(fit_temperature(logits, targets), rel=1e-6)
+    calibrated = _predictions(tuned, logits / temperature)
     assert [p.label for p in calibrated] == [p.label for p in plain]
     assert tuned.score(examples, calibrated) == TASK.score(examples, plain)
     assert [*calibrated[0].probabilities.values()] == pytest.approx(softmax(logits[0] / tuned.temperature))
@@ -95,13 +95,12 @@ def test_temperature_changes_probabilities_and_no_labels():
     assert on_dev.error_before == pytest.approx(calibration_error(logits, targets))
     assert on_dev.error == pytest.approx(cross_fitted_error(logits, targets))
     assert on_others.error == pytest.approx(calibration_error(logits, targets, tuned.temperature))
-    again = tuned.with_tuned_settings(examples, calibrated)  # of logits, not of calibrated probabilities
-    assert again.temperature == pytest.approx(tuned.temperature, rel=1e-6)
+    assert tuned.calibrated(examples, calibrated) == (tuned, 1.0)  # once
 
 
-def test_equal_logits_keep_the_first_label_at_any_temperature():
+def test_equal_logits_keep_the_first_label():
     logits = np.array([1.0, 1.0 + 1e-16, 30.0, 30.0])
-    task = Classification(labels=("a", "b", "c", "d"), temperature=0.01)
+    task = Classification(labels=("a", "b", "c", "d"))
     assert task.decode(LabeledText("x"), [], [logits]).label == "c"
 
 
@@ -114,12 +113,12 @@ def test_each_half_has_the_temperature_of_the_other():
 def test_probabilities_are_calibrated_only_if_asked_and_with_enough_examples():
     logits, targets = _overconfident(49)
     examples, predictions = _examples(targets), _predictions(TASK, logits)
-    assert TASK.with_tuned_settings(examples, predictions) == TASK
+    assert TASK.calibrated(examples, predictions) == (TASK, 1.0)
     assert TASK.calibration(examples, predictions, is_dev=True) is None
     (note,) = TASK.dev_notes(examples)
     assert note.startswith("probabilities are not calibrated: there are 49 dev examples")
     plain = Classification(labels=TASK.labels)
-    assert plain.with_tuned_settings(examples * 2, predictions * 2) == plain
+    assert plain.calibrated(examples * 2, predictions * 2) == (plain, 1.0)
     assert plain.dev_notes(examples) == []
 
 
@@ -131,9 +130,14 @@ def test_predictions_of_a_file_that_lack_labels_are_not_calibrated():
     assert replace(TASK, labels=()).calibration(examples, predictions, is_dev=False) is None
 
 
-def test_temperature_may_change_for_prediction_and_is_averaged():
-    task = with_settings(TASK, {"classification.temperature": 2}, is_trained=True)
-    assert task.temperature == 2.0
-    assert task.for_ensemble([TASK]).temperature == 1.5
+def test_temperature_is_fitted_and_not_given_and_averaged():
+    assert replace(TASK, temperature=2.0).for_ensemble([TASK]).temperature == 1.5
+    with pytest.raises(InputError, match="temperature cannot change after training"):
+        with_settings(TASK, {"classification.temperature": 2}, is_trained=True)
+    given = with_settings(TASK, {"classification.temperature": 2})
+    with pytest.raises(
+        InputError, match=r"classification\.temperature: is fitted after training. Say `class"
+    ):
+        given.fit_labels(_examples([0, 1]))
     with pytest.raises(InputError, match=r"temperature: 0.0 is not above 0"):
         with_settings(TASK, {"classification.temperature": 0})

@@ -1,13 +1,16 @@
 """One fine-tuning run, from prepared data to a scored model."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from cloze import artifacts
 from cloze.artifacts import LEARNED_FROM, SCORED_ON
 from cloze.callbacks import Callback
 from cloze.file_io import write_json
@@ -18,13 +21,14 @@ from cloze.finetuning.preparation import PreparedData, load_initial_encoder
 from cloze.finetuning.teacher_outputs import with_teacher_outputs
 from cloze.markdown import code_span
 from cloze.model_paths import follow_link
-from cloze.models.checkpoint import load_model
+from cloze.models.checkpoint import KIND, load_model
 from cloze.models.encoder import find_encoder
 from cloze.models.heads import ModelWithOutputLayer
 from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
-from cloze.tasks.config import load_finetuned_task, to_toml
+from cloze.tasks.config import load_finetuned_task, save_finetuned, to_toml
 from cloze.tasks.predict import predict
+from cloze.tasks.task import AnyTask
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, BaseModel, CardInfo, DatasetReference, describe_commit
@@ -117,20 +121,25 @@ def train_and_score(
 
 
 def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[str, Any]:
-    """Score the best checkpoint on the dev data in float32, as `cloze evaluate` does, and write the scores."""
+    """Calibrate the best checkpoint, score it on the dev data, as `cloze evaluate` does, and write the scores."""
     data, config = prepared.data, prepared.config
     best = follow_link(run, "best")
     task = load_finetuned_task(best)
     model = load_model(best, task.head, verify=False).to(prepared.context.device)
-    max_tokens = config.micro_batch_tokens
-    predictions = predict(
-        task,
-        TorchEngine(model, adapts_to_load=False),
-        data.dev,
-        data.dev_features,
-        max_tokens=max_tokens,
+    engine = TorchEngine(model, adapts_to_load=False)
+    predict_dev = partial(
+        predict,
+        engine=engine,
+        examples=data.dev,
+        features=data.dev_features,
+        max_tokens=config.micro_batch_tokens,
         progress=progress,
     )
+    predictions = predict_dev(task)
+    task, temperature = task.calibrated(data.dev, predictions)
+    if temperature != 1:
+        _save_calibrated(prepared, best, model, task, temperature)
+        predictions = predict_dev(task)
     scores: dict[str, Any] = {
         "task": task.name,
         "data": config.dev or f"held out of {config.train}",
@@ -146,6 +155,21 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
         scores["calibration"] = asdict(calibration)
     write_json(run / SCORES, scores)
     return scores
+
+
+def _save_calibrated(
+    prepared: PreparedData, checkpoint: Path, model: Any, task: AnyTask, temperature: float
+) -> None:
+    """Divide the output layer by the temperature, so that every program answers with calibrated probabilities."""
+    with torch.no_grad():
+        for parameter in model.output_layer.parameters():
+            parameter /= temperature
+    with artifacts.write_directory(checkpoint, kind=KIND, overwrite=True) as directory:
+        shutil.copytree(
+            checkpoint, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns(artifacts.MANIFEST)
+        )
+        max_seq_length = prepared.config.max_seq_length
+        save_finetuned(directory, model, prepared.tokenizer, task, max_seq_length=max_seq_length)
 
 
 def _summary(prepared: PreparedData) -> str:

@@ -303,6 +303,12 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return the task with settings, such as a threshold, tuned on predictions for dev data."""
         return self
 
+    def calibrated(
+        self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]
+    ) -> tuple[Self, float]:
+        """Return the task of the calibrated model, and by what its output layer is divided: 1 if it is not changed."""
+        return self, 1.0
+
     def calibration(
         self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT], *, is_dev: bool
     ) -> Calibration | None:

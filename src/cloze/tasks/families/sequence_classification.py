@@ -65,7 +65,7 @@ class SequenceClassification(TextLabels[ClassPrediction]):
 
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     answer_keys = ("label", "probability", "probabilities")
-    model_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights")
+    model_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights", "temperature")
     averaged_settings = ("temperature",)
     problem_type = "single_label_classification"
     target_dtype = np.int64
@@ -74,9 +74,9 @@ class SequenceClassification(TextLabels[ClassPrediction]):
     """Weight of each class in the loss: in the order of `labels`, or by label, where others have 1, or "balanced":
     by its inverse frequency in the training data, with mean 1 over the examples. By default all are equal."""
     calibrate: bool = False
-    """Fit the temperature on the dev data after each evaluation."""
+    """Divide the output layer after training by a temperature that is fitted on the dev data."""
     temperature: float = 1.0
-    """The probabilities are the softmax of the logits divided by it; labels do not change."""
+    """The temperature of a trained model, which is calibrated if it is not 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,6 +85,9 @@ class SequenceClassification(TextLabels[ClassPrediction]):
 
     def fit_labels(self, examples: Texts) -> Self:
         """Return the task with the labels of the examples, at least two, and their weights if these are balanced."""
+        if self.temperature != 1:
+            what, remedy = "is fitted after training", f"Say `{self.name}.calibrate=true`"
+            raise InputError(what, where=f"{self.name}.temperature", remedy=remedy)
         where = source_of(examples[0].where)
         names = merge_labels(example.label for example in examples if example.label is not None)
         labels = self.labels or sort_classes(set(names.values()))
@@ -158,9 +161,8 @@ class SequenceClassification(TextLabels[ClassPrediction]):
 
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> ClassPrediction:
         """Return the most probable label (the first of equals) from the mean logits of the windows."""
-        logits_C = np.array(self.raw_scores(outputs))
-        best = int(np.argmax(softmax(logits_C)))
-        probabilities_C = softmax(logits_C / self.temperature).tolist()
+        probabilities_C = softmax(np.array(self.raw_scores(outputs))).tolist()
+        best = int(np.argmax(probabilities_C))
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
         return ClassPrediction(self.labels[best], probabilities_C[best], probabilities)
 
@@ -176,11 +178,12 @@ class SequenceClassification(TextLabels[ClassPrediction]):
             f"probabilities are not calibrated: there are {len(examples)} dev examples, fewer than {MIN_EXAMPLES}"
         ]
 
-    def with_tuned_settings(self, examples: Texts, predictions: Sequence[ClassPrediction]) -> Self:
-        """Return the task with the temperature that fits the dev data, if there are enough to calibrate it."""
-        if not self.calibrate or len(examples) < MIN_EXAMPLES:
-            return self
-        return replace(self, temperature=fit_temperature(*self._logits_and_targets(examples, predictions)))
+    def calibrated(self, examples: Texts, predictions: Sequence[ClassPrediction]) -> tuple[Self, float]:
+        """Fit a temperature if there are enough examples and the model is not calibrated yet."""
+        if not self.calibrate or self.temperature != 1 or len(examples) < MIN_EXAMPLES:
+            return self, 1.0
+        temperature = fit_temperature(*self._logits_and_targets(examples, predictions))
+        return replace(self, temperature=temperature), temperature
 
     def calibration(
         self, examples: Texts, predictions: Sequence[ClassPrediction], *, is_dev: bool
