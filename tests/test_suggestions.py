@@ -202,8 +202,21 @@ def test_a_name_of_a_model_leads_to_its_address(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-run").mkdir()
+    (tmp_path / "my-run" / "run.toml").touch()
     with pytest.raises(InputError, match=rf"Did you mean {model}\?"):
         cloze.load(name)
+
+
+def test_only_models_are_suggested_for_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notthere").mkdir()
+    (tmp_path / "nothere.parquet").touch()
+    with pytest.raises(InputError) as raised:
+        cloze.load("nothere")
+    assert "Did you mean" not in str(raised.value)
+    (tmp_path / "notthere" / "config.json").touch()
+    with pytest.raises(InputError, match=r"Did you mean notthere\?"):
+        cloze.load("nothere")
 
 
 def test_well_known_models_have_different_names() -> None:

@@ -309,7 +309,7 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
             f"A killed process was replacing {replaced}: move it back" if replaced else _REMEDIES.get(kind)
         )
         if not directory.exists():
-            raise no_such_path(directory, "no such directory", remedy=remedy)
+            raise no_such_path(directory, "no such directory", remedy=remedy, fits=Path.is_dir)
         raise InputError("is a file, not a directory", where=directory, remedy=remedy)
     file = directory / MANIFEST
     if not file.exists():

@@ -8,7 +8,15 @@ from typing import Literal, TypeAlias
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError
-from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE, MODULES_FILE
+from cloze.file_names import (
+    CONFIG_FILE,
+    GOOGLE_CONFIG_FILE,
+    GRAPH_FACTS_FILE,
+    GRAPH_FILE,
+    MODULES_FILE,
+    TOKENIZER_FILE,
+    VOCAB_FILE,
+)
 from cloze.hub import (
     PREFIX,
     WELL_KNOWN,
@@ -85,18 +93,23 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
         near = nearest(path.name, names, synonyms=_SHORT_NAMES, separators="/")
         remedy = f"Give a path, hf://org/name, or one of the bundled models: {list_names(sorted(bundled))}"
         what = "no such file, directory or bundled model"
-        raise no_such_path(path, what, remedy=None if near else remedy, other=near)
+        raise no_such_path(path, what, remedy=None if near else remedy, other=near, fits=_is_model)
     if cached is None and path.parent.is_dir():
         return path
     if cached is None:
         what = "no such directory, and no such model in the cache of the Hub"
-        raise no_such_path(path, what, remedy=f"{PREFIX}{path} downloads it")
+        raise no_such_path(path, what, remedy=f"{PREFIX}{path} downloads it", fits=_is_model)
     if missing := first_missing(cached, files):
         what = f"is in the cache of the Hub without {missing}"
         raise InputError(what, where=path, remedy=f"{PREFIX}{path} downloads it")
     note = "" if has_all(cached, files) else f", perhaps without {MODULES_FILE}; {PREFIX}{path} completes it"
     LOG.info("%s: commit %s, from the cache%s", path, cached.name, note)
     return cached
+
+
+def _is_model(path: Path) -> bool:
+    names = (CONFIG_FILE, GOOGLE_CONFIG_FILE, VOCAB_FILE, TOKENIZER_FILE, artifacts.RUN_CONFIG)
+    return any((path / name).is_file() for name in names)
 
 
 def is_bundled(path: Path) -> bool:

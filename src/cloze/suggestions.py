@@ -124,7 +124,12 @@ def list_names(names: Iterable[str]) -> str:
 
 
 def no_such_path(
-    path: object, what: str = "no such file", *, remedy: str | None = None, other: str | None = None
+    path: object,
+    what: str = "no such file",
+    *,
+    remedy: str | None = None,
+    other: str | None = None,
+    fits: Callable[[Path], bool] = Path.exists,
 ) -> InputError:
     """Return the error for a local path that does not exist, with the path of a similar name where there is one.
 
@@ -133,8 +138,9 @@ def no_such_path(
         what: the problem.
         remedy: another solution.
         other: what the user may have meant in the place of a path.
+        fits: whether a path may be suggested.
     """
-    similar = [str(name) for name in (_similar_path(Path(str(path))), other) if name]
+    similar = [str(name) for name in (_similar_path(Path(str(path)), fits), other) if name]
     remedies = [
         *([f"Did you mean {' or '.join(similar)}?"] if similar else []),
         *([remedy] if remedy else []),
@@ -142,13 +148,14 @@ def no_such_path(
     return InputError(what, where=path, remedy=" ".join(remedies) or None)
 
 
-def _similar_path(path: Path) -> Path | None:
+def _similar_path(path: Path, fits: Callable[[Path], bool]) -> Path | None:
     folder = path.parent
     if not folder.is_dir():
-        similar = _similar_path(folder) if folder != path else None
-        return similar / path.name if similar and (similar / path.name).exists() else None
+        similar = _similar_path(folder, Path.is_dir) if folder != path else None
+        return similar / path.name if similar and fits(similar / path.name) else None
     try:
-        names = [name for name in islice(os.listdir(folder), _MAX_SIBLINGS) if not name.startswith(".")]
+        siblings = (name for name in islice(os.listdir(folder), _MAX_SIBLINGS) if not name.startswith("."))
+        names = [name for name in siblings if fits(folder / name)]
     except OSError:
         return None
     near = nearest(path.name, sorted(names), separators="")

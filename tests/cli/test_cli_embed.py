@@ -19,7 +19,6 @@ from cloze.arguments import parse_layers
 from cloze.inference.embedder import Embedder
 
 LINES = [f"It was night number {number}" + " and the rain fell" * (number % 5) for number in range(40)]
-LINES[7] = ""
 WIDTH = 16
 
 
@@ -40,17 +39,17 @@ def test_every_format_has_the_same_vectors_in_the_order_of_the_lines(
     expected = embedder(samples)(LINES)
     for suffix in ("npy", "parquet", "jsonl"):
         summary = cloze(f"embed --json -m {samples.run} {lines} -o {tmp_path}/out.{suffix} --quiet").json
-        counts = {"texts": 40, "vectors": 40, "width": WIDTH, "empty": 1}
+        counts = {"texts": 40, "vectors": 40, "width": WIDTH, "empty": 0}
         assert {name: summary[name] for name in counts} == counts
         assert summary["truncated"] > 0
     rows = np.load(tmp_path / "out.npy", mmap_mode="r")
     assert (rows.shape, rows.dtype) == ((40, WIDTH), np.float32)
     np.testing.assert_allclose(rows, expected, atol=1e-5)
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
-    assert table["text"].to_pylist() == LINES
+    assert (table["line"].to_pylist(), table["text"].to_pylist()) == ([*range(1, 41)], LINES)
     np.testing.assert_array_equal(np.stack(table["vector"].to_numpy()), rows)
     objects = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [row["text"] for row in objects] == LINES
+    assert [(row["line"], row["text"]) for row in objects] == [*enumerate(LINES, 1)]
     np.testing.assert_array_equal(np.array([row["vector"] for row in objects], np.float32), rows)
 
 
@@ -62,7 +61,7 @@ def test_vectors_of_words_have_lines_and_characters(
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
     assert table.schema.names == ["line", "word", "start", "end", "vector"]
     rows = table.to_pylist()
-    assert {row["line"] for row in rows} == {n for n, line in enumerate(LINES, 1) if line}
+    assert {row["line"] for row in rows} == {*range(1, 41)}
     assert all(LINES[row["line"] - 1][row["start"] : row["end"]] == row["word"] for row in rows)
     words = embedder(samples, layers=(0, 1), combine="concat").words(LINES)
     expected = np.concatenate([text.vectors for text in words])
@@ -81,7 +80,7 @@ def test_tables_stdin_and_flags(
     cloze(f"embed -m {samples.run} - -o {output} --overwrite --layer -1 --pooling max --quiet")
     expected = embedder(samples, pooling="max")(["It was", "night"])
     np.testing.assert_allclose(np.load(output), expected, atol=1e-5)
-    printed = cloze(f"embed -m {samples.run} {samples.text} -o {tmp_path}/more.npy")
+    printed = cloze(f"embed -m {samples.run} {samples.text} -o {tmp_path}/more.parquet")
     assert "embedding" in printed.err
 
 
@@ -99,7 +98,7 @@ def test_idf_is_counted_in_the_input_or_in_another_text(
 def test_neighbors_in_an_embedded_table_with_idf(
     samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze
 ) -> None:
-    texts = [line for line in LINES if line]
+    texts = LINES
     (tmp_path / "rows.tsv").write_text("body\n" + "".join(f"{text}\n" for text in texts))
     (tmp_path / "counted.tsv").write_text("body\nrain rain\nthe rain fell\nnight\n")
     flags = (

@@ -20,7 +20,6 @@ from tiny_models import tiny_config, write_checkpoint
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef")
 LINES = [" ".join("abcdef"[i % 6] for i in range(number, number + 1 + number % 5)) for number in range(40)]
-LINES[7] = ""
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +60,25 @@ def test_parts_do_not_change_a_file(model: Path, lines: Path, tmp_path: Path, of
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
+def test_empty_lines_have_no_vector(model: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("a\n\n" + "\n" * 12 + "b c\n \t\nd\n")
+    summary = embed(model, text, tmp_path / "out.parquet", texts_per_part=3)
+    assert (summary.texts, summary.vectors, summary.empty) == (17, 3, 14)
+    table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
+    assert table["line"].to_pylist() == [1, 15, 17]
+    embedder = Embedder.load(model, device="cpu")
+    np.testing.assert_allclose(read(tmp_path / "out.parquet")[1], embedder(["a", "b c", "d"]), atol=1e-5)
+    found = neighbors_in_file(embedder, VectorFile(tmp_path / "out.parquet", chunk_size=1), "a")
+    assert {(neighbor.row, neighbor.text) for neighbor in found} == {(15, "b c"), (17, "d")}
+    with pytest.raises(InputError, match=r"text\.txt:2: an empty text has no vector"):
+        embed(model, text, tmp_path / "out.npy")
+    text.write_text("\n \n")
+    with pytest.raises(InputError, match="contains no text"):
+        embed(model, text, tmp_path / "none.parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.parquet", "text.txt"]
+
+
 def test_parts_without_words_are_written_as_all_others(model: Path, tmp_path: Path) -> None:
     (tmp_path / "blank.txt").write_text("\n" * 6 + "a b c.\n" + "\n" * 9)
     embed(model, tmp_path / "blank.txt", tmp_path / "words.parquet", of="words", texts_per_part=6)
@@ -97,5 +115,8 @@ def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path
     embed(model, lines, path)
     embedder = Embedder.load(model, device="cpu")
     expected = neighbors_in_file(embedder, VectorFile(path, source), LINES[3], plus=[LINES[9]], top_k=5)
+    assert [LINES[neighbor.row - 1] for neighbor in expected] == [
+        neighbor.text for neighbor in expected
+    ] or source
     file = VectorFile(path, source, chunk_size=7)
     assert neighbors_in_file(embedder, file, LINES[3], plus=[LINES[9]], top_k=5) == expected

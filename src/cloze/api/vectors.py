@@ -46,12 +46,13 @@ def embed_file(
 ) -> "EmbeddingFileSummary":
     """Write the vectors of texts or of their words, in bounded memory.
 
-    Row i of the output belongs to line i of a text file or row i of a table.
+    Row i of an .npy file belongs to line i of a text file or row i of a table, and an empty line is refused. In the
+    other formats a row has the number of its line, and empty lines are left out.
 
     Args:
         input_file: text file with a text per line, plain or compressed, or table; a path, a URL, or - for stdin.
         model: cloze-mini-sentences, a checkpoint, a run (its best checkpoint), or hf://org/name.
-        output: path or URL ending in .npy (vectors only), .parquet or .jsonl (with the texts).
+        output: path or URL ending in .npy (vectors only), .parquet or .jsonl (with lines and texts).
         tokens: write a vector per word, with its line and characters, instead of one per text.
         text_column: column with the text, if the input is a table.
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloze.api.vectors import embed_file
 from cloze.cli.parser import verb
+from cloze.tables import format_count
 
 if TYPE_CHECKING:
     from cloze.inference.embedding_files import EmbeddingFileSummary
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
 def show(summary: "EmbeddingFileSummary", *, output: str) -> tuple[Any, str]:
     """Return the counts of texts and vectors."""
     lines = [
-        f"wrote {output}: {summary.vectors:,} vectors of size {summary.width} for {summary.texts:,} texts"
+        f"wrote {output}: {format_count(summary.vectors, 'vector')} of size {summary.width} for "
+        f"{format_count(summary.texts, 'text')}"
     ]
     if summary.truncated:
         lines.append(
             f"{summary.truncated:,} texts were longer than --max-seq-length and truncated: see --long-texts"
         )
     if summary.empty:
-        lines.append(f"{summary.empty:,} texts are empty")
+        lines.append(f"{format_count(summary.empty, 'empty text')} left out")
     return asdict(summary) | {"output": str(output)}, "\n".join(lines)

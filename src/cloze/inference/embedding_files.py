@@ -1,7 +1,7 @@
 """Embed the texts of a file and write their vectors, in bounded memory.
 
-.npy      vectors only: row i belongs to line i
-.parquet  columns text and vector; of words line, word, start, end and vector
+.npy      vectors only: row i belongs to line i, and an empty line is refused
+.parquet  columns line, text and vector, without empty lines; of words line, word, start, end and vector
 .jsonl    the same as JSON lines
 """
 
@@ -40,7 +40,7 @@ _MAX_CHARACTERS: Mapping[Unit, int] = MappingProxyType({"texts": 1 << 19, "words
 """Of a part; one vector per word takes more memory than one per text."""
 _ARROW_TYPES: Mapping[Unit, dict[str, pyarrow.DataType]] = MappingProxyType(
     {
-        "texts": {"text": pyarrow.string()},
+        "texts": {"line": pyarrow.int64(), "text": pyarrow.string()},
         "words": {
             "line": pyarrow.int64(),
             "word": pyarrow.string(),
@@ -62,7 +62,7 @@ class EmbeddingFileSummary(Result):
     truncated: int
     """Texts longer than `max_seq_length`."""
     empty: int
-    """Texts of white space, whose vectors are of [CLS] [SEP] alone."""
+    """Texts of white space, which have no vector."""
     unknown: int
     """Texts with words that the vocabulary does not know."""
 
@@ -104,7 +104,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
 
     Args:
         load: returns the embedder on a device.
-        source: path or URL of a text file with a text per line, empty lines included, or of a table; - is stdin.
+        source: path or URL of a text file with a text per line, or of a table; - is stdin.
         output: path or URL ending in .npy, .parquet or .jsonl; it appears only when it is complete.
         of: whether to write a vector per text or per word.
         text_column: column with the text, if the input is a table.
@@ -137,7 +137,10 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     load = partial(load, device=placement.device)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
     embed_part = partial(_embed_part, get, embedder.idf, of)
-    parts = _split(read_texts(source, text_column, encoding, clean), texts_per_part, _MAX_CHARACTERS[of])
+    texts = read_texts(source, text_column, encoding, clean)
+    if suffix == ".npy":
+        texts = _refuse_empty(texts, source)
+    parts = _split(texts, texts_per_part, _MAX_CHARACTERS[of])
     counts = np.zeros(4, np.int64)
     unknown = NONE_UNKNOWN
     with (
@@ -157,7 +160,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
             _write_npy(rows(), temporary, embedder.width, np.dtype(dtype))
         else:
             _write_tables(rows(), temporary, suffix, of, embedder.width, np.dtype(dtype))
-        if not counts[0]:
+        if not counts[1]:
             raise InputError("contains no text", where=source)
     unknown.warn("texts", where=source)
     num_texts, num_vectors, truncated, empty = counts.tolist()
@@ -175,6 +178,14 @@ def read_texts(
     column = Column("text", names=(text_column,), flag="`text_column=NAME`")
     config = TableConfig(columns=(column,), may_be_lines=True, encoding=encoding, clean=clean)
     return parse_rows(path, config, lambda row: replace_lone_surrogates(row.text("text")))
+
+
+def _refuse_empty(texts: Iterable[str], source: PathOrUrl) -> Iterator[str]:
+    for line, text in enumerate(texts, 1):
+        if not text.strip():
+            remedy = "Remove it, or write .parquet or .jsonl, whose rows have the number of their line"
+            raise InputError("an empty text has no vector", where=f"{source}:{line}", remedy=remedy)
+        yield text
 
 
 def _split(texts: Iterable[str], max_texts: int, max_characters: int) -> Iterator[_Part]:
@@ -195,9 +206,11 @@ def _embed_part(get_embedder: Callable[[], Embedder], idf: Vectors | None, of: U
     first_line, texts = part
     num_texts, num_empty = len(texts), sum(not text.strip() for text in texts)
     if of == "texts":
+        lines = [line for line, text in enumerate(texts, first_line) if text.strip()]
+        texts = [text for text in texts if text.strip()]
         result = embedder.embed(texts)
-        counts = (num_texts, num_texts, result.num_truncated, num_empty)
-        return _Rows({"text": texts}, result.vectors, counts, result.unknown)
+        counts = (num_texts, len(texts), result.num_truncated, num_empty)
+        return _Rows({"line": lines, "text": texts}, result.vectors, counts, result.unknown)
     words_of_text = embedder.words(texts)
     words = [(line, word) for line, text in enumerate(words_of_text, first_line) for word in text.words]
     columns: dict[str, list[Any]] = {

@@ -25,8 +25,8 @@ from cloze.results import Result
 from cloze.tasks.arrays import normalize
 from cloze.tokenization.special_tokens import UNUSED
 
-Chunk: TypeAlias = tuple[Sequence[str], npt.NDArray[Any]]
-"""C texts, and their vectors [C, D]."""
+Chunk: TypeAlias = tuple[Sequence[int], Sequence[str], npt.NDArray[Any]]
+"""C rows from 1, their texts, and their vectors [C, D]."""
 _MIN_COSINE = 0.99  # of a text's vector and its row, which may be computed in bfloat16 and stored as float16
 
 
@@ -98,15 +98,22 @@ class VectorFile:
             if num_texts < end or (end == len(rows) < num_texts):
                 what = f"{len(rows):,} vectors, and {num_texts:,} texts in {lines}"
                 raise InputError(what, where=self.path, remedy="Give the file that was embedded")
-            yield texts, rows[start:end]
+            yield range(start + 1, end + 1), texts, rows[start:end]
 
     def _read_parquet(self) -> Iterator[Chunk]:
-        text_column = "word" if self.is_of_words else "text"
-        columns = [text_column, "vector"]
+        file, start = _open_parquet(self.path), 0
+        names = ["word"] if self.is_of_words else ["text", "line"]
+        columns = [name for name in (*names, "vector") if name in file.schema_arrow.names]
         try:
-            for batch in _open_parquet(self.path).iter_batches(self.chunk_size, columns=columns):
+            for batch in file.iter_batches(self.chunk_size, columns=columns):
                 vectors = batch["vector"].flatten().to_numpy(zero_copy_only=False)
-                yield batch[text_column].to_pylist(), vectors.reshape(len(batch), -1)
+                lines = (
+                    batch["line"].to_pylist()
+                    if "line" in columns
+                    else range(start + 1, start + len(batch) + 1)
+                )
+                yield lines, batch[names[0]].to_pylist(), vectors.reshape(len(batch), -1)
+                start += len(batch)
         except (pyarrow.ArrowException, OSError) as error:
             what = f"damaged: {str(error).splitlines()[0]}"
             raise InputError(what, where=self.path, remedy="Embed it again") from error
@@ -145,14 +152,14 @@ def neighbors_in_file(
     Raises:
         InputError: the file is damaged or was made with another model or settings, or a word is not in the vocabulary.
     """
-    texts, vectors = next(file.chunks(), ((), np.empty((0, 0))))
+    _, texts, vectors = next(file.chunks(), ((), (), np.empty((0, 0))))
     if not len(vectors):
         raise InputError("contains no vectors", where=file.path)
     if vectors.shape[1] != embedder.width:
         what = f"vectors of {vectors.shape[1]} numbers, the model makes {embedder.width}"
         raise InputError(what, where=file.path, remedy="Give the model and flags that it was made with")
     if embedder.pooling == "idf_mean" and not file.is_of_words:
-        texts_of_file = (text for chunk, _ in file.chunks() for text in chunk)
+        texts_of_file = (text for _, chunk, _ in file.chunks() for text in chunk)
         counted = texts_of_file if idf_source is None else read_texts(idf_source, file.text_column)
         embedder = embedder.with_idf(counted)
     if not file.is_of_words:
@@ -189,7 +196,8 @@ def neighbors_in_table(
     excluded |= {tokenizer.tokens[i] for i in tokenizer.special_ids}
     excluded |= {token for token in tokenizer.tokens if UNUSED.fullmatch(token)}
     table_VD = embedder.encoder.embeddings.word_embeddings.weight.detach().float().cpu().numpy()
-    chunk = (tokenizer.tokens, table_VD[: tokenizer.vocab_size])
+    ids = range(1, tokenizer.vocab_size + 1)
+    chunk = (ids, tokenizer.tokens, table_VD[: tokenizer.vocab_size])
     return _nearest([chunk], target, top_k, excluded=excluded, where="the table of word embeddings")
 
 
@@ -216,17 +224,16 @@ def _nearest(
     chunks: Iterable[Chunk], target: Vectors, count: int, *, excluded: Collection[str], where: object
 ) -> list[Neighbor]:
     """Return the rows with the highest cosines, the first of equal ones, without the texts `excluded`."""
-    target, start = normalize(target), 0
+    target = normalize(target)
     nearest: list[Neighbor] = []
-    for texts, vectors in chunks:
+    for rows, texts, vectors in chunks:
         with np.errstate(over="ignore", invalid="ignore"):
             cosines = normalize(vectors.astype(np.float32)) @ target
         if not np.isfinite(cosines).all():
-            row = start + int(np.flatnonzero(~np.isfinite(cosines))[0]) + 1
+            row = rows[np.flatnonzero(~np.isfinite(cosines))[0]]
             raise InputError(f"row {row} holds NaN or infinite values", where=where, remedy="Embed it again")
         cosines[[i for i, text in enumerate(texts) if text in excluded]] = -np.inf
         order = np.argsort(-cosines, kind="stable")[:count]
-        candidates = (Neighbor(start + i + 1, texts[i], float(cosines[i])) for i in order.tolist())
+        candidates = (Neighbor(rows[i], texts[i], float(cosines[i])) for i in order.tolist())
         nearest = heapq.nlargest(count, [*nearest, *candidates], key=attrgetter("cosine"))
-        start += len(vectors)
     return [neighbor for neighbor in nearest if neighbor.cosine > -np.inf]
