@@ -86,6 +86,10 @@ def test_tied_weights_are_those_that_transformers_takes(stored: str, model_type:
     assert main(["import", str(directory), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
     ours = FillMask.load(tmp_path / "ours", device="cpu").probabilities(text)
     assert np.array_equal(ours, probabilities)
+    wrapped = {f"module.{name}": weight for name, weight in weights.items()}
+    save_file(wrapped, directory / "model.safetensors", metadata={"format": "pt"})
+    with pytest.warns(UserWarning, match="begin with 'module.', which is left out"):
+        assert np.array_equal(FillMask.load(directory, device="cpu").probabilities(text), probabilities)
 
 
 @pytest.mark.protected

@@ -83,7 +83,9 @@ def test_scores_are_those_of_sentence_transformers(tmp_path: Path, name: str) ->
     assert np.ptp(scores) > 0.1
     for directory in (path, tmp_path / "imported"):
         with pytest.warns(UserWarning, match="longer than 40 tokens: truncated"):
-            ranked = TextRanker.load(directory, device="cpu")(QUERY, TEXTS)
+            ranked = (ranker := TextRanker.load(directory, device="cpu"))(QUERY, TEXTS)
+        ranker.save(tmp_path / "saved", overwrite=True)
+        np.testing.assert_allclose(cross_encoder(tmp_path / "saved").predict(pairs), scores, atol=1e-6)
         by_index = sorted(ranked, key=lambda passage: passage.index)
         np.testing.assert_allclose([passage.score for passage in by_index], scores, atol=1e-5)
         with pytest.warns(UserWarning, match="longer than 40 tokens: truncated"):

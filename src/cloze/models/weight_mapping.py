@@ -239,9 +239,12 @@ _MODELS = frozenset(
 
 def _wrapper_prefix(external_names: Collection[str], names: HuggingFaceNames) -> str:
     """Return the prefix that a wrapper gave to the names, as in "module." and "_orig_mod."; empty in doubt."""
-    words = names.word_embeddings.removeprefix(names.prefix)
-    pattern = re.compile(rf"((?:[^.]+\.)*?)(?:{re.escape(names.prefix)})?{re.escape(words)}")
-    prefixes = [match[1] for match in map(pattern.fullmatch, external_names) if match]
+    words = re.escape(names.word_embeddings.removeprefix(names.prefix))
+    # a file of tied weights may have the output matrix alone
+    for tied in (rf"(?:{re.escape(names.prefix)})?{words}", rf"{re.escape(names.decoder)}\.weight"):
+        pattern = re.compile(rf"((?:[^.]+\.)*?){tied}")
+        if prefixes := [match[1] for match in map(pattern.fullmatch, external_names) if match]:
+            break
     if len(prefixes) != 1 or (_MODELS - {names.prefix[:-1]}) & set(prefixes[0].split(".")):
         return ""
     is_unambiguous = len({name.removeprefix(prefixes[0]) for name in external_names}) == len(external_names)
