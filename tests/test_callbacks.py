@@ -1,6 +1,11 @@
 """Callbacks of a run, and the writers for TensorBoard, Weights & Biases and MLflow with the real libraries, offline."""
 
 import json
+import math
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +13,9 @@ from typing import Any
 import pytest
 
 import cloze
-from cloze.callbacks import Callback, MLflowWriter, TensorBoardWriter
+from cloze.callbacks import Callback, MLflowWriter, TensorBoardWriter, WandbWriter
 from cloze.cli import main
-from cloze.errors import InputError
+from cloze.errors import InputError, RunError
 from cloze.models.bert import BertModel
 from cloze.training.metrics_log import read_metrics
 from ranks import Ranks
@@ -228,6 +233,58 @@ def test_a_clock_that_is_set_back_does_not_stop_a_run(
     writer.on_end(completed=True)
     [file] = (tmp_path / "tensorboard").iterdir()
     assert file.read_bytes().count(b"train/loss") == 50
+
+
+def test_undefined_numbers_are_written_without_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tensorboardX")
+    writer = TensorBoardWriter()
+    writer.on_start(tmp_path, {}, 0)
+    writer.on_evaluation(1, {"pearson": math.nan, "loss": math.inf})
+    writer.on_end(completed=True)
+    [file] = (tmp_path / "tensorboard").iterdir()
+    assert b"validation/pearson" in file.read_bytes()
+    assert not caplog.records
+    assert not any(capfd.readouterr())
+
+
+@pytest.mark.parametrize("method", ["init", "finish"])
+def test_an_error_of_a_service_is_one_line(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    wandb = pytest.importorskip("wandb")
+
+    class Run:
+        define_metric = log = finish = lambda *_, **__: None
+
+    def fail(*_: object, **__: object) -> None:
+        raise LookupError("no such project.")
+
+    monkeypatch.setattr(wandb, "init", lambda **_: Run())
+    monkeypatch.setattr(wandb if method == "init" else Run, method, fail)
+    with pytest.raises(
+        RunError, match=r"^wandb: LookupError: no such project\. `resume` continues the run\.$"
+    ):
+        train(model, tmp_path / "run", WandbWriter())
+
+
+@pytest.mark.slow
+def test_a_service_without_a_key_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    words = ["finetune", "classification", "-m", "cloze-mini", "-d", "x.tsv", "-o", tmp_path / "run"]
+    done = subprocess.run(
+        [sys.executable, "-m", "cloze", *words, "--report-to=wandb"],
+        env={**environment, "HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert re.fullmatch("error: --report-to: No API key.*\n", done.stderr)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

@@ -5,15 +5,17 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from cloze import file_io
 from cloze.config import flatten
-from cloze.errors import InputError
+from cloze.errors import ClozeError, InputError, RunError
 from cloze.optional_dependencies import import_package, require
+from cloze.progress import is_rank_zero
 
 
 class Callback:
@@ -90,6 +92,18 @@ class Callbacks(Callback):
             raise errors[0]
 
 
+@contextmanager
+def _errors_of(service: str) -> Iterator[None]:
+    """Name a service in its errors."""
+    try:
+        yield
+    except ClozeError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".rstrip(".")
+        raise RunError(what, where=service, remedy="`resume` continues the run") from error
+
+
 class MetricsWriter(Callback):
     """Sends all numbers of a run to one place, under train/ and validation/; a subclass implements `write`."""
 
@@ -131,10 +145,10 @@ class TensorBoardWriter(MetricsWriter):
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Write scalars."""
-        from tensorboardX.summary import scalar
+        from tensorboardX.proto.summary_pb2 import Summary
 
         for name, value in values.items():
-            self._add_event(step, summary=scalar(name, value))
+            self._add_event(step, summary=Summary(value=[Summary.Value(tag=name, simple_value=value)]))
 
     def on_end(self, *, completed: bool) -> None:
         """Flush and close."""
@@ -161,6 +175,7 @@ class WandbWriter(MetricsWriter):
     def __init__(self, project: str = "cloze", **settings: Any) -> None:
         self._project, self._settings = project, settings
 
+    @_errors_of("wandb")
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
         """Start or resume a run of Weights & Biases with the settings as its config."""
         require(["wandb"], extra="wandb", where="WandbWriter")
@@ -176,10 +191,12 @@ class WandbWriter(MetricsWriter):
         )
         self._run.define_metric("*", step_metric="step")
 
+    @_errors_of("wandb")
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Log values."""
         self._run.log({"step": step, **values})
 
+    @_errors_of("wandb")
     def on_end(self, *, completed: bool) -> None:
         """Finish the run."""
         self._run.finish(exit_code=0 if completed else 1)
@@ -198,6 +215,7 @@ class MLflowWriter(MetricsWriter):
     def __init__(self, experiment: str = "cloze", tracking_uri: str | None = None) -> None:
         self._experiment, self._tracking_uri = experiment, tracking_uri
 
+    @_errors_of("mlflow")
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
         """Start or resume a run of MLflow with the settings as its parameters."""
         require(["mlflow"], extra="mlflow", where="MLflowWriter")
@@ -205,6 +223,7 @@ class MLflowWriter(MetricsWriter):
         self._id = _tracking_id(run, "mlflow", lambda: self._create(run, settings))
         self._client.update_run(self._id, status="RUNNING")
 
+    @_errors_of("mlflow")
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Log metrics in one request."""
         from mlflow.entities import Metric
@@ -212,6 +231,7 @@ class MLflowWriter(MetricsWriter):
         now = int(1000 * time.time())
         self._client.log_batch(self._id, [Metric(name, value, now, step) for name, value in values.items()])
 
+    @_errors_of("mlflow")
     def on_end(self, *, completed: bool) -> None:
         """Mark the run as finished or failed."""
         self._client.set_terminated(self._id, status="FINISHED" if completed else "FAILED")
@@ -237,7 +257,8 @@ def load_writers(services: Iterable[str], *, where: str = "services") -> tuple[C
         where: place of the names, for messages.
 
     Raises:
-        InputError: there is no such service, one is named twice, or its package is not installed.
+        InputError: there is no such service, one is named twice, or its package is not installed,
+            or has no key.
     """
     writers: dict[str, Callback] = {}
     for service in services:
@@ -248,6 +269,11 @@ def load_writers(services: Iterable[str], *, where: str = "services") -> tuple[C
             raise InputError(f"{name} is named twice", where=where, remedy="Name it once")
         require([name], extra=name, where=where)
         writers[name] = _WRITERS[name](*([project] if project else []))
+    if "wandb" in writers and is_rank_zero():
+        try:
+            import_package("wandb").login()  # asks for a key in a terminal
+        except Exception as error:
+            raise InputError(str(error).rstrip("."), where=where) from error
     return tuple(writers.values())
 
 

@@ -179,10 +179,10 @@ def finetune(
     from cloze.api.settings import FinetuningRequest
     from cloze.finetuning import finetune as finetuning
 
-    writers = load_writers(report_to, where="report_to")
-    if writers and workers != 1:
+    if report_to and workers != 1:
         what = "several processes cannot log to one service"
         raise InputError(what, where="report_to", remedy="Leave out `workers`")
+    writers = load_writers(report_to, where="report_to")
     request = FinetuningRequest(arguments)
     cluster = resolve_workers(workers)
     resumed = request.resumed()
