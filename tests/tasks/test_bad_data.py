@@ -21,7 +21,7 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
     ("rte", "a.tsv"): [
         (
             "sentence1\tsentence2\tlabel\na\tb\tentailement\n",
-            ":2: unknown label 'entailement'. Did you mean entailment? The labels are entailment, not_entailment",
+            ":2: unknown label 'entailement'. The labels are entailment, not_entailment",
         )
     ],
     ("mnli", "a.tsv"): [
@@ -45,7 +45,7 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
         ("query\tpassage\tlabel\na\tb\t-1\n", ":2: relevance '-1' is not a whole number of 0 or more"),
         ("query\tpassage\tlabel\na\tb\t0.5\n", ":2: relevance '0.5' is not a whole number"),
         ("query\tpassage\tlabel\na\tb\tyes\n", ":2: score 'yes' is not a number"),
-        ("query\tpassage\tlabel\na\tb\tnan\n", ":2: 'label' is 'nan', a placeholder and not"),
+        ("query\tpassage\tlabel\na\tb\tnan\n", ":2: score 'nan' is not a number"),
     ],
     ("wnli", "a.tsv"): [("sentence1\tsentence2\tlabel\na\tb\t\n", ":2: the cell 'label' is empty")],
     ("qqp", "a.jsonl"): [
@@ -56,18 +56,11 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
         ("sentence1\tsentence2\tscore\na\tb\t2;5\n", ":2: score '2;5' is not a number"),
     ],
     ("regression", "a.tsv"): [
-        (
-            "text\tlabel\na\t1\nb\tnan\n",
-            ":3: 'label' is 'nan', a placeholder and not a label. `missing_labels=drop`",
-        ),
+        ("text\tlabel\na\t1\nb\tnan\n", ":3: score 'nan' is not a number. `missing_labels=drop`"),
         ("text\tlabel\na\t1\nb\t1e999\n", ":3: score '1e999'"),
         ("text\tlabel\na\t1\nb\t1\n", ": no score is between 1 and 1"),
     ],
     ("classification", "a.tsv"): [
-        (
-            "text\tlabel\na\tx\nb\tnan\nc\ty\nd\tNone\n",
-            ":3: 'label' is 'nan', a placeholder and not a label (the first of 2 bad rows: line 3: ",
-        ),
         ("text\tlabel\na\tx\nb\t \n", ":3: the cell 'label' is empty. `missing_labels=drop`"),
     ],
     ("classification", "a.jsonl"): [
@@ -84,7 +77,6 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
             "text\tlabels\na\t[x, y]\n",
             ":2: the cell 'labels' is '[x, y]', a list that cannot be read. Write its",
         ),
-        ("text\tlabels\na\tNone\n", ":2: 'labels' is 'None', a placeholder and not a label"),
         (
             "text\tlabels\na\t['x', nan]\n",
             ":2: the cell 'labels' is \"['x', nan]\", a list that cannot be read",

@@ -143,7 +143,6 @@ def test_questions_are_read_as_the_hub_has_them() -> None:
             [("a", "x"), ("b", pd.NA), ("c", pd.NaT)],
             "train[1]: the cell 'label' is empty (the first of 2 bad rows: rows 1, 2)",
         ),
-        ([("a", "N/A"), ("b", "x")], "train[0]: 'label' is 'N/A', a placeholder and not a label."),
         ([("a", "x"), ("b", "x")], "train: every row has the label 'x'."),
         (
             {"text": ["a", "b"], "label": ["x"]},

@@ -387,7 +387,7 @@ def test_choices_may_be_columns(tmp_path):
 @pytest.mark.parametrize(
     ("name", "answers", "labels"),
     [
-        ("classification", ["10", "2", "1", "-1"], ("-1", "1", "2", "10")),
+        ("classification", ["10", "2", "1", "-3"], ("-3", "1", "2", "10")),
         ("classification", ["10.0", "2.0", "1.0"], ("1", "2", "10")),
         ("classification", ["10", "2", "b"], ("10", "2", "b")),
         ("classification", ["2.5", "10.5"], ("10.5", "2.5")),

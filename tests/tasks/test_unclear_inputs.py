@@ -151,12 +151,9 @@ def _warnings(task: AnyTask, path: Path) -> list[str]:
     return [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
 
 
-def test_texts_that_are_placeholders_are_told(tmp_path: Path) -> None:
-    (warning, _) = _warnings(Classification(), _write(tmp_path, "a.tsv", FILMS + "nan\tgood\n\tbad\n"))
-    assert (
-        "a.tsv:32: a text is empty or a placeholder such as nan, and read as it is (the first of 2)"
-        in warning
-    )
+def test_labeled_rows_without_a_text_are_told(tmp_path: Path) -> None:
+    (warning, _) = _warnings(Classification(), _write(tmp_path, "a.tsv", FILMS + " \tgood\n\tbad\n"))
+    assert "a.tsv:32: the text of a labeled row is empty (the first of 2)" in warning
     assert _warnings(Classification(), _write(tmp_path, "a.tsv", FILMS)) == []
 
 

@@ -16,7 +16,7 @@ from cloze.data.reading.memory import Source
 from cloze.data.reading.table_files import RawTable
 from cloze.data.reading.tables import Row, TableConfig, parse_rows
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.labels import DASHES, PLACEHOLDERS, find_class, is_no_text
+from cloze.tasks.labels import PLACEHOLDERS, plain_label
 from cloze.tasks.task import ExampleT, PredictionT, Task
 from cloze.tasks.task_batch import FeatureT
 
@@ -104,14 +104,15 @@ class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, Feature
 
         def parse(row: Row) -> tuple[ExampleT, Mapping[str, Any]]:
             example = self.example(row)
-            if row.labeled and any(is_no_text(row.text(key)) for key in named_texts):
+            if row.labeled and any(not row.text(key).strip() for key in named_texts):
                 without_text.append(row.where)
             return example, row.others
 
         yield from parse_rows(source, table, parse, self.open_rows(source, labeled=table.labeled))
         if without_text:
-            what = "a text is empty or a placeholder such as nan, and read as it is"
-            warning = f"{without_text[0]}: {what} (the first of {len(without_text):,})"
+            warning = (
+                f"{without_text[0]}: the text of a labeled row is empty (the first of {len(without_text):,})"
+            )
             warnings.warn(DataWarning(warning), stacklevel=2)
 
 
@@ -120,7 +121,7 @@ class LabeledTask(TableTask[ExampleT, FeatureT, PredictionT], Generic[ExampleT, 
     """A task on tables with a column of labels, with settings for rows that cannot be used."""
 
     missing_labels: MissingLabels = "refuse"
-    """Refuse rows whose label is empty or a placeholder such as nan or -, or drop and count them."""
+    """Refuse rows without a label, or drop and count them, with those whose label is a placeholder such as n/a or -."""
     skip_bad_rows: bool = False
     """Leave out and count rows that cannot be read, instead of refusing the file."""
     format: AnnotationFormat | None = None
@@ -152,7 +153,7 @@ class LabeledTask(TableTask[ExampleT, FeatureT, PredictionT], Generic[ExampleT, 
         kinds = {name: asked.kind for asked in self.named_columns() for name in asked.names}
         if kinds.get(column) != "label" or labels is None:
             return kinds.get(column) in ("label", "flag")
-        return bool(labels) and all(find_class(name, labels) is None for name in names)
+        return bool(labels) and not {*labels} & {*map(plain_label, names), *names}
 
     def check_label(self, label: str, where: str) -> str:
         """Return a label of a table as the task names it.
@@ -164,7 +165,6 @@ class LabeledTask(TableTask[ExampleT, FeatureT, PredictionT], Generic[ExampleT, 
 
     def read_label(self, row: Row) -> str:
         """Return the label of a row, as the task names it."""
-        labels: Sequence[str] | None = getattr(self, "labels", None)  # None for numbers
         name, value = row.name("label"), unwrap_labels(row.cells["label"])
         if isinstance(value, list) and len(value) > 1:
             what = f"{name!r} is a list of {len(value)}"
@@ -173,12 +173,14 @@ class LabeledTask(TableTask[ExampleT, FeatureT, PredictionT], Generic[ExampleT, 
             value = value[0] if value else None
         is_null = value is None or (isinstance(value, float) and math.isnan(value))
         label = "" if is_null else (as_text(value) or row.text("label")).strip()
-        placeholders = PLACEHOLDERS if labels is not None else PLACEHOLDERS | DASHES
-        if not label or (label in placeholders and label not in (labels or ())):
-            what = f"{name!r} is {label!r}, a placeholder and not a label"
-            remedy = "`missing_labels=drop` leaves out such rows"
-            if label and labels == ():
-                remedy += f'; if it is a class, name all: `{self.name}.labels=["…", "{label}"]`'
-            what = what if label else f"the cell {name!r} is empty"
-            raise MissingLabelError(what, where=row.where, remedy=remedy)
+        is_placeholder = label in PLACEHOLDERS and label not in (getattr(self, "labels", None) or ())
+        if not label or (is_placeholder and self.missing_labels == "drop"):
+            what = (
+                f"{name!r} is {label!r}, a placeholder and not a label"
+                if label
+                else f"the cell {name!r} is empty"
+            )
+            raise MissingLabelError(
+                what, where=row.where, remedy="`missing_labels=drop` leaves out such rows"
+            )
         return self.check_label(label, row.where)

@@ -43,7 +43,7 @@ def _names(feature: Any) -> tuple[str, ...]:
 def name_classes(
     row: Mapping[str, Any], class_names: Mapping[str, Sequence[str]], where: str
 ) -> dict[str, Any]:
-    """Return a row with the names of classes for their numbers; -1, which is no class, is null beside other numbers.
+    """Return a row with the names of classes for their numbers; -1, which `datasets` has for no class, is null.
 
     Raises:
         InputError: a number has no name.
@@ -61,7 +61,7 @@ def _name(cell: Any, names: Sequence[str], column: str, where: str) -> Any:
     if not isinstance(cell, int) or isinstance(cell, bool):
         return cell
     if cell == -1:
-        return None if any(name.lstrip("+-").isdigit() for name in names) else cell
+        return None
     if not 0 <= cell < len(names):
         what = f"{column!r} holds the number {cell}, and there are {len(names)} names of classes"
         raise InputError(what, where=where, remedy="They count from 0")

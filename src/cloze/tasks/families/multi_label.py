@@ -26,12 +26,12 @@ from cloze.suggestions import list_names
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import Target, TextFeatures
 from cloze.tasks.labels import (
-    PLACEHOLDERS,
+    NO_LABELS,
     check_weights,
     order_weights,
-    stands_for_none,
+    plain_label,
     unknown_label,
-    warn_of_similar_classes,
+    warn_of_placeholders,
 )
 from cloze.tasks.registry import register_task
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
@@ -40,7 +40,7 @@ from cloze.tasks.texts import CustomTexts, LabeledText, Texts
 from cloze.tasks.tfidf import class_probabilities
 
 _THRESHOLD = 0.5
-_SEPARATORS = frozenset(";|,")
+_SEPARATORS = frozenset(";|")
 _EMPTY_COLLECTIONS = ("()", "set()")  # as pandas writes those of Python
 
 
@@ -105,7 +105,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         value = unwrap_labels(row.cells["label"])
         if isinstance(value, str) and value.strip() in _EMPTY_COLLECTIONS:
             return ""
-        if isinstance(value, str) and value.strip()[:1] in tuple("[({"):
+        if isinstance(value, str) and _is_bracketed(value.strip()):
             value = parse_list(value)
             if value is None:
                 what = f"the cell {row.name('label')!r} is {row.text('label')[:40]!r}, a list that cannot be read"
@@ -130,7 +130,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
             raise InputError(what, where=row.where, remedy=remedy)
         labels = [as_text(value) or "" for value in values]
         is_mixed = len({isinstance(value, str) for value in values}) > 1
-        if is_mixed or any(label in {"", *PLACEHOLDERS} - {*self.labels} for label in labels):
+        if is_mixed or not all(labels):
             what = f"{column!r} is {show_value(values)}, not a list of labels"
             raise InputError(what, where=row.where)
         return labels
@@ -142,7 +142,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         for name, value, flag in zip(names, values, flags, strict=True):
             if flag is None:
                 what = f"{name!r} is {value!r}, not 0 or 1"
-                is_missing = str(value) in ("", *PLACEHOLDERS) or stands_for_none(str(value))
+                is_missing = value in (None, "") or plain_label(str(value)) in NO_LABELS
                 raise (MissingLabelError if is_missing else InputError)(what, where=row.where)
         return [name for name, flag in zip(names, flags, strict=True) if flag]
 
@@ -164,9 +164,14 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         where = source_of(examples[0].where)
         if not labels:
             raise InputError("no row has a label", where=where)
-        rows = ((label, example.where) for example in examples for label in self.classes_of(example))
-        warn_of_similar_classes(labels, rows, where)
-        self._warn_of_another_separator(labels, where)
+        if not self.labels:
+            gold = [label for example in examples for label in self.classes_of(example)]
+            warn_of_placeholders(gold, labels, where, self.name)
+        for mark in _SEPARATORS.difference(self.separator):
+            if joined := [label for label in labels if mark in label]:
+                what = f"{len(joined):,} of {len(labels):,} labels have {mark!r}, such as {joined[0]!r}"
+                remedy = f"""If it separates labels, say `{self.name}.separator="{mark}"`"""
+                warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
         weights = self.positive_weights
         if weights == "balanced":
             counts = Counter(label for example in examples for label in self.classes_of(example))
@@ -184,15 +189,6 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
             positive_weights=order_weights(weights, labels, f"{self.name}.positive_weights"),
             tune_thresholds=self.tune_thresholds and self.thresholds == {},
         )
-
-    def _warn_of_another_separator(self, labels: Sequence[str], where: str) -> None:
-        for mark in _SEPARATORS.difference(self.separator):
-            joined = [label for label in labels if mark in label]
-            parts = {part.strip() for label in joined for part in label.split(mark)}
-            if parts.intersection(labels):
-                what = f"the label {joined[0]!r} has {mark!r} between others"
-                remedy = f"""If it separates labels, say `{self.name}.separator="{mark}"`"""
-                warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
 
     def with_class_names(self, names: tuple[str, ...]) -> Self:
         if not names:
@@ -319,6 +315,20 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         if not isinstance(labels, list):
             raise TypeError(f"labels is {labels!r}, not a list")
         return LabelSetPrediction(tuple(map(str, labels)), values.get("probabilities", {}))
+
+
+def _is_bracketed(text: str) -> bool:
+    """Return whether the bracket that opens a text is closed at its end.
+
+    >>> _is_bracketed("['x', 'y']"), _is_bracketed("[EU] politics, [UN]"), _is_bracketed("[x"), _is_bracketed("x")
+    (True, False, False, False)
+    """
+    depth = 0
+    for index, mark in enumerate(text):
+        depth += (mark in "[({") - (mark in "])}")
+        if not depth:
+            return index == len(text) - 1 > 0
+    return False
 
 
 def _logit(probability: float) -> float:

@@ -22,7 +22,7 @@ from cloze.metrics.classification import is_majority_better
 from cloze.results import Result
 from cloze.tasks.arrays import softmax
 from cloze.tasks.features import TextFeature, TextFeatures, encode_choices, pack
-from cloze.tasks.labels import stands_for_none
+from cloze.tasks.labels import NO_LABELS, plain_label
 from cloze.tasks.table_task import LabeledTask
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
@@ -79,7 +79,7 @@ class MultipleChoice(LabeledTask[ChoiceQuestion, TextFeature, ChoicePrediction])
             name = self.read_label(row)
             if (number := _INDEX.fullmatch(name)) is None or int(number[1]) >= len(choices):
                 what = f"label {name!r} is not the number of a choice"
-                kind = MissingLabelError if stands_for_none(name) else InputError
+                kind = MissingLabelError if plain_label(name) in NO_LABELS else InputError
                 raise kind(what, where=row.where, remedy=f"There are {len(choices)}, counted from 0")
             index = int(number[1])
         return ChoiceQuestion(row.text("prompt"), choices, index, row.where, row=row.number)

@@ -32,12 +32,10 @@ from cloze.tasks.calibration import (
 from cloze.tasks.features import TextFeatures
 from cloze.tasks.labels import (
     check_weights,
-    find_class,
-    merge_labels,
     order_weights,
     plain_label,
     unknown_label,
-    warn_of_similar_classes,
+    warn_of_placeholders,
 )
 from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.text_labels import TextLabels
@@ -89,13 +87,13 @@ class SequenceClassification(TextLabels[ClassPrediction]):
             what, remedy = "is fitted after training", f"Say `{self.name}.calibrate=true`"
             raise InputError(what, where=f"{self.name}.temperature", remedy=remedy)
         where = source_of(examples[0].where)
-        names = merge_labels(example.label for example in examples if example.label is not None)
-        labels = self.labels or sort_classes(set(names.values()))
+        gold = [plain_label(example.label) for example in examples if example.label is not None]
+        labels = self.labels or sort_classes(set(gold))
         if len(labels) < 2:
             what = f"every row has the label {labels[0]!r}" if labels else "no row has a label"
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
-        rows = ((names[example.label], example.where) for example in examples if example.label is not None)
-        warn_of_similar_classes(labels, rows, where)
+        if not self.labels:
+            warn_of_placeholders(gold, labels, where, self.name)
         if not self.labels and len(labels) > max(_MANY_CLASSES, len(examples) / 2):
             what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
             remedy = "Numbers are learned by the task regression; `label_column` names another column"
@@ -115,11 +113,9 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         return frozenset([self.gold(example)])
 
     def check_label(self, label: str, where: str) -> str:
-        """Return the class of a label; any label before training, if the task has no labels of its own."""
-        if not self.labels:
-            return label
-        name = find_class(label, self.labels)
-        if name is None:
+        """Return the label, if it is the task's; any label before training, if the task has no labels of its own."""
+        name = plain_label(label) if self.labels and label not in self.labels else label
+        if self.labels and name not in self.labels:
             raise unknown_label(label, self.labels, where)
         return name
 
@@ -238,10 +234,10 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         label = as_text(values["label"])
         if label is None:
             raise TypeError(f"label is {values['label']!r}, not a text")
-        name = find_class(label, self.labels) if self.labels else label
-        if name is None:
+        label = plain_label(label) if self.labels and label not in self.labels else label
+        if self.labels and label not in self.labels:
             raise ValueError(f"unknown label {label!r}, not one of {list_names(self.labels)}")
-        return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
+        return ClassPrediction(label, values.get("probability", math.nan), values.get("probabilities", {}))
 
     def read_predictions(self, source: Source, examples: Texts) -> list[ClassPrediction]:
         """Read predictions for examples, and warn if their classes and those of the examples have other names."""

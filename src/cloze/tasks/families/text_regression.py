@@ -4,9 +4,8 @@ Shapes: B sequences.
 """
 
 import math
-import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -15,18 +14,17 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from cloze.data.reading.bad_rows import source_of
+from cloze.data.reading.bad_rows import MissingLabelError, source_of
 from cloze.errors import InputError
 from cloze.metrics.regression import METRICS
 from cloze.models.cross_encoder import Activation, load_score_activation
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeatures
+from cloze.tasks.labels import PLACEHOLDERS
 from cloze.tasks.prediction_files import finite_number
 from cloze.tasks.task_batch import Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, LabeledTexts, Texts, TextTask
 from cloze.tasks.tfidf import tfidf_cosines, tfidf_features
-
-_WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +45,14 @@ class NumberAnswers(LabeledTexts[float]):
         except ValueError:
             score = math.nan
         if not math.isfinite(score):
-            remedy = "Write finite numbers without units, as in 4.5"
-            raise InputError(f"score {example.label!r} is not a number", where=example.where, remedy=remedy)
+            what, remedy = (
+                f"score {example.label!r} is not a number",
+                "Write finite numbers without units, as in 4.5",
+            )
+            if example.label in PLACEHOLDERS:
+                remedy = "`missing_labels=drop` leaves out such rows"
+                raise MissingLabelError(what, where=example.where, remedy=remedy)
+            raise InputError(what, where=example.where, remedy=remedy)
         return score
 
     def collapse(self, examples: Texts, predictions: Sequence[float]) -> str | None:
@@ -74,8 +78,8 @@ class ScoreScale(NumberAnswers):
     """Score that is 0 on the model's scale; by default the lowest of the training data."""
     maximum: float | None = None
     """Score that is 1 on the model's scale; by default the highest of the training data."""
-    decimal: Literal[".", ","] | None = None
-    """Decimal mark of the scores in files; None: a point, or a comma where all scores of a file show it."""
+    decimal: Literal[".", ","] = "."
+    """Decimal mark of the scores in files."""
 
     def __post_init__(self) -> None:
         if not all(math.isfinite(end) for end in (self.minimum, self.maximum) if end is not None):
@@ -94,33 +98,17 @@ class ScoreScale(NumberAnswers):
         return replace(self, minimum=minimum, maximum=maximum)
 
     def check_label(self, label: str, where: str) -> str:
-        """Return a score as it is written; it must be a number."""
-        if self.decimal != "." and _WITH_COMMA.fullmatch(label):
-            return label
-        if self.decimal == ",":
-            label = label.replace(",", ".")
+        """Return a score with a decimal point; it must be a number."""
+        other = "," if self.decimal == "." else "."
+        if other in label:
+            what, remedy = (
+                f"score {label!r} has {other!r}",
+                f"`{self.name}.decimal=,` reads decimal commas, `.` points",
+            )
+            raise InputError(what, where=where, remedy=remedy)
+        label = label.replace(",", ".")
         self.gold(LabeledText("", label=label, where=where))
         return label
-
-    def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
-        """Return examples with decimal points; commas are decimal if all scores are written so.
-
-        Raises:
-            InputError: some scores have points, or all commas may part thousands.
-        """
-        read = list(examples)
-        with_comma = [example for example in read if "," in (example.label or "")]
-        if not with_comma:
-            return iter(read)
-        where, label = with_comma[0].where, with_comma[0].label
-        pointed = next((example.label for example in read if "." in (example.label or "")), None)
-        if self.decimal is None and pointed is not None:
-            what = f"score {label!r} has a comma, and others have a point, such as {pointed!r}"
-            raise InputError(what, where=where, remedy="Write all scores with a decimal point")
-        if self.decimal is None and all(len((e.label or "").partition(",")[2]) == 3 for e in with_comma):
-            remedy = f"Write them with a point, or say which the comma is: `{self.name}.decimal=,`"
-            raise InputError(f"score {label!r} may be a decimal or thousands", where=where, remedy=remedy)
-        return (replace(example, label=(example.label or "").replace(",", ".")) for example in read)
 
     def check_scorable(self, examples: Texts) -> None:
         """Refuse examples whose score is missing or no number, and a test set of the Hub, whose scores are all -1."""

@@ -50,11 +50,9 @@ class SpanReader:
         return sorted({self._read(value, text, where) for value in values})
 
     def _read(self, value: Any, text: str, where: str) -> Span:
-        start, end, label, quoted = _parse(value, where)
-        start, end = (
-            _characters_before(start, text, self.offsets),
-            _characters_before(end, text, self.offsets),
-        )
+        first, last, label, quoted = _parse(value, where)
+        start = _characters_before(first, text, self.offsets)
+        end = _characters_before(last, text, self.offsets)
         remedy = f"Spans count {self.offsets} from 0, and their end is the one after"
         others = " or ".join(f"`{self.task}.offsets={name}`" for name in _CODECS if name != self.offsets)
         remedy = remedy if text.isascii() else f"{remedy}; if they count otherwise, say {others}"
