@@ -34,9 +34,6 @@ def score_baselines(
 
     The samples are those that a fine-tuning run with `train_examples` uses. Sizes over the number of examples are left
     out with a note.
-
-    Raises:
-        InputError: the family has no baselines, or every size is too large.
     """
     if not any(size is None or size <= len(train) for size in sizes):
         raise InputError(f"there are {len(train):,} examples to learn from", where=task.name)

@@ -179,11 +179,7 @@ class FinetuneConfig(RunSettings):
         return self.max_seq_length
 
     def selection_metric(self, task: AnyTask) -> str:
-        """Return the name of the score that decides the best checkpoint.
-
-        Raises:
-            InputError: the task has no such score.
-        """
+        """Return the name of the score that decides the best checkpoint."""
         if self.best_metric is None:
             return task.metrics[0]
         if self.best_metric not in task.metrics:
@@ -209,11 +205,7 @@ def load_finetuning(path: Path, task: str | None = None) -> tuple[AnyTask, Finet
 def finetuning_from_dict(
     task: str | None, settings: dict[str, Any], *, where: str
 ) -> tuple[AnyTask, FinetuneConfig]:
-    """Return a task and the settings of its run: those of a dictionary over the defaults.
-
-    Raises:
-        InputError: as for `load_finetuning`.
-    """
+    """Return a task and the settings of its run: those of a dictionary over the defaults."""
     task_class = pop_task_class(settings, task, where)
     table = configuration.read_dict(overrides=task_class.defaults)
     configuration.merge_dicts(table, settings)

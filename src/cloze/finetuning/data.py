@@ -69,11 +69,7 @@ class LabeledData:
 def find_data(
     task: AnyTask, config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY
 ) -> FinetuneConfig:
-    """Return the settings with files in the place of directories.
-
-    Raises:
-        InputError: a file does not exist.
-    """
+    """Return the settings with files in the place of directories."""
     train, dev = find_files(task, config.train, config.dev)
     config = replace(config, train=train, dev=dev)
     for name in _data_names(config):
@@ -90,11 +86,7 @@ def find_data(
 def add_checksums(
     config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY
 ) -> tuple[FinetuneConfig, dict[str, str]]:
-    """Hash the data files; return the settings with `data_sha256`, and the SHA-256 of each file.
-
-    Raises:
-        InputError: the data are not those that the settings were made for.
-    """
+    """Hash the data files; return the settings with `data_sha256`, and the SHA-256 of each file."""
     hashes = {
         name: in_memory[name].sha256 if name in in_memory else source_sha256(name)
         for name in _data_names(config)
@@ -135,11 +127,7 @@ def load_data(
     progress: Progress,
     in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> tuple[AnyTask, LabeledData]:
-    """Read and check every example; return the task fitted to the training data, and the data.
-
-    Raises:
-        InputError: a line is wrong, or there are no training or dev examples.
-    """
+    """Read and check every example; return the task fitted to the training data, and the data."""
     train_source, dev_source = (
         None if name is None else in_memory.get(name, to_path_or_url(name))
         for name in (config.train, config.dev)
@@ -184,11 +172,7 @@ def load_data(
 
 
 def _read_unlabeled(task: AnyTask, path: str | None) -> list[Any]:
-    """Read the examples of a file without labels; those of no file are none.
-
-    Raises:
-        InputError: a line is wrong, or there are no examples.
-    """
+    """Read the examples of a file without labels; those of no file are none."""
     if path is None:
         return []
     examples = list(task.examples(to_path_or_url(path), labeled=False))
@@ -208,9 +192,6 @@ def read_examples(
     """Return the task fitted to the training data, the training examples, and the dev examples.
 
     Without dev data a share of the training data is held out; `stratify` holds out this share of each class.
-
-    Raises:
-        InputError: a line is wrong, or there are no training examples.
     """
     train = list(task.examples(train_file))
     task = task.fit_labels(train)
@@ -259,11 +240,7 @@ def _fraction_indices(num_examples: int, fraction: float) -> Sequence[int]:
 
 
 def sample_examples(train: Sequence[Any], size: int, *, where: object) -> list[Any]:
-    """Return `size` random training examples, always the same ones; a smaller sample is part of every larger one.
-
-    Raises:
-        InputError: there are fewer examples.
-    """
+    """Return `size` random training examples, always the same ones; a smaller sample is part of every larger one."""
     if size > len(train):
         what = f"there are {len(train):,} training examples, fewer than train_examples {size:,}"
         raise InputError(what, where=where)

@@ -106,9 +106,6 @@ def resumed_settings(
     Args:
         settings: all that are given, also in a TOML file.
         explicit: settings of arguments, not of a recipe, which may change a setting of a single run.
-
-    Raises:
-        InputError: it is a run of another task, or other settings differ; the message names them.
     """
     file = run_settings_file(run, verb="finetune")
     saved_task, saved = finetuning_from_dict(task_name, read_toml(file), where=str(file))
@@ -127,12 +124,7 @@ def resumed_settings(
 
 
 def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Callback]) -> WorkerPlacement:
-    """Return where runs are made.
-
-    Raises:
-        InputError: there is one run for several workers, callbacks would be in workers, or workers cannot use the
-            device.
-    """
+    """Return where runs are made."""
     if workers != 1 and callbacks:
         remedy = "Leave out callbacks, or workers"
         raise InputError("are called in this process, not in workers", where="callbacks", remedy=remedy)
@@ -145,11 +137,7 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
 def validate(
     task: AnyTask, config: FinetuneConfig, in_memory: InMemory, *, progress: Progress
 ) -> dict[str, Any]:
-    """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings.
-
-    Raises:
-        InputError: a setting or a line of the data is wrong; the message names the first.
-    """
+    """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings."""
     context = DistributedContext(resolve_device(config.device))
     prepared = prepare_data(task, config, context, progress, in_memory)
     features = prepared.data.flat_train_features
@@ -175,9 +163,6 @@ def plan_finetuning(
     """Measure memory and time of a run in a few micro-batches; nothing is written.
 
     For several runs the first one is timed; their epochs may differ.
-
-    Raises:
-        InputError: as for `finetune`.
     """
     context = DistributedContext(resolve_device(config.device))
     prepared = prepare_data(task, config, context, progress, in_memory)

@@ -61,11 +61,7 @@ class PreparedData:
 
 
 def check_trainable(task: AnyTask) -> None:
-    """Check that a task can be trained.
-
-    Raises:
-        InputError: it has no training data.
-    """
+    """Check that a task can be trained."""
     if task.trained_as is not None:
         remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"
         raise InputError("has no data to learn from", where=task.name, remedy=remedy)
@@ -78,11 +74,7 @@ def prepare_data(
     progress: Progress,
     in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> PreparedData:
-    """Read, check and tokenize all data.
-
-    Raises:
-        InputError: a data file is wrong, there is no such model or score, or the ranks cannot share the batches.
-    """
+    """Read, check and tokenize all data."""
     check_trainable(task)
     config.selection_metric(task)
     batch_sizes = config.grid.batch_sizes or [config.batch_size]
@@ -144,11 +136,7 @@ def _load_initial_head(
 
 
 def load_initial_encoder(prepared: PreparedData) -> Encoder:
-    """Return the encoder to start from, with the layers that the student keeps and the dropout of the settings.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Return the encoder to start from, with the layers that the student keeps and the dropout of the settings."""
     layers, dropout = prepared.config.distillation.student_layers, prepared.config.dropout
     encoder = load_model(prepared.start)
     if layers:

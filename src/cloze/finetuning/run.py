@@ -38,11 +38,7 @@ SCORES = "scores.json"
 
 
 def build_model(prepared: PreparedData) -> nn.Module:
-    """Return the initial model: the layers that the student keeps, the head, and frozen parts as the settings say.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Return the initial model: the layers that the student keeps, the head, and frozen parts as the settings say."""
     generator = torch.Generator().manual_seed(prepared.config.seed)
     model = prepared.task.head(load_initial_encoder(prepared), generator=generator)
     model.load_state_dict(prepared.head, strict=False)
@@ -79,9 +75,6 @@ def train_and_score(
 
     Returns:
         The content of `scores.json`.
-
-    Raises:
-        InputError: the model to start from cannot be read; nothing was written.
     """
     task, config, context = prepared.task, prepared.config, prepared.context
     steps_per_epoch = FinetuningBatches(prepared).steps_per_epoch

@@ -40,11 +40,7 @@ class Teacher:
     license: str
 
     def load_model(self) -> nn.Module:
-        """Return the model.
-
-        Raises:
-            InputError: it is damaged, or not fine-tuned for the task.
-        """
+        """Return the model."""
         try:
             return load_model(self.directory, self.task.head, verify=False)
         except MissingWeightsError as error:
@@ -68,12 +64,7 @@ class TeacherOutputs:
 
 
 def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokenizer: Tokenizer) -> Teacher:
-    """Return the teacher in a directory, for a task whose labels are known.
-
-    Raises:
-        InputError: it is not the one that the settings were made for, it has another vocabulary than the student or
-            fewer positions than a sequence has tokens, or its task or labels are others.
-    """
+    """Return the teacher in a directory, for a task whose labels are known."""
     refuse_int8(directory, "used as a teacher")
     if family_of(task) is Task:
         remedy = "Leave out the teacher"

@@ -45,11 +45,7 @@ def check_answer_files(
     source: Any,
     csv_safe: bool = False,
 ) -> None:
-    """Check that predictions and wrong answers can be written to their files; None writes none.
-
-    Raises:
-        InputError: a file exists, is the source or the other one, or has an ending that names no format.
-    """
+    """Check that predictions and wrong answers can be written to their files; None writes none."""
     file = source if isinstance(source, (str, Path)) else ""
     for path in (output, errors):
         check_output(None if path is None else str(path), overwrite=overwrite, source=file)
@@ -65,11 +61,7 @@ def check_has_wrong_answers(
     where: str = "errors",
     remedy: str = "Leave it out",
 ) -> None:
-    """Check that answers of a task are right or wrong.
-
-    Raises:
-        InputError: they are numbers, rankings or vectors.
-    """
+    """Check that answers of a task are right or wrong."""
     kind = task if isinstance(task, type) else type(task)
     if kind.pairs is Task.pairs:
         what = f"answers of {task.name} are not right or wrong"

@@ -18,6 +18,8 @@ from cloze.tasks.task_batch import Module
 from cloze.tokenization.tokenizer import Tokenizer
 
 Config = TypeVar("Config")
+_FILE_SETTINGS = ("encoding", "clean", "column_names")
+"""Settings that say how files are written; a checkpoint does not keep them for other files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,11 +88,7 @@ def with_settings(
 
 
 def check_has_settings(task: type[AnyTask], names: Iterable[str]) -> None:
-    """Refuse settings that a task does not have.
-
-    Raises:
-        InputError: it lacks one.
-    """
+    """Refuse settings that a task does not have."""
     if unknown := {*names} - {setting.name for setting in fields(task)}:
         what = f"the task {task.name} has no such setting"
         raise InputError(what, where=min(unknown), remedy="Leave it out")
@@ -120,7 +118,7 @@ def save_finetuned(
         max_length=max_seq_length,
     )
     task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
-    of_files = {field.name: field.default for field in fields(task) if field.name in task.file_settings}
+    of_files = {field.name: field.default for field in fields(task) if field.name in _FILE_SETTINGS}
     settings = to_toml(replace(task, **of_files), TaskSettings(max_seq_length=max_seq_length))
     (directory / TASK_FILE).write_text(settings, encoding="utf-8")
 
@@ -137,11 +135,7 @@ def pop_task_class(table: dict[str, Any], task: str | None, where: str) -> type[
 def build_task(
     task_class: type[AnyTask], config: type[Config], table: dict[str, Any], where: str
 ) -> tuple[AnyTask, Config]:
-    """Return a task and settings beside it from their table.
-
-    Raises:
-        InputError: an unknown key, a wrong type, a value out of range.
-    """
+    """Return a task and settings beside it from their table."""
     settings = table.pop(task_class.name, {})
     if not isinstance(settings, Mapping):
         raise InputError(f"{task_class.name} must be a table, not {settings!r}", where=where)

@@ -30,9 +30,6 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
             values in the order of the task's columns; a pair of texts may be a tuple in it.
         name: name of the argument, for messages.
         labeled: whether tuples have labels.
-
-    Raises:
-        InputError: a row is of another kind, or there are no rows.
     """
     rows = [from_spacy(row) for row in iterate_rows(data, name, task.table(labeled=labeled).keeps_numbers)]
     if not rows:
@@ -72,11 +69,7 @@ def _refuse_answers(task: AnyTask, memory: MemoryRows) -> None:
 
 
 def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[AnyTask, list[str]]:
-    """Return the task and the columns that the values of tuples are of.
-
-    Raises:
-        InputError: the task has no order of columns.
-    """
+    """Return the task and the columns that the values of tuples are of."""
     if isinstance(task, CustomTexts) and task.pair_column is None and width == 2 + labeled:
         task = replace(task, pair_column="pair")
     asked = task.table(labeled=labeled).columns
@@ -90,11 +83,7 @@ def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[Any
 
 
 def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
-    """Return the data of a split: `path` itself, or the file or split in that directory with one of the task's names.
-
-    Raises:
-        InputError: there is no such file, or it is one of several parts.
-    """
+    """Return the data of a split: `path` itself, or what the directory has under one of the task's names."""
     if not is_directory(path):
         check_parts([str(path)])
         return to_path_or_url(path)
@@ -118,9 +107,6 @@ def open_data(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTas
     Args:
         data: a file, the directory of a benchmark, or rows.
         name: the argument that has the data, for messages.
-
-    Raises:
-        InputError: there is no such file, or a row is of another kind.
     """
     if isinstance(data, (str, Path)):
         return task, find_split_file(task, data, split)
@@ -151,11 +137,7 @@ def _find_in(task: AnyTask, folder: PathOrUrl, split: Split) -> PathOrUrl | None
 
 
 def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | None]:
-    """Return the training and dev files; a directory of training data may have both.
-
-    Raises:
-        InputError: a file does not exist.
-    """
+    """Return the training and dev files; a directory of training data may have both."""
     train_file = str(find_split_file(task, train, "train"))
     if dev is not None:
         return train_file, str(find_split_file(task, dev, "dev"))

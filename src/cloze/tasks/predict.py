@@ -60,11 +60,7 @@ def compute_outputs(
 
 
 def top_k_limiter(task: AnyTask, top_k: int | None) -> Callable[[Any], Any]:
-    """Return a function that keeps the `top_k` most probable classes or candidates of a prediction, the best first.
-
-    Raises:
-        InputError: `top_k` is not positive, or the predictions of the task have no classes.
-    """
+    """Return a function that keeps the `top_k` most probable classes or candidates of a prediction, the best first."""
     if top_k is None:
         return lambda prediction: prediction
     count, field = check_integer(top_k, "top_k"), task.ranked_field

@@ -39,9 +39,6 @@ def read_prediction_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Ma
         path: JSON lines, or a table, whose cells are JSON but for texts and labels; probabilities may have a column per
             class.
         keys: those of the answer, the required one first. A table's columns of these and of `IDENTITY` are read.
-
-    Raises:
-        InputError: the file has another format, or a line is invalid or has no answer.
     """
     for values, where in _read_rows(path, keys):
         answer = values.get(keys[0], ...) if keys else ...
@@ -136,10 +133,6 @@ def match_rows(
     """Return the index of the row for each example: of equal id and texts; in order if they share neither.
 
     More rows than examples are matched by the number of the row, too, and the others are warned of.
-
-    Raises:
-        InputError: there are too few or too many rows, or they have other ids or texts, or equal ones but
-            unequal predictions.
     """
     has_others = len(rows) > len(examples)
     names_used = _NAMES if has_others else IDENTITY

@@ -43,9 +43,6 @@ def squad_rows(path: PathOrUrl, *, labeled: bool, encoding: str | None = None) -
     """Yield a row with id, question, context and answers for each question of a file in SQuAD's form.
 
     Unless `labeled`, answers are ignored and may be missing.
-
-    Raises:
-        InputError: the file does not have that form; the place in it is named.
     """
     known: dict[str, RawRow] = {}
     name = str(path)
@@ -101,11 +98,7 @@ def _answer(row: Any, context: str, where: str) -> Excerpt:
 
 
 def answers_of_row(row: Row, context: str) -> tuple[Excerpt, ...]:
-    """Return the answers of a row: a list of objects, or an object of lists, in TSV and CSV as text.
-
-    Raises:
-        InputError: an answer is not in the context, or the cell has another form.
-    """
+    """Return the answers of a row: a list of objects, or an object of lists, in TSV and CSV as text."""
     answers = row.cells["answers"]
     if isinstance(answers, tuple):
         return answers

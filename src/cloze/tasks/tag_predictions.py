@@ -43,11 +43,7 @@ class PredictedEntity(Result):
 
 
 def read_columns(path: PathOrUrl, word_column: int, examples: Sequence[TaggedText]) -> list[TagPrediction]:
-    """Read predictions in columns whose last is the predicted tag.
-
-    Raises:
-        InputError: the words are not those of the examples.
-    """
+    """Read predictions in columns whose last is the predicted tag."""
     columns = ConllColumns(word_column, -1)
     sentences = (s for s in read_sentences(path, columns, read_lines(path, UTF_8)) if s.words)
     predictions = [
@@ -62,11 +58,7 @@ def read_columns(path: PathOrUrl, word_column: int, examples: Sequence[TaggedTex
 def fit_to_words(
     example: TaggedText, prediction: TagPrediction, scheme: Scheme | None, path: Source
 ) -> TagPrediction:
-    """Return a prediction with a tag for each word of an example, whose words may be split otherwise.
-
-    Raises:
-        InputError: it has another number of sentences or tags.
-    """
+    """Return a prediction with a tag for each word of an example, whose words may be split otherwise."""
     lengths = [len(sentence.words) for sentence in example.sentences]
     if example.text is not None and list(map(len, prediction.tags)) != lengths:
         prediction = _tag_spans(example, prediction, scheme)

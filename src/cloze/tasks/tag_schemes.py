@@ -62,11 +62,7 @@ class SchemeDetector:
     """File and line of the first pair of each kind."""
 
     def add(self, tags: Sequence[str], where: Callable[[int], str]) -> None:
-        """Add a sentence's tags; `where` returns file and line of a word.
-
-        Raises:
-            InputError: a tag is of no scheme, and is not plain as all others are.
-        """
+        """Add a sentence's tags; `where` returns file and line of a word."""
         for word, pair in enumerate(pairwise(["O", *tags, "O"]) if tags else ()):
             if pair not in self._places:
                 self._places[pair] = where(min(word, len(tags) - 1))
@@ -92,11 +88,7 @@ class SchemeDetector:
         raise InputError(f"{tag!r} is not a tag", where=where, remedy=remedy)
 
     def scheme(self) -> Scheme:
-        """Return the scheme of all tags; IOB2 if there are no entities.
-
-        Raises:
-            InputError: the tags are in no scheme, or in several.
-        """
+        """Return the scheme of all tags; IOB2 if there are no entities."""
         if self._first_plain is not None:
             plain = [tag for _, tag in self._pairs.elements() if not is_tag(tag)]
             is_text = len(plain) == len(set(plain))  # whose words are as different

@@ -47,6 +47,8 @@ Split: TypeAlias = Literal["train", "dev"]
 class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """A frozen dataclass whose fields are the task's settings; `register_task` names it.
 
+    Methods that read data or other programs' models raise `InputError`.
+
     | question | method |
     |---|---|
     | Which examples are in a file? | `examples`; `fit_labels` for settings read from the training data |
@@ -76,8 +78,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Names of the dev file in a directory of data."""
     model_settings: ClassVar[tuple[str, ...]] = ()
     """Settings that the weights depend on; they cannot be changed for prediction."""
-    file_settings: ClassVar[tuple[str, ...]] = ("encoding", "clean", "column_names")
-    """Settings that say how files are written; a checkpoint does not keep them for other files."""
     trained_as: ClassVar[str | None] = None
     """Task whose models answer this one, if it has no training data."""
     answer_keys: ClassVar[tuple[str, ...]] = ()
@@ -108,27 +108,15 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
 
     def examples_with_cells(self, source: Source) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
-        """Read unlabeled examples, each with the cells of other columns by name; of data that are no table without any.
-
-        Raises:
-            InputError: a row is invalid.
-        """
+        """Read unlabeled examples, each with the cells of other columns by name; only tables have such cells."""
         return ((example, {}) for example in self.examples(source, labeled=False))
 
     def gold_examples(self, source: Source) -> Iterator[ExampleT]:
-        """Read labeled examples to score predictions of a file; their texts may be missing.
-
-        Raises:
-            InputError: a row is invalid.
-        """
+        """Read labeled examples to score predictions of a file; their texts may be missing."""
         return self.examples(source)
 
     def fit_labels(self, examples: Sequence[ExampleT]) -> Self:
-        """Return the task with the labels and other settings found in the training data.
-
-        Raises:
-            InputError: they cannot be learned from.
-        """
+        """Return the task with the labels and other settings found in the training data."""
         return self
 
     def classes_of(self, example: ExampleT) -> frozenset[str]:
@@ -172,11 +160,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         return getattr(self, "labels", ())
 
     def with_class_names(self, names: tuple[str, ...]) -> Self:
-        """Return the task with the classes of another program's config.json, in their order.
-
-        Raises:
-            InputError: they do not fit the task.
-        """
+        """Return the task with the classes of another program's config.json, in their order."""
         return self
 
     def for_external_checkpoint(self, directory: Path) -> Self:
@@ -193,11 +177,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
 
     @abstractmethod
     def features(self, example: ExampleT, tokenizer: Tokenizer, *, max_seq_length: int) -> list[FeatureT]:
-        """Tokenize an example into one feature, or one per window.
-
-        Raises:
-            InputError: the label is unknown.
-        """
+        """Tokenize an example into one feature, or one per window."""
 
     @abstractmethod
     def batch(self, features: Sequence[FeatureT]) -> TaskBatch:
@@ -262,11 +242,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return the prediction for an example from the outputs of all its features."""
 
     def gold(self, example: ExampleT) -> Any:
-        """Return what is right for an example, as `pairs` has it.
-
-        Raises:
-            InputError: nothing says it, or the task cannot have it.
-        """
+        """Return what is right for an example, as `pairs` has it."""
         return None
 
     def check_scorable(self, examples: Sequence[ExampleT]) -> None:
@@ -365,9 +341,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Read the predictions for examples that `cloze predict` printed or wrote, as JSON lines or a table.
 
         They are matched by id and texts, or by their order where either file has neither.
-
-        Raises:
-            InputError: a line is invalid, the number of lines is wrong, or they have other ids or texts.
         """
         predictions, identities = [], []
         for values, where in read_prediction_rows(source, self.answer_keys):

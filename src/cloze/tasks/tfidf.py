@@ -21,11 +21,7 @@ _MAX_ITERATIONS = 1000
 
 
 def fit_tfidf(texts: Sequence[str]) -> Any:
-    """Return scikit-learn's vectorizer with the vocabulary and weights of texts.
-
-    Raises:
-        InputError: the texts have no words.
-    """
+    """Return scikit-learn's vectorizer with the vocabulary and weights of texts."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     if not any(text.strip() for text in texts):

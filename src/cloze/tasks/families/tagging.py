@@ -4,9 +4,10 @@ Shapes: T tokens in the packed batch, W words to tag, C classes.
 """
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -25,7 +26,6 @@ from cloze.metrics.classification import sort_classes
 from cloze.metrics.conll import entities, entity_scores
 from cloze.tasks.arrays import softmax
 from cloze.tasks.labels import check_unique, unknown_label
-from cloze.tasks.tag_baselines import most_frequent_tags
 from cloze.tasks.tag_predictions import (
     PredictedEntity,
     TagPrediction,
@@ -292,8 +292,27 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
                 yield GoldAnswer(true, answer, probability, gold_tag, tag, {"word": word})
 
     def baselines(self) -> Mapping[str, Baseline]:
-        assert self.scheme is not None
-        return {"majority": partial(most_frequent_tags, self.scheme)}
+        return {"majority": self._most_frequent_tags}
+
+    def _most_frequent_tags(
+        self, train: Sequence[TaggedText], dev: Sequence[TaggedText]
+    ) -> list[TagPrediction]:
+        """Tag every word with its most frequent tag; an unseen word is O, or has the most frequent plain tag."""
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for sentence in chain.from_iterable(example.sentences for example in train):
+            tags = convert_tags(sentence.tags or (), self.learned_scheme)
+            for word, tag in zip(sentence.words, tags, strict=True):
+                counts[word][tag] += 1
+        unseen = sum(counts.values(), Counter()).most_common(1)[0][0] if self.scheme == "plain" else "O"
+        best = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
+        predictions = []
+        for example in dev:
+            words = (sentence.words for sentence in example.sentences)
+            tags = tuple(
+                convert_tags([best.get(w, unseen) for w in ws], self.scheme or "IOB2") for ws in words
+            )
+            predictions.append(TagPrediction(tags, tuple((1.0,) * len(of_sentence) for of_sentence in tags)))
+        return predictions
 
     def collapse(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> str | None:
         """Detect predictions without any entity, or without a right one, unless the examples have none."""
