@@ -75,7 +75,7 @@ TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began 
     [
         ["fill", "-m", "cloze-mini", "She closed the [MASK] behind her."],
         ["next", "-m", "cloze-mini", "She knocked at the door.", "It was opened by an old woman."],
-        ["embed", "-m", "cloze-mini", "text.txt", "-o", "vectors.npy"],
+        ["embed", "-m", "cloze-mini", "text.txt", "-o", "vectors.parquet"],
         ["attention", "-m", "cloze-mini", "The sun rose.", "-o", "attention.html"],
         ["export", "cloze-mini", "-o", "graph"],
         ["info", "cloze-mini"],
@@ -83,7 +83,7 @@ TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began 
         ["vocab", "inspect", "cloze-mini", "text.txt"],
         ["evaluate", "fill", "-m", "cloze-mini", "-d", "cloze.tsv"],
         ["finetune", "classification", "-m", "cloze-mini", "-d", "rows.tsv", "-o", "run", "--epochs", "1"],
-        ["embed", "-m", "cloze-mini-sentences", "text.txt", "-o", "vectors.npy"],
+        ["embed", "-m", "cloze-mini-sentences", "text.txt", "-o", "vectors.parquet"],
         ["export", "cloze-mini-sentences", "-o", "graph"],
         ["export", "cloze-mini-sentences", "--to", "int8", "-o", "int8"],
         ["info", "cloze-mini-sentences"],

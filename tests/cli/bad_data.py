@@ -718,7 +718,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         instead(r"Did you mean (\w+)", "basline", "{0}"),
     ),
     "vectors by name": (
-        case("embed {text} -m {run} -o {out}", "must end in"),
+        case("embed {table} -m {run} -o {out}", "must end in"),
         instead(r"must end in (\.npy)", "{out}", "{out}{0}"),
     ),
 }

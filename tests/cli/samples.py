@@ -75,7 +75,7 @@ USES = {
     "score": "score classification {tmp}/predictions.jsonl {table}",
     "fill": "fill -m {run} 'It was a [MASK].'",
     "next": "next -m {run} 'It was dark.' 'It was night.'",
-    "embed": "embed {text} -m {run} -o {tmp}/vectors.npy",
+    "embed": "embed {text} -m {run} -o {tmp}/vectors.parquet",
     "neighbors": "neighbors night -m {run}",
     "attention": "attention night -m {run} -o {tmp}/attention.html",
     "serve": "serve -m {checkpoint} --port 0",

@@ -60,7 +60,7 @@ OTHERS = (
     "evaluate classification -m {classifier} -d {x}",
     "predict classification -m {classifier} {x}",
     "next -m {x} 'a' 'b'",
-    "embed {text} -m {x} -o {out}.npy",
+    "embed {text} -m {x} -o {out}.parquet",
     "embed {x} -m {run} -o {out}.npy",
     "attention -m {x} 'a' -o {out}",
     "serve -m {x} --port 0",
