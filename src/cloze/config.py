@@ -217,7 +217,7 @@ def check_positive(settings: object, *names: str, **maxima: int) -> None:
 
 
 def check_interval(settings: object, interval: str, *names: str) -> None:
-    """Check that settings are in an interval, as in "[0, 1)", or None.
+    """Check that settings, or all values of lists, are in an interval, as in "[0, 1)", or None.
 
     Raises:
         ValueError: one is not.
@@ -232,8 +232,9 @@ def check_interval(settings: object, interval: str, *names: str) -> None:
         expected += " and finite"
     for name in names:
         value = getattr(settings, name)
-        if value is not None and not (is_above(value, float(low)) and is_below(value, float(high))):
-            raise SettingError(name, f"{value} is not {expected}")
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not (is_above(number, float(low)) and is_below(number, float(high))):
+                raise SettingError(name, f"{number} is not {expected}")
 
 
 def _is_required(field: "dataclasses.Field[Any]") -> bool:

@@ -144,6 +144,8 @@ def test_invalid_grids_are_refused():
     for grid in ("epochs=[0]", "learning_rates=[1e-5, 1e-5]", "batch_sizes=[-4]"):
         with pytest.raises(InputError, match="must be positive and distinct"):
             finetuning_of("classification", ["model=m", "train=t", f"grid.{grid}"])
+    with pytest.raises(InputError, match=r"grid\.learning_rates: 1\.0 is not above 0 and below 1"):
+        finetuning_of("classification", ["model=m", "train=t", "grid.learning_rates=[1e-5, 1.0]"])
 
 
 def test_a_trial_with_an_undefined_score_is_the_last(configure, tmp_path):

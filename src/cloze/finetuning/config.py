@@ -73,8 +73,8 @@ class GridConfig:
             values = getattr(self, name)
             if not all(value > 0 for value in values) or len(set(values)) < len(values):
                 raise ValueError(f"{name} {list(values)} must be positive and distinct")
-        maxima = {"batch_sizes": MAX_BATCH_SIZE, "learning_rates": 1, "epochs": _MAX_EPOCHS}
-        configuration.check_positive(self, **maxima, data_fractions=1)
+        configuration.check_positive(self, batch_sizes=MAX_BATCH_SIZE, epochs=_MAX_EPOCHS, data_fractions=1)
+        configuration.check_interval(self, "(0, 1)", "learning_rates")
 
     @property
     def size(self) -> int:
