@@ -23,7 +23,7 @@ from cloze.config import read_dict, to_dict
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.hyperparameter_search import scores_of_report
-from cloze.finetuning.preparation import PreparedData, precompute_features, prepare_data
+from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.finetuning.run import train_and_score
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
@@ -88,7 +88,7 @@ class Finetune(TimedBenchmark):
         device = resolve_device(config.device)
         dtype = resolve_dtype(config.precision, device)
         prepared = prepare_data(task, config, DistributedContext(device), self.progress)
-        prepared, config = precompute_features(prepared, self.progress), prepared.config
+        config = prepared.config
         check = _compare_logits(prepared, config)
         outcomes = self._fine_tune_all(prepared, config, ["cloze", *peers])
         ours = outcomes["cloze"]
