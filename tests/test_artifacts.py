@@ -217,6 +217,18 @@ def test_missing_files_and_manifests_are_errors(tmp_path, out):
         artifacts.verify(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_replaced_directory_that_cannot_be_deleted_is_named(tmp_path, monkeypatch, exchange):
+    _write(tmp_path / "out")
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+    with pytest.raises(RunError) as error:
+        _write(tmp_path / "out", overwrite=True, exchange=exchange)
+    [left] = (path for path in tmp_path.iterdir() if path.name != "out")
+    what = f"the directory that {tmp_path / 'out'} has replaced cannot be deleted"
+    assert str(error.value) == f"{left}: {what}. Delete it yourself."
+    artifacts.verify(tmp_path / "out")
+
+
 @pytest.mark.protected
 def test_full_disk_is_a_run_error_and_leaves_nothing(tmp_path):
     """A limit on file sizes fails in the same way as a full disk."""

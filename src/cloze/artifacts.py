@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cloze.errors import ClozeError, InputError
+from cloze.errors import ClozeError, InputError, RunError
 from cloze.file_io import (
     MAX_JSON_BYTES,
     TEMPORARY_PREFIX,
@@ -174,7 +174,7 @@ def write_directory(
 
     Raises:
         InputError: `path` exists and `overwrite` is False.
-        RunError: the disk is full or cannot be written.
+        RunError: the disk is full or cannot be written, or the directory that is replaced cannot be deleted.
     """
     path = Path(path)
     if path.is_symlink():  # a rename would replace the link instead of its target
@@ -191,12 +191,17 @@ def write_directory(
                 _write_manifest(temporary, kind)
                 before_commit(temporary)
                 check_output_path(path, overwrite=overwrite)  # another process may have created it meanwhile
-                _move_into_place(temporary, path, exchange=exchange)
+                old = _move_into_place(temporary, path, exchange=exchange)
         except BaseException as error:
             shutil.rmtree(temporary, ignore_errors=True)
             if isinstance(error, ClozeError) and error.where is not None:
                 error.where = error.where.replace(str(temporary), str(path))  # the name that the user knows
             raise
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+            if old.exists():
+                what = f"the directory that {path} has replaced cannot be deleted"
+                raise RunError(what, where=old, remedy="Delete it yourself")
 
 
 def _write_manifest(directory: Path, kind: str) -> None:
@@ -212,8 +217,8 @@ def _write_manifest(directory: Path, kind: str) -> None:
         sync_directory(folder)
 
 
-def _move_into_place(temporary: Path, path: Path, *, exchange: bool) -> None:
-    """Rename `temporary` to `path` and delete the directory that was there."""
+def _move_into_place(temporary: Path, path: Path, *, exchange: bool) -> Path | None:
+    """Rename `temporary` to `path`; return the directory that was there, under its new name."""
     old = None
     if path.exists() and exchange and exchange_directories(temporary, path):
         old = temporary
@@ -229,8 +234,7 @@ def _move_into_place(temporary: Path, path: Path, *, exchange: bool) -> None:
     else:
         temporary.rename(path)
     sync_directory(path.parent)
-    if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
+    return old
 
 
 def exchange_directories(first: Path, second: Path) -> bool:

@@ -65,7 +65,8 @@ def keep_finished_parts(output: Path, plan: BuildPlan, progress: Progress) -> It
             progress.note(f"{directory} keeps {finished:,} finished parts; the build resumes {again}")
         elif not any([*directory.glob("*.arrow"), *directory.glob("plan-*")]):  # of other builds
             remove_parts(output)
-        if isinstance(error, (InputError, RunError, OSError)) and _modification_time(output) != before:
+        is_changed = _modification_time(output) != before and finished_plan(output) != plan.hash
+        if is_changed and isinstance(error, (InputError, RunError, OSError)):
             what = "another build of it ended while this one was running, and removed the parts of both"
             remedy = "Its output is complete; for two, give each a directory"
             raise RunError(what, where=output, remedy=remedy) from error
