@@ -100,7 +100,7 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
     ],
     ("text-pairs", "a.tsv"): [
         ("text\tpair\na\tb\nc\t \n", ":3: the cell 'pair' is empty"),
-        ("text\tpairs\na\tb\n", ":2: no column 'pair' or 'positive'. Did you mean 'pairs'"),
+        ("text\tpairs\na\tb\n", ":2: no column 'pair' or 'positive' or 'sentence2'. Did you mean 'pairs'"),
         ("text\tpair\na\tb\nc\tb\n", ": every row has the same 'pair'"),
     ],
     ("text-pairs", "a.csv"): [('text,pair\n"",b\n', ":2: the cell 'text' is empty")],

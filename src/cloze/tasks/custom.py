@@ -37,6 +37,11 @@ class ScoredPairs(CustomTexts[float], SentenceVectors):
 
     data_format = "TSV, CSV, JSON lines or Parquet: two texts and a number"
     source = "your own data; Reimers and Gurevych 2019, 3"
+    columns = (  # some are called otherwise by sentence-transformers
+        Column("text", names=("text", "sentence1"), setting="text_column"),
+        Column("pair", names=("pair", "sentence2"), setting="pair_column"),
+        *CustomTexts.columns[2:],
+    )
 
     pair_column: str = "pair"
     label_column: str = "score"

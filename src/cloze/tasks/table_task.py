@@ -45,7 +45,7 @@ class TableTask(Task[ExampleT, FeatureT, PredictionT], Generic[ExampleT, Feature
             if column.setting is None:
                 named.append(column)
             elif (name := getattr(self, column.setting)) is not None:
-                names = column.names if name in column.names else (name,)
+                names = column.names if name == column.names[0] else (name,)
                 flag = _FLAGS.get(column.setting, f"`{self.name}.{column.setting}=NAME`")
                 named.append(replace(column, names=names, flag=flag))
         return tuple(named)

@@ -17,6 +17,7 @@ from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.tasks.families.text_pairs import PairVectors, TextPairs, TextTriplet
+from cloze.tasks.registry import find_task
 from cloze.tasks.texts import LabeledText
 from cloze.training.distributed import DistributedContext
 from runs import finetune, prepare
@@ -122,6 +123,17 @@ def test_several_hard_negatives_are_read(tmp_path, name, content, tokenizer):
     assert [example.negatives for example in examples] == [("awful", "fine"), ("the",)]
     batch = task.batch([task.features(example, tokenizer, max_seq_length=9)[0] for example in examples])
     assert batch.targets.shape == (2, 5)
+
+
+@pytest.mark.parametrize("name", ["scored-pairs", "text-pairs"])
+def test_columns_of_sentence_transformers_are_read(tmp_path, name):
+    (tmp_path / "a.csv").write_text("score,text,sentence1,sentence2\n0.5,t,a,b\n0.5,u,c,d\n")
+    named = find_task(name)(text_column="sentence1")
+    assert [example.text for example in named.examples(tmp_path / "a.csv")] == ["a", "c"]
+    (tmp_path / "b.csv").write_text("sentence1,sentence2,score\na,b,0.5\n")
+    assert [(e.text, e.pair) for e in find_task(name)().examples(tmp_path / "b.csv")] == [("a", "b")]
+    with pytest.raises(InputError, match="no column 'nothing'"):
+        list(find_task(name)(text_column="nothing").examples(tmp_path / "b.csv"))
 
 
 def test_a_column_of_labels_that_pairs_do_not_use_is_told(tmp_path):

@@ -74,8 +74,8 @@ class TextPairs(VectorTask[PairVectors]):
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=64", "optimizer.learning_rate=2e-5")
 
     columns = (  # some are called otherwise by sentence-transformers
-        Column("text", names=("text", "anchor"), setting="text_column"),
-        Column("pair", names=("pair", "positive"), setting="pair_column"),
+        Column("text", names=("text", "anchor", "sentence1"), setting="text_column"),
+        Column("pair", names=("pair", "positive", "sentence2"), setting="pair_column"),
         Column("negative", "label", setting="negative_column"),
         Column("negatives", "texts", ("negative",), is_required=False),
         _LABEL,
