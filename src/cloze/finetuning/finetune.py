@@ -52,18 +52,8 @@ def finetune(
 ) -> dict[str, Any]:
     """Fine-tune a model on a task, as `cloze.finetune` does; under torchrun, on all of its ranks.
 
-    Args:
-        config: the settings of the run; `run.toml` keeps them and those of the task.
-        run: directory of the run. Several runs, over seeds or a grid, have their directories in its `trials`.
-        workers: where several runs are made: one after the other in this process, in processes of a machine without
-            an accelerator, or on a cluster, each with the threads that it has there.
-        resume: continue the run in the directory; task and settings are those that `resumed_settings` returns.
-
-    Returns:
-        The content of `scores.json`, or of `trials.json` of several runs.
-
-    Raises:
-        InputError, Interrupted, RunError: as for `cloze.finetune`.
+    Task and settings of a run to resume are those that `resumed_settings` returns. Return the content of `scores.json`,
+    or of `trials.json` of several runs.
     """
     placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:

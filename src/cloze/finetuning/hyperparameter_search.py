@@ -82,16 +82,9 @@ def run_trials(
     progress: Progress,
     callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
-    """Make the runs that are not finished yet, and summarize all in `trials.json`.
+    """Make the runs that are not finished yet, in any order; summarize all in `trials.json`, and return its content.
 
     Each keeps its best checkpoint alone; of a grid only the best run keeps one at all.
-
-    Args:
-        prepared: the data, which workers read again, and the settings, with seeds or a grid.
-        placement: where they are made, in any order.
-
-    Returns:
-        The content of `trials.json`.
     """
     settings = [
         (setting, config, run / TRIALS_FOLDER / "_".join(filter(None, (setting, f"seed-{config.seed}"))))

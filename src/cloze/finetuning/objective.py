@@ -84,10 +84,7 @@ class FinetuningBatches:
 class FinetuningObjective(Objective):
     """The loss of a task, and its scores on the dev data, which the ranks divide.
 
-    Args:
-        model: the task's model, on the device of the rank.
-        prepared: the data, and the settings of the run.
-        task: the task as tuned before; each evaluation tunes its threshold. None: that of the data.
+    `task` is as tuned before, None that of the data; each evaluation tunes its threshold.
     """
 
     def __init__(self, model: nn.Module, prepared: PreparedData, task: AnyTask | None = None) -> None:

@@ -66,16 +66,7 @@ def train_and_score(
     callbacks: Sequence[Callback] = (),
     in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> dict[str, Any]:
-    """Make one run, and score its best checkpoint.
-
-    Args:
-        resume: continue from the newest intact checkpoint.
-        overwrite: replace an existing run.
-        in_memory: data in memory, which the run keeps.
-
-    Returns:
-        The content of `scores.json`.
-    """
+    """Make one run, score its best checkpoint, and return the content of `scores.json`."""
     task, config, context = prepared.task, prepared.config, prepared.context
     steps_per_epoch = FinetuningBatches(prepared).steps_per_epoch
     if prepared.teacher is not None and prepared.teacher_outputs is None and not resume:

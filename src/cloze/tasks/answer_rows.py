@@ -15,12 +15,7 @@ from cloze.tasks.task import AnyTask, Task
 def prediction_row(
     task: AnyTask, number: int, example: Any, prediction: Any, *, is_labeled: bool = False
 ) -> dict[str, Any]:
-    """Return a prediction as `cloze predict` writes it: id or row, texts, and the answer.
-
-    Args:
-        number: number of the example, from 1, which is its row if the example has none.
-        is_labeled: add `gold`, as `cloze evaluate` does.
-    """
+    """Return a prediction as `cloze predict` writes it: id or row, texts, and the answer; if labeled, also `gold`."""
     gold = task.gold(example) if is_labeled else None
     known = {} if gold is None else {"gold": sorted(gold) if isinstance(gold, frozenset) else gold}
     return _identify(number, example) | known | task.to_json(example, prediction)

@@ -102,12 +102,7 @@ def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
 
 
 def open_data(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTask, Source]:
-    """Return the source of data, a file or rows in memory, and the task as `read_memory` does.
-
-    Args:
-        data: a file, the directory of a benchmark, or rows.
-        name: the argument that has the data, for messages.
-    """
+    """Return the source of data, a file or rows in memory, and the task as `read_memory` does."""
     if isinstance(data, (str, Path)):
         return task, find_split_file(task, data, split)
     return read_memory(task, data, name)

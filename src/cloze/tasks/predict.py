@@ -25,11 +25,7 @@ def predict(
     max_tokens: int | None = None,
     progress: Progress = SILENT,
 ) -> list[Any]:
-    """Return a prediction for each example, in their order.
-
-    Args:
-        max_tokens: maximum number of tokens of a batch; None is where the device is fastest.
-    """
+    """Return a prediction for each example, in their order."""
     flat = [feature for group in features for feature in group]
     outputs = compute_outputs(task, engine, flat, max_tokens=max_tokens, progress=progress)
     return decode(task, examples, features, outputs)

@@ -101,7 +101,6 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
-        """Return the divergence of the probability of relevance from the teacher's."""
         from cloze.training.losses import sigmoid_divergence
 
         return sigmoid_divergence(_margins(logits), batch.teacher, temperature).sum()
@@ -114,11 +113,9 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         return output[None]
 
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        """Return the logit of relevance of each sequence."""
         return super().outputs(logits if logits.shape[1] == 1 else np.diff(logits), batch)
 
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> float:
-        """Return the highest score of the windows."""
         (logit,) = self.raw_scores(outputs)
         return float(sigmoid(logit)) if self.activation == "sigmoid" else logit
 
@@ -162,7 +159,6 @@ class PassageRanking(NumberAnswers, TextTask[float]):
         return self
 
     def check_scorable(self, examples: Texts) -> None:
-        """Refuse examples without a relevant passage."""
         self._relevant_queries(examples, [0.0] * len(examples))
 
 

@@ -81,17 +81,14 @@ class VectorTask(TableTask[LabeledText, TextFeature, PredictionT], Generic[Predi
         )
 
     def for_external_checkpoint(self, directory: Path) -> Self:
-        """Return the task with the settings of any encoder."""
         return self.with_checkpoint_settings(directory)
 
     def check_teacher(self, teacher: Self) -> None:
-        """Check that the teacher reads texts after the same prompt."""
         if teacher.prompt != self.prompt:
             what = f"the teacher's prompt is {teacher.prompt or ''!r}, the student's {self.prompt or ''!r}"
             raise InputError(what, remedy=f"Say `{self.name}.prompt={teacher.prompt or ''}`")
 
     def write_checkpoint_files(self, directory: Path, model: Module, *, max_seq_length: int) -> None:
-        """Write the files of sentence-transformers."""
         from cloze.models.sentence_encoder import SentenceEncoder
 
         assert isinstance(model, SentenceEncoder)
@@ -189,13 +186,11 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
-        """Return the squared error between both cosines."""
         from torch import nn
 
         return nn.functional.mse_loss(self.cosines(logits, batch), batch.teacher, reduction="sum")
 
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        """Return the cosine of each pair."""
         first_BD, second_BD = self.vector_arrays(logits, batch)
         return list((first_BD * second_BD).sum(-1, keepdims=True))
 

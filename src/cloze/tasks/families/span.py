@@ -150,7 +150,6 @@ class SpanTask(TableTask[SpanQuestion, SpanFeature, SpanPrediction]):
         yield GoldAnswer(gold, text, prediction.probability, " | ".join(accepted), details=context)
 
     def to_json(self, example: SpanQuestion, prediction: SpanPrediction) -> dict[str, Any]:
-        """Return the answer with its characters in the paragraph, and the other candidates."""
         odds = {} if prediction.null_odds is None else {"null_odds": prediction.null_odds}
         candidates = [_answer_to_json(answer) for answer in prediction.candidates]
         return {"id": example.id, **_answer_to_json(prediction), **odds, "candidates": candidates}

@@ -72,7 +72,6 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         return read_tagged(source, self, labeled=labeled)
 
     def table(self, *, labeled: bool) -> TableConfig:
-        """Return the columns of tuples: a text or its words, and their tags."""
         tags = [Column("tags", "label", (self.tags_field or "tags",))] if labeled else []
         return TableConfig(columns=(Column("text"), *tags), keeps_numbers=self.keeps_numbers)
 
@@ -82,7 +81,6 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         return "plain" if self.scheme == "plain" else "IOB2"
 
     def fit_labels(self, examples: Sequence[TaggedText]) -> Self:
-        """Return the task with the labels and the scheme of the examples."""
         schemes = self.scheme_detector()
         sentences = [sentence for example in examples for sentence in example.sentences]
         for sentence in sentences:
@@ -127,7 +125,6 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         return example.document
 
     def with_class_names(self, names: tuple[str, ...]) -> Self:
-        """Return the task with a model's labels: tags of entities, or plain ones."""
         if unnamed := [name for name in names if name.startswith("LABEL_")]:
             what = f"no tagger: its class {unnamed[0]!r} is not a tag such as B-PER"
             remedy = """Name the classes in config.json: "id2label": {"0": "O", "1": "B-PER", …}"""
@@ -210,7 +207,6 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         return cross_entropy(self.word_logits(logits, batch), batch.targets)
 
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
-        """Return the divergence of each word's softmax from the teacher's."""
         from cloze.training.losses import softmax_divergence
 
         return softmax_divergence(self.word_logits(logits, batch), batch.teacher, temperature)
@@ -307,11 +303,9 @@ class Tagging(TaggingSettings, Task[TaggedText, TaggingFeature, TagPrediction]):
         best = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
         predictions = []
         for example in dev:
-            words = (sentence.words for sentence in example.sentences)
-            tags = tuple(
-                convert_tags([best.get(w, unseen) for w in ws], self.scheme or "IOB2") for ws in words
-            )
-            predictions.append(TagPrediction(tags, tuple((1.0,) * len(of_sentence) for of_sentence in tags)))
+            known = [[best.get(word, unseen) for word in sentence.words] for sentence in example.sentences]
+            answers = tuple(convert_tags(of_sentence, self.scheme or "IOB2") for of_sentence in known)
+            predictions.append(TagPrediction(answers, tuple((1.0,) * len(answer) for answer in answers)))
         return predictions
 
     def collapse(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> str | None:

@@ -91,7 +91,6 @@ class TextPairs(VectorTask[PairVectors]):
     """Leave out and count rows that cannot be read, instead of refusing the file."""
 
     def table(self, *, labeled: bool) -> TableConfig:
-        """Return how tables are read, with columns of further hard negatives."""
         table = super().table(labeled=labeled)
         leave_out = (InputError,) if self.skip_bad_rows else ()
         return replace(
@@ -132,7 +131,6 @@ class TextPairs(VectorTask[PairVectors]):
         return (*super().texts(example), *(example.negatives if isinstance(example, TextTriplet) else ()))
 
     def notes(self, examples: Texts, tokenizer: Tokenizer) -> list[str]:
-        """Return how many examples have a hard negative, if any."""
         count = sum(len(self.texts(example)) > 2 for example in examples)
         return [f"{count:,} of {len(examples):,} training examples have a hard negative"] if count else []
 
@@ -180,7 +178,6 @@ class TextPairs(VectorTask[PairVectors]):
         return softmax_divergence(scores_BB, teacher_BB, temperature)
 
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        """Return both vectors of each pair, [2, D]."""
         return list(np.stack(self.vector_arrays(logits, batch), axis=1))
 
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> PairVectors:
@@ -224,7 +221,6 @@ class TextPairs(VectorTask[PairVectors]):
         return [PairVectors(*pair) for pair in zip(*vectors, strict=True)]
 
     def collapse(self, examples: Texts, predictions: Sequence[PairVectors]) -> str | None:
-        """Detect nearly equal vectors."""
         cosines = np.array([prediction.second for prediction in predictions]) @ predictions[0].first
         return "one vector only" if np.ptp(cosines) < MIN_COSINE_SPREAD and len(predictions) > 1 else None
 
