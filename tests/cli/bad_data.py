@@ -149,7 +149,7 @@ DATA_REMEDIES: dict[str, Remedy] = {
     "classes of vectors": instead("(Leave it out)", " --top-k 2", ""),
     "predict with an encoder": instead("(cloze finetune classification)", "-m {run}", "-m {classifier}"),
     "predict without the column": more(
-        r"the first line has '(\w+)'\. If it names them, say (--text-column) NAME", " {1} {0}"
+        r"There are '(\w+)'; say which it is with (--text-column) NAME", " {1} {0}"
     ),
     "predict on a directory": Remedy(
         "Name a (file) in it",
@@ -233,28 +233,9 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         bad_table("a.tsv", WORDS.replace(b"label", b"stars"), "a.tsv:2: no column 'label'"),
         valid(r"say which it is with (--label-column) NAME", " {0} stars"),
     ),
-    "names in capitals": (
-        bad_table("a.csv", WORDS.replace(b"\t", b",").replace(b"text", b"Text"), "a.csv:2: no column 'text'"),
-        valid(r"Did you mean '(\w+)'", " --text-column {0}"),
-    ),
     "no names of columns": (
-        bad_table("a.csv", b"It was,a\n" + b"The rain,b\nThe wind,c\n" * 8, "a.csv:1: no column 'text'"),
-        valid(
-            r"the first line has '([\w ]+)', '(\w+)'\. If it names them, say (--text-column) NAME",
-            " {2} '{0}' --label-column {1}",
-        ),
-    ),
-    "a column of 0 and 1 per label": (
-        bad_table(
-            "a.csv",
-            "id,comment_text,toxic,threat\n" + "a,It was,1,0\nb,The rain,0,0\nc,The wind,1,1\n" * 8,
-            "a.csv:2: no column 'text'. Did you mean 'comment_text'?",
-            task="multi-label",
-        ),
-        valid(
-            r"""say (--text-column \w+) and --set '(multi-label\.label_columns)=\[("\w+"), ("\w+")\]""",
-            """ {0} --set '{1}=[{2}, {3}]'""",
-        ),
+        bad_table("a.csv", b"It was,a\n" + b"The rain,b\nThe wind,c\n" * 8, "a.csv:2: no column 'text'"),
+        valid(r"if line 1 is a row, name all: (--column-names) text,label", " {0} text,label"),
     ),
     "a column twice": (
         bad_table(

@@ -730,7 +730,7 @@ CASES = {
     "an empty table": bad_table("a.tsv", b"", "{tmp}/a.tsv: holds no rows"),
     "a table without rows": bad_table("a.tsv", b"text\tlabel\n", "{tmp}/a.tsv: holds no rows"),
     "no such column": bad_table(
-        "a.tsv", b"texts\tlabel\na\tb\n", "a.tsv:2: no column 'text'. Did you mean 'texts'"
+        "a.tsv", b"texts\tlabel\na\tb\n", "a.tsv:2: no column 'text'. There are 'texts', 'label'"
     ),
     "a row too short": bad_table(
         "a.tsv", b"text\tlabel\na\n", "a.tsv:2: 1 cells, the first line names 2 columns"
@@ -824,7 +824,7 @@ CASES = {
         "predict classification -m {run} {table}", "no classifier", "Fine-tune one"
     ),
     "predict without the column": bad_prediction(
-        "{tmp}/a.tsv -o {out}", "a.tsv:1: no column 'text'", prepare=write_text(b"words\nIt was\n", "a.tsv")
+        "{tmp}/a.tsv -o {out}", "a.tsv:2: no column 'text'", prepare=write_text(b"words\nIt was\n", "a.tsv")
     ),
     "predict on a missing file": bad_prediction("{tmp}/none.txt -o {out}", "{tmp}/none.txt: no such file"),
     "predict on a directory": bad_prediction("{tmp} -o {out}", "{tmp}: is a directory"),

@@ -389,7 +389,7 @@ REMEDIES = {
         lambda tmp, found, samples: shutil.copy(samples.table, tmp / "a.tsv"),
     ),
     "no such column": Remedy(
-        r"Did you mean '(\w+)'",
+        r"There are '(\w+)', .*say which it is with --text-column NAME",
         {"": " --text-column {0} --validate"},
         replaced("a.tsv", "a\tb\n", "a\tb\nc\td\n" * 9),
     ),

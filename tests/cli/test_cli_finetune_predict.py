@@ -132,7 +132,7 @@ WRONG = {
     "finetune classification": "the flag --model is missing",
     "finetune classification -m {films}/model": "the flag --train is missing",
     f"finetune classification -m {{films}}/model -d {{films}}/data.csv --text-column word {NANO}": (
-        "data.csv:2: no column 'word'. Did you mean 'words'"
+        "data.csv:2: no column 'word'. There are "
     ),
     "finetune classification --set optimizer.learningrate=1": (
         "unknown key optimizer.learningrate. Did you mean optimizer.learning_rate"

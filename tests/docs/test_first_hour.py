@@ -101,7 +101,7 @@ def clean_the_table(hospital: Path, shell: Cloze) -> None:
     (hospital / "notes.csv").write_bytes(converted.stdout)
 
     message = shell(command, code=2).err
-    assert "no column 'text': the first line has 'case', 'note', 'triage'. If it names them" in message
+    assert "no column 'text'. There are 'case', 'note', 'triage'; say which it is with" in message
     command += f" {' '.join(COLUMNS)}"
     message = shell(command, code=2).err
     assert "notes.csv:32: the cell 'triage' is empty" in message

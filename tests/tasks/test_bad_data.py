@@ -100,7 +100,10 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
     ],
     ("text-pairs", "a.tsv"): [
         ("text\tpair\na\tb\nc\t \n", ":3: the cell 'pair' is empty"),
-        ("text\tpairs\na\tb\n", ":2: no column 'pair' or 'positive' or 'sentence2'. Did you mean 'pairs'"),
+        (
+            "text\tpairs\na\tb\n",
+            ":2: no column 'pair' or 'positive' or 'sentence2'. There are 'text', 'pairs'",
+        ),
         ("text\tpair\na\tb\nc\tb\n", ": every row has the same 'pair'"),
     ],
     ("text-pairs", "a.csv"): [('text,pair\n"",b\n', ":2: the cell 'text' is empty")],
@@ -126,7 +129,7 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
         ),
     ],
     ("multiple-choice", "a.csv", ("choice_columns", ("right", "wrung"))): [
-        ("prompt,right,wrong,label\na,b,c,0\n", ":2: no column 'wrung'. Did you mean 'wrong'")
+        ("prompt,right,wrong,label\na,b,c,0\n", ":2: no column 'wrung'. There are 'prompt', 'right'")
     ],
     ("classification", "a.parquet"): [(b"PAR1\x00\x00", ": cannot be read: Parquet")],
     ("sst2", "a.tsv.gz"): [(b"\x1f\x8b\x08\x00\x00", ": cannot be read")],

@@ -133,7 +133,7 @@ def test_questions_are_read_as_the_hub_has_them() -> None:
         ([("a",)], "train[0]: 1 values, expected 2: text, label. Give these, or a dict by column."),
         ([("a", "b", "c", "x")], "train[0]: 4 values, expected 2: text, label."),
         ([("a", "x"), {"text": "b"}], "train[1]: no column 'label'. There are 'text'; say which"),
-        ([{"txt": "a", "label": "x"}], "train[0]: no column 'text'. Did you mean 'txt'?"),
+        ([{"txt": "a", "label": "x"}], "train[0]: no column 'text'. There are 'txt', 'label'; say which"),
         (
             [("a", "x"), (None, "x"), (5.5j, "x")],
             "train[1]: 'text' is null, not a text (the first of 2 bad rows: row 1",

@@ -15,7 +15,6 @@ import pyarrow.parquet
 import pytest
 
 from cloze.cli import main
-from cloze.data.reading.memory import rows_from_memory
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.data import count_classes, read_examples
 from cloze.tasks.config import with_settings
@@ -314,24 +313,6 @@ def test_a_column_of_zeros_and_ones_per_label(tmp_path: Path, values: tuple[str,
     task, train, _ = read_examples(MultiLabel(label_columns=NAMES), tmp_path / "a.csv", tmp_path / "a.csv")
     assert task.labels == NAMES
     assert count_classes(task, train) == {"film": 1, "neg": 1, "pos": 1}
-
-
-def test_a_missing_column_of_labels_names_those_of_zeros_and_ones(tmp_path: Path) -> None:
-    rows = [
-        {"id": 1, "text": "a", "stars": 4, "film": 0, "neg": 1},
-        {"id": 2, "text": "b", "film": 1, "neg": 1},
-    ]
-    (tmp_path / "a.csv").write_text("id,text,stars,film,neg\n1,a,4,0,1\n")
-    (tmp_path / "a.jsonl").write_text(json.dumps(rows[0]))
-    for source in (tmp_path / "a.csv", tmp_path / "a.jsonl", rows_from_memory(rows, "rows")):
-        with pytest.raises(InputError, match=r"""; say `multi-label\.label_columns=\["film", "neg"\]`\.$"""):
-            list(MultiLabel().examples(source))
-    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "film": [0]}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=r"or columns of 0 and 1 with `multi-label\.label_columns=\["):
-        list(MultiLabel().examples(tmp_path / "a.parquet"))
-    (tmp_path / "b.csv").write_text("text,number\na,1\n")
-    with pytest.raises(InputError, match=r"; say which it is with `label_column=NAME`\.$"):
-        list(MultiLabel().examples(tmp_path / "b.csv"))
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ BAD = {
     "misspelt column": (
         "a.tsv",
         "texts\tlabel\na\tx\n",
-        "a.tsv:2: no column 'text'. Did you mean 'texts'? There are",
+        "a.tsv:2: no column 'text'. There are 'texts', 'label'",
     ),
     "other columns": ("a.tsv", "sentence\tlabel\na\tx\n", "no column 'text'. There are 'sentence', 'label'"),
     "nameless column": ("a.tsv", "text\t\na\tx\n", "a.tsv:1: column 2 has no name"),
@@ -261,7 +261,7 @@ def test_other_columns_of_parquet_are_not_read(tmp_path: Path) -> None:
         InputError, match=r"a\.parquet:1: a cell of this row or the 1 after it cannot be read"
     ):
         list(read_rows(path, ["day"]))
-    with pytest.raises(InputError, match=r"a\.parquet:1: no column 'texts'\. Did you mean 'text'"):
+    with pytest.raises(InputError, match=r"a\.parquet:1: no column 'texts'\. There are .*'text'"):
         list(read_rows(path, ["texts"]))
 
 

@@ -17,7 +17,6 @@ from cloze.data.reading.pdf_text import clean_pdf_text
 from cloze.data.reading.table_files import CellCountError, RawTable, is_table, open_table
 from cloze.data.reading.text_lines import read_texts_of_lines
 from cloze.errors import DataWarning, InputError
-from cloze.suggestions import list_names
 from cloze.tables import format_count
 from cloze.text_encoding import UTF_8
 
@@ -151,7 +150,9 @@ def parse_rows(
                 parsed = parse(row)
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
-                    _ask_for_names(error, source, config, to_cells(raw, where))
+                    if config.can_name_columns and not config.column_names and _is_delimited(source):
+                        names = ",".join(column.names[0] for column in config.columns if column.is_required)
+                        error.remedy = f"{error.remedy}; if line 1 is a row, name all: `column_names={names}`"
                     raise
                 (left_out if isinstance(error, leave_out) else errors).add(error)
                 if skip_broken and left_out.count > max(_MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE * rows):
@@ -209,24 +210,8 @@ def _open(source: Source, config: TableConfig) -> RawTable:
     )
 
 
-def _ask_for_names(
-    error: NoColumnError, source: Source, config: TableConfig, cells: Mapping[str, Any]
-) -> None:
-    """Add both remedies to an error about the columns that the first line of a TSV or CSV names, or is a row of."""
-    is_delimited = not isinstance(source, MemoryRows) and extension_of(source) in (".tsv", ".csv")
-    if not is_delimited or config.column_names or not config.can_name_columns or error.near:
-        return
-    wanted = [column for column in config.columns if column.is_required]
-    if not error.flags or any(column.find(cells) is not None for column in wanted):
-        return
-    names = [column.names[0] for column in wanted]
-    names += [f"column{number}" for number in range(len(names) + 1, len(cells) + 1)]
-    shown = list_names(map(repr, cells))
-    order = "" if len(names) == 1 else ", in the file's order"
-    error.where = f"{source}:1"
-    error.what = f"{error.what}: the first line has {shown}"
-    row = f"if it is a row, say `column_names={','.join(names)}`{order}"
-    error.remedy = f"If it names them, say {' and '.join(error.flags)}; {row}"
+def _is_delimited(source: Source) -> bool:
+    return not isinstance(source, MemoryRows) and extension_of(source) in (".tsv", ".csv")
 
 
 def _row(

@@ -93,8 +93,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         """Return the columns of the texts, and of the labels or of each label."""
         columns = super().named_columns()
         if not self.label_columns:
-            setting = f"{self.name}.label_columns"
-            return tuple(replace(c, flags_setting=setting) if c.is_label else c for c in columns)
+            return columns
         flags = (Column(name, "flag", setting="label_columns") for name in self.label_columns)
         return (*(column for column in columns if not column.is_label), *flags)
 
