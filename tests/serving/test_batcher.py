@@ -185,6 +185,15 @@ def test_stopping_refuses_new_requests_and_answers_queued_ones(make_batcher: Mak
     assert asyncio.run(ask()) == 5
 
 
+def test_once_it_stops_requests_are_answered_in_order(make_batcher: MakeBatcher) -> None:
+    batcher = make_batcher(batch_tokens=12)
+    batcher.stop()
+    found, order, upper = ask_upper(batcher, ["abcdefg", "hi"], ["jklm"], ["n"])
+    assert found == [["ABCDEFG", "HI"], ["JKLM"], ["N"]]
+    assert order == [0, 1, 2]
+    assert upper.batches[:3] == ["abc", "def", "ghi"]
+
+
 def test_several_computations_have_one_deadline(make_batcher: MakeBatcher) -> None:
     batcher = make_batcher(deadline_seconds=0.2)
     done = []

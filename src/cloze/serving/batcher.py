@@ -268,7 +268,7 @@ class Batcher:
             raise DeadlineExceeded from None
 
     def stop(self) -> None:
-        """Refuse new requests; those in the queue are answered."""
+        """Refuse new requests; those in the queue are answered one after the other."""
         self._is_stopping = True
 
     def close(self) -> None:
@@ -276,6 +276,11 @@ class Batcher:
         with self._changed:
             self._is_closed = self._is_stopping = True
             self._changed.notify()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the thread to end after `close`; return whether it has ended."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _cancel(self, job: _Job) -> None:
         with self._changed:
@@ -297,7 +302,11 @@ class Batcher:
                 return
 
     def _requeue(self, jobs: list[_Job], served: list[_Job]) -> None:
-        """Return unfinished jobs to the queue: those without a turn to its front, the others to its end."""
+        """Return unfinished jobs to the queue: those without a turn to its front, the others to its end.
+
+        Once the server stops, all to its front: with turns, none might finish in the time that is left.
+        """
+        served = [] if self._is_stopping else served
         with self._changed:
             unfinished = [job for job in jobs if not (job.is_done or job.is_canceled)]
             self._waiting.extendleft(job for job in reversed(unfinished) if job not in served)

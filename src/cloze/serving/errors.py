@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from cloze.errors import ClozeError
+from cloze.errors import ClozeError, RunError
 from cloze.serving.batcher import ComputationFailed, DeadlineExceeded, Overloaded
 from cloze.serving.limits import MAX_CHARACTERS
 from cloze.serving.schema import TOO_LONG, TOO_MANY, ResponseModel
@@ -135,6 +135,7 @@ def add_error_handlers(app: FastAPI) -> None:
         RequestValidationError: lambda error: _invalid(error.errors()),
         HTTPException: lambda error: ErrorResponse(error.status_code, str(error.detail), error.headers),
         ClozeError: lambda error: ErrorResponse(422, str(error)),
+        RunError: lambda error: ErrorResponse(424, f"the computation failed: {error}"),
         Overloaded: lambda _: overloaded(),
         DeadlineExceeded: lambda _: ErrorResponse(504, "the request waited too long for the model"),
         ComputationFailed: lambda error: ErrorResponse(424, f"the computation failed: {error}"),

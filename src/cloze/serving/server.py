@@ -2,8 +2,10 @@
 
 import gc
 import logging
+import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
@@ -28,6 +30,8 @@ _MIN_KEY_CHARACTERS = 16
 _MAX_PORT = 65_535
 _EVALUATION_ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv")
 _BACKLOG = 128  # connections that wait to be accepted
+_LAST_BATCH_SECONDS = 2.0
+_EXIT_INTERRUPTED = 130
 
 
 def serve(  # noqa: PLR0913 (the settings of a verb)
@@ -44,6 +48,8 @@ def serve(  # noqa: PLR0913 (the settings of a verb)
     tell: Callable[[str], None],
 ) -> None:
     """Serve models until SIGTERM or Ctrl-C; open requests are answered first.
+
+    If a batch is still being computed two seconds after the last response, the process ends.
 
     Args:
         directories: checkpoints or runs, by the names that requests use; the first is the default.
@@ -97,7 +103,18 @@ def serve(  # noqa: PLR0913 (the settings of a verb)
         listen(listening)
         address, bound_port = listening.getsockname()[:2]
         tell(f"http://{f'[{address}]' if ':' in address else address}:{bound_port}")
-        server.run(sockets=[listening])
+        exit_code = _EXIT_INTERRUPTED
+        try:
+            server.run(sockets=[listening])
+            exit_code = 0
+        finally:
+            app.state.batcher.close()
+            if not app.state.batcher.wait(_LAST_BATCH_SECONDS):
+                # the interpreter would abort when the thread returns to it from native code
+                with suppress(OSError, ValueError):
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                os._exit(exit_code)
 
 
 class _Server(uvicorn.Server):
