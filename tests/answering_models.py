@@ -1,8 +1,12 @@
 """A random model for each class that answers, and inputs for it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pytest
 
 from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
@@ -55,3 +59,23 @@ def answers(name: str, model: Any) -> Any:
     if name in ("TextRanker", "ChoiceAnswerer"):
         return model(*map(list, zip(*INPUTS[name], strict=True)))
     return model(list(INPUTS.get(name, ("a b", "c"))))
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the texts and numbers of an answer in order."""
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist()
+    if is_dataclass(value) and not isinstance(value, type):
+        return flat(asdict(value))
+    if isinstance(value, Mapping):
+        return [part for key in value for part in [key, *flat(value[key])]]
+    if isinstance(value, list | tuple):
+        return [part for item in value for part in flat(item)]
+    return [value]
+
+
+def assert_same(found: Any, expected: Any, *, tolerance: float = 1e-4) -> None:
+    pairs = list(zip(flat(found), flat(expected), strict=True))
+    assert pairs
+    for one, other in pairs:
+        assert one == (pytest.approx(other, abs=tolerance) if isinstance(other, float) else other)

@@ -6,8 +6,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 import pytest
 
 import cloze
-from answering_models import INPUTS, TOKENS, answers, write_models
+from answering_models import INPUTS, TOKENS, answers, assert_same, write_models
 from cloze import artifacts
 from cloze.cli import main
 from cloze.models.bert import BertModel
@@ -81,26 +79,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for model in (folder / "models").iterdir():
         cloze.export_model(model, output=folder / "graphs" / model.name)
     return folder
-
-
-def flat(value: Any) -> list[Any]:
-    """Return the texts and numbers of an answer in order."""
-    if isinstance(value, np.ndarray):
-        return value.ravel().tolist()
-    if is_dataclass(value) and not isinstance(value, type):
-        return flat(asdict(value))
-    if isinstance(value, Mapping):
-        return [part for key in value for part in [key, *flat(value[key])]]
-    if isinstance(value, list | tuple):
-        return [part for item in value for part in flat(item)]
-    return [value]
-
-
-def assert_same(found: Any, expected: Any, *, tolerance: float = 1e-4) -> None:
-    pairs = list(zip(flat(found), flat(expected), strict=True))
-    assert pairs
-    for one, other in pairs:
-        assert one == (pytest.approx(other, abs=tolerance) if isinstance(other, float) else other)
 
 
 @pytest.mark.protected

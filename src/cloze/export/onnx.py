@@ -20,7 +20,7 @@ from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE, TASK_FILE
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
-from cloze.models.graph import GRAPH_KIND, INPUTS
+from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, INPUTS
 from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
 from cloze.models.sentence_encoder import SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
@@ -36,16 +36,6 @@ RELATIVE_TOLERANCE = 1e-5
 
 _MAX_FILE_BYTES = 2**31 - 2**20  # protocol buffers end at 2 GB
 _SEED = 12345
-_ENCODER_FACTS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
-"""What answers need to know of the encoder, by the names of `EncoderConfig`."""
 _MAX_COMPARED_LENGTH = 1024  # a graph computes all pairs of tokens
 
 
@@ -128,7 +118,7 @@ def export_onnx(
             precision=precision,
         )
         (directory / artifacts.CARD_FILE).write_text(card, "utf-8")
-        encoder = {name: getattr(model.config, name) for name in _ENCODER_FACTS}
+        encoder = {name: getattr(model.config, name) for name in ENCODER_FACTS}
         parameters = sum(weight.numel() for weight in model.parameters())
         table = {"opset": OPSET, "inputs": INPUTS, "parameters": parameters, "encoder": encoder}
         table |= dataclasses.asdict(report)

@@ -388,7 +388,7 @@ class Embedder(LoadedModel):
         """The same encoder with a vector for each token."""
         if isinstance(self.engine, PooledEngine):
             return self.engine.tokens
-        if isinstance(self.engine, OnnxEngine) and TOKENS in self.engine.names:
+        if isinstance(self.engine, OnnxEngine) and TOKENS in self.engine.outputs:
             return self.engine
         if isinstance(self.engine, OnnxEngine):
             what = "a graph of vectors of texts, without those of tokens"

@@ -4,7 +4,7 @@ Shapes: T tokens in the packed batch, B sequences.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ BatchT = TypeVar("BatchT", bound=PackedBatch)
 
 MAX_TOKENS_ON_CPU = 1024
 """Tokens of a batch: their widest activations stay in the cache."""
+
+RUNNING: set[Any] = set()
+"""Options of the computations of ONNX Runtime that are running; setting `terminate` ends one."""
 
 
 class Engine(Protocol):
@@ -70,5 +73,10 @@ def run_by_length(
         limit = min(limit, -(-total // (rounds * concurrency)) + max(num_tokens) // 2)
     batches = ((indices, make_batch(indices)) for indices in batch_by_length(num_tokens, limit))
     computed = map_concurrently(lambda indexed: engine.run(indexed[1]), batches, concurrency)
-    for (indices, batch), outputs in computed:
-        yield indices, batch, outputs
+    try:
+        for (indices, batch), outputs in computed:
+            yield indices, batch, outputs
+    except KeyboardInterrupt:
+        for options in tuple(RUNNING):
+            options.terminate = True
+        raise

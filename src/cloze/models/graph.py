@@ -19,6 +19,16 @@ if TYPE_CHECKING:  # a graph answers without torch
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Each [B, L] int64, as tokenizers return them; 1 in the mask is a real token."""
+ENCODER_FACTS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+"""What answers need to know of the encoder, by the names of `EncoderConfig`."""
 GRAPH_KIND = "graph"
 """The kind of a directory with a graph, in its manifest."""
 MASKED_SCORE = -10_000.0  # Google's number; -inf would turn a row of padding into NaN

@@ -3,18 +3,22 @@
 Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions, D hidden.
 """
 
-from collections.abc import Mapping
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cloze.data.batch import MaskedBatch, PackedBatch
-from cloze.errors import InputError
+from cloze.errors import InputError, RunError, is_out_of_memory
+from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
+from cloze.models.engine import MAX_TOKENS_ON_CPU, RUNNING, FloatArray
 from cloze.models.pooling import Pooling, pool_groups
 from cloze.optional_dependencies import import_package
 
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 
 _MAX_OUTPUTS = 1 << 23  # numbers of an output, 32 MB: ONNX Runtime keeps the memory of the largest batch
 _MIN_NORM = 1e-12  # as torch's normalize
+_SILENT = 4  # ONNX Runtime's log prints names of the file as they are; errors are exceptions, too
+EXPORT_AGAIN = "Export the model again: cloze export MODEL -o NEW"
 
 TOKENS = "token_embeddings"
 """The name of the vectors of tokens in `run`, as `TokenEncoder` has it."""
@@ -41,6 +47,7 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.enable_mem_pattern = False  # plans for each new shape take memory and time
+    options.log_severity_level = _SILENT
 
     def reduce(_: Any) -> tuple[Any, ...]:
         data = graph if isinstance(graph, bytes) else graph.read_bytes()
@@ -48,16 +55,27 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
 
     session_class: Any = type("Session", (runtime.InferenceSession,), {"__reduce__": reduce})
     source = graph if isinstance(graph, bytes) else str(graph)
-    kinds = runtime.capi.onnxruntime_pybind11_state
     try:
         session: onnxruntime.InferenceSession = session_class(
             source, options, providers=["CPUExecutionProvider"]
         )
-    except (kinds.Fail, kinds.InvalidGraph, kinds.InvalidProtobuf, kinds.NotImplemented) as error:
-        what = f"ONNX Runtime {runtime.__version__} cannot read it: {' '.join(str(error).split())[:200]}"
+    except Exception as error:  # also UnicodeDecodeError, of a message with a name in the file
+        if is_out_of_memory(error):
+            raise
+        what = f"ONNX Runtime {runtime.__version__} cannot read it: {_one_line(error)}"
         where = None if isinstance(graph, bytes) else graph
         raise InputError(what, where=where, remedy="Export the model again, or update onnxruntime") from error
     return session
+
+
+class GraphOutput(NamedTuple):
+    """An output as the description of a graph has it."""
+
+    name: str
+    width: tuple[int, ...]
+    """Its sizes after those of the batch and the length."""
+    is_of_tokens: bool
+    """Whether it has a value for each token."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,30 +86,98 @@ class OnnxEngine:
     config: EncoderConfig
     num_parameters: int
     number_format: str
-    names: Mapping[str, str]
-    """The graph's name of each output, by the name that `run` gives it."""
+    outputs: Mapping[str, GraphOutput]
+    """By the names that `run` gives them."""
     device_type: str = "cpu"
 
     @property
     def batch_tokens(self) -> int:
         """The number of tokens that it reads at once: fewer where each has scores of the whole vocabulary."""
-        shapes = [output.shape for output in self.session.get_outputs() if output.name in self._token_outputs]
-        width = max((shape[-1] for shape in shapes if len(shape) > 2), default=1)
-        return min(MAX_TOKENS_ON_CPU, _MAX_OUTPUTS // width)
+        widths = (output.width[0] for output in self.outputs.values() if output.is_of_tokens and output.width)
+        return min(MAX_TOKENS_ON_CPU, _MAX_OUTPUTS // max(widths, default=1))
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
-        """Return the outputs for a batch, padded for the graph; of a `MaskedBatch`, those of the masked tokens."""
-        inputs, rows = _pad(batch)
-        outputs = self.session.run(list(self.names.values()), inputs)
-        return {
-            name: values.reshape(-1, *values.shape[2:])[rows] if output in self._token_outputs else values
-            for (name, output), values in zip(self.names.items(), outputs, strict=True)
-        }
+        """Return the outputs for a batch, padded for the graph; of a `MaskedBatch`, those of the masked tokens.
 
-    @cached_property
-    def _token_outputs(self) -> frozenset[str]:
-        """The graph's outputs with a value for each token."""
-        return frozenset(output.name for output in self.session.get_outputs() if "length" in output.shape)
+        Raises:
+            RunError: the graph cannot be computed, or its outputs are not finite or of another shape than described.
+        """
+        inputs, rows = _pad(batch)
+        values = {
+            name: array.reshape(-1, *output.width)[rows] if output.is_of_tokens else array
+            for (name, output), array in zip(self.outputs.items(), self._compute(inputs), strict=True)
+        }
+        if not all(np.isfinite(array).all() for array in values.values()):
+            remedy = "Export the model again in float32, or use the model itself"
+            raise RunError("the exported graph computes values that are not finite", remedy=remedy)
+        return values
+
+    def check(self, graph: Path, outputs: Sequence[str]) -> None:
+        """Compute a small batch, to compare the graph with its description.
+
+        Args:
+            graph: its file.
+            outputs: the names of all its outputs in the description.
+
+        Raises:
+            InputError: its inputs or outputs are others.
+        """
+        ids_BL = np.zeros((2, min(3, self.config.max_position_embeddings)), np.int64)
+        try:
+            if [output.name for output in self.session.get_outputs()] != list(outputs):
+                raise RunError(f"its outputs are not {', '.join(outputs)}")
+            self._compute({"input_ids": ids_BL, "attention_mask": ids_BL + 1, "token_type_ids": ids_BL})
+        except (RunError, UnicodeDecodeError) as error:
+            problem = getattr(error, "what", error)
+            what = f"not the graph that {GRAPH_FACTS_FILE} and {CONFIG_FILE} describe: {problem}"
+            raise InputError(what, where=graph, remedy=EXPORT_AGAIN) from error
+
+    def _compute(self, inputs: Mapping[str, Any]) -> list[FloatArray]:
+        try:
+            names = [output.name for output in self.outputs.values()]
+            arrays: list[FloatArray] = _run(self.session, names, inputs)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            raise RunError(
+                f"ONNX Runtime cannot compute it: {_one_line(error)}", remedy=EXPORT_AGAIN
+            ) from error
+        for output, array in zip(self.outputs.values(), arrays, strict=True):
+            shape = (*inputs["input_ids"].shape[: 1 + output.is_of_tokens], *output.width)
+            actual = getattr(array, "dtype", None), getattr(array, "shape", None)
+            if actual != (np.float32, shape):
+                what = f"its output {output.name} is {actual[0]} {actual[1]}, not float32 {shape}"
+                raise RunError(what, remedy=EXPORT_AGAIN)
+        return arrays
+
+
+def _run(session: "onnxruntime.InferenceSession", names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
+    """Run a graph so that Ctrl-C ends it, whatever loops it has.
+
+    The main thread waits for another one: within ONNX Runtime it could not handle signals.
+    """
+    options = import_package("onnxruntime").RunOptions()
+    options.log_severity_level = _SILENT
+    RUNNING.add(options)
+    try:
+        if threading.current_thread() is not threading.main_thread():
+            return session.run(names, inputs, options)
+        return _other_thread().submit(session.run, names, inputs, options).result()
+    finally:
+        options.terminate = True
+        RUNNING.discard(options)
+
+
+@cache
+def _other_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="cloze-graph")
+
+
+os.register_at_fork(after_in_child=_other_thread.cache_clear)  # a forked process has no threads but its first
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _pad(batch: PackedBatch) -> tuple[dict[str, Any], Any]:

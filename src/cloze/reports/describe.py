@@ -129,16 +129,15 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
 
 def _graph_facts(directory: Path) -> dict[str, Any]:
     facts = read_graph_facts(directory)
-    encoder = facts["encoder"]
     labels = load_labels(directory)
     return {
-        "model": facts["model"],
-        "outputs": list(facts["outputs"]),
-        "layers": encoder["num_hidden_layers"],
-        "hidden size": encoder["hidden_size"],
-        "longest input": encoder["max_position_embeddings"],
-        "parameters": facts["parameters"],
-        "number format": facts["precision"],
+        "model": facts.model,
+        "outputs": list(facts.outputs),
+        "layers": facts.encoder.num_hidden_layers,
+        "hidden size": facts.encoder.hidden_size,
+        "longest input": facts.encoder.max_position_embeddings,
+        "parameters": facts.parameters,
+        "number format": facts.precision,
         **({"labels": list(labels)} if labels else {}),
         **_tokenizer_facts(directory),
     }

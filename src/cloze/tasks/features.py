@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from cloze.choices import LongTexts
 from cloze.data.batch import collate
+from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.tasks.prediction_files import input_values
 from cloze.tasks.task import ExampleT, PredictionT, Task
@@ -204,7 +205,12 @@ def sliding_windows(num_tokens: int, size: int, stride: int) -> list[slice]:
     Source: google-research/bert run_squad.py:301 @eedf571.
 
     Differs: an empty text has one empty window instead of none.
+
+    Raises:
+        InputError: `size` is not positive.
     """
+    if size < 1:
+        raise InputError("the model takes too few tokens to read any of the text", where="max_seq_length")
     windows = [slice(0, min(num_tokens, size))]
     while windows[-1].stop < num_tokens:
         start = windows[-1].start + min(size, stride)

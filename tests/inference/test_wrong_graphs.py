@@ -1,0 +1,377 @@
+"""Graphs that differ from their description, or whose values are no answer, are refused; none gives a wrong answer."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import cloze
+from answering_models import INPUTS, answers, assert_same, write_models
+from cloze.models.graph import ENCODER_FACTS
+from serving.clients import client_of
+from serving.server_process import ServerProcess
+
+pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
+helper, TensorProto = onnx.helper, onnx.TensorProto
+INT64, FLOAT = TensorProto.INT64, TensorProto.FLOAT
+VALUES = (None, True, 0, -1, 3, 2**62, 10**30, 1.5, "x", "\x1b[31m", [], ["logits"], [1], {}, {"0": "x"})
+HEADS = ("MaskedLM", "PreTraining", "NextSentencePrediction", "SequenceClassification", "TokenClassification")
+OUTPUTS = (
+    ["last_hidden_state"],
+    ["sentence_embedding"],
+    ["end_logits", "start_logits"],
+    ["prediction_logits"],
+)
+OTHERS: Mapping[str, Sequence[Any]] = {
+    "model": [
+        *(f"BertFor{head}" for head in (*HEADS, "QuestionAnswering", "MultipleChoice")),
+        "SentenceEncoder",
+    ],
+    "outputs": [*OUTPUTS, ["logits", "logits"]],
+    "precision": ["int8", "float16"],
+}
+"""Values that another graph would have."""
+RED = "\x1b[31mred\x07"
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("graphs")
+    write_models(folder / "models")
+    for name in INPUTS:
+        cloze.export_model(folder / "models" / name, output=folder / name)
+    return folder
+
+
+def change(source: Path, target: Path, file: str, edit: Callable[[Any], Any]) -> Path:
+    """Copy a graph with one file edited, a JSON object or the graph, and with the manifest of that."""
+    shutil.copytree(source, target, dirs_exist_ok=True)
+    if file.endswith(".json"):
+        table = json.loads((source / file).read_text())
+        edit(table)
+        data = json.dumps(table).encode()
+    else:
+        model = onnx.load(source / file)
+        edit(model.graph)
+        data = model.SerializeToString().replace(b"UNREADABLE", b"\xff" * 10)  # not UTF-8
+    (target / file).write_bytes(data)
+    manifest = json.loads((source / "manifest.json").read_text())
+    manifest["files"][file] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (target / "manifest.json").write_text(json.dumps(manifest))
+    return target
+
+
+def refusal(name: str, graph: Path, expected: Any) -> str:
+    """Return the message of a refused graph; empty if it gives the right answers."""
+    try:
+        found = answers(name, cloze.load(graph))
+    except cloze.InputError as error:
+        message = str(error)
+    else:
+        message = ""
+        assert_same(found, expected)
+    assert message.isprintable()
+    return message
+
+
+def with_value(section: str, key: str, value: Any) -> Callable[[Any], None]:
+    def edit(table: Any) -> None:
+        inner = table[section] if section else table
+        if value is ...:
+            del inner[key]
+        else:
+            inner[key] = value
+
+    return edit
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*truncated")
+@pytest.mark.parametrize("file", ["export.json", "config.json"])
+@pytest.mark.parametrize("name", ["FillMask", "QuestionAnswerer", "TextClassifier", "Embedder"])
+def test_a_wrong_description_is_refused_or_changes_no_answer(
+    name: str, file: str, graphs: Path, tmp_path: Path
+) -> None:
+    expected = answers(name, cloze.load(graphs / name))
+    table = json.loads((graphs / name / file).read_text())
+    keys = [("", key) for key in table] + [("encoder", key) for key in table.get("encoder", ())]
+    refused = set()
+    for section, key in keys:
+        for value in (..., *VALUES, *OTHERS.get(key, ())):
+            graph = change(graphs / name, tmp_path / "graph", file, with_value(section, key, value))
+            if refusal(name, graph, expected):
+                refused.add(key)
+    facts = {"model", "inputs", "outputs", "precision", "parameters", "encoder"} if keys[-1][0] else set()
+    assert refused >= {*ENCODER_FACTS, *facts}
+
+
+def rename(value: Any, old: str, new: str) -> None:
+    """Rename a dimension of an input or output."""
+    for size in value.type.tensor_type.shape.dim:
+        if size.dim_param == old:
+            size.dim_param = new
+
+
+def rename_all(graph: Any) -> None:
+    for value in (*graph.input, *graph.output):
+        rename(value, "length", "columns")
+        rename(value, "batch", "length")
+
+
+def without_names(graph: Any) -> None:
+    for value in (*graph.input, *graph.output):
+        for size in value.type.tensor_type.shape.dim:
+            size.ClearField("dim_param")
+
+
+def insert(
+    graph: Any, number: int, operator: str, *constants: Any, kind: int = FLOAT, **attributes: Any
+) -> None:
+    """Put an operator between an output and what computes it."""
+    output = graph.output[number]
+    (node,) = (node for node in graph.node if output.name in node.output)
+    node.output[list(node.output).index(output.name)] = "before"
+    names = []
+    for index, constant in enumerate(constants):
+        graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(constant), f"constant{index}"))
+        names.append(f"constant{index}")
+    graph.node.append(helper.make_node(operator, ["before", *names], [output.name], **attributes))
+    output.CopyFrom(helper.make_tensor_value_info(output.name, kind, None))
+
+
+def fix(value: Any, axis: int, size: int) -> None:
+    value.type.tensor_type.shape.dim[axis].dim_value = size
+
+
+def set_input(
+    number: int, name: str, kind: int = INT64, shape: Any = ("batch", "length")
+) -> Callable[[Any], None]:
+    def edit(graph: Any) -> None:
+        old = graph.input[number].name
+        graph.input[number].CopyFrom(helper.make_tensor_value_info(name or old, kind, shape))
+        for node in graph.node:
+            node.input[:] = [name or old if each == old else each for each in node.input]
+
+    return edit
+
+
+def add_input(graph: Any) -> None:
+    graph.input.append(helper.make_tensor_value_info("position_ids", INT64, ("batch", "length")))
+    graph.node.append(helper.make_node("Identity", ["position_ids"], ["positions"]))
+    graph.output.append(helper.make_tensor_value_info("positions", INT64, ("batch", "length")))
+
+
+def rename_output(name: str) -> Callable[[Any], None]:
+    def edit(graph: Any) -> None:
+        insert(graph, 0, "Identity")
+        graph.node[-1].output[0] = graph.output[0].name = name
+
+    return edit
+
+
+def empty(graph: Any) -> None:
+    del graph.node[:], graph.output[:]
+
+
+HARMLESS: dict[str, Callable[[Any], Any]] = {
+    "as it is": lambda graph: None,
+    "other names of dimensions": rename_all,
+    "no names of dimensions": without_names,
+    "another declared width": lambda graph: fix(graph.output[0], -1, 77),
+    "no types of outputs": lambda graph: insert(graph, 0, "Identity"),
+}
+WRONG: dict[str, Callable[[Any], Any]] = {
+    **{f"input {number} with another name": set_input(number, RED) for number in range(3)},
+    **{f"input {number} of another type": set_input(number, "", TensorProto.INT32) for number in range(3)},
+    **{f"input {number} of another rank": set_input(number, "", INT64, ("b", "l", 1)) for number in range(3)},
+    "one text at a time": lambda graph: fix(graph.input[0], 0, 1),
+    "texts of one length": lambda graph: fix(graph.input[0], 1, 7),
+    "a further input": add_input,
+    "a further output": lambda graph: graph.output.append(graph.input[0]),
+    "an output with another name": rename_output(RED),
+    "an output with an unreadable name": rename_output("UNREADABLE"),
+    "an input with an unreadable name": set_input(0, "UNREADABLE"),
+    "no last output": lambda graph: graph.output.pop(),
+    "nothing": empty,
+    "a higher rank": lambda graph: insert(graph, 0, "Unsqueeze", [0]),
+    "a last size of one more": lambda graph: insert(graph, 0, "Unsqueeze", [-1]),
+    "a lower rank": lambda graph: insert(graph, 0, "ReduceSum", [0], keepdims=0),
+    "another batch": lambda graph: insert(graph, 0, "ReduceSum", [0], keepdims=1),
+    "a double last size": lambda graph: (
+        insert(graph, 0, "Concat", axis=-1) or graph.node[-1].input.append("before")
+    ),
+    "a last size of 1": lambda graph: insert(graph, 0, "ReduceSum", [-1], keepdims=1),
+    "numbers of double precision": lambda graph: insert(
+        graph, 0, "Cast", kind=TensorProto.DOUBLE, to=TensorProto.DOUBLE
+    ),
+    "whole numbers": lambda graph: insert(graph, 0, "Cast", kind=INT64, to=INT64),
+    "texts": lambda graph: insert(graph, 0, "Cast", kind=TensorProto.STRING, to=TensorProto.STRING),
+    "an unknown operator": lambda graph: insert(graph, 0, RED),
+    "escapes in the names of a node": lambda graph: graph.node.append(
+        helper.make_node("Relu", [RED], ["\n"])
+    ),
+}
+"""Edits of a graph."""
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_graph_with_other_inputs_or_outputs_is_refused(
+    name: str, graphs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expected = answers(name, cloze.load(graphs / name))
+    for label, edit in HARMLESS.items():
+        assert refusal(name, change(graphs / name, tmp_path / "graph", "model.onnx", edit), expected) == "", (
+            label
+        )
+    for label, edit in WRONG.items():
+        if label == "a last size of 1" and name in ("TextRanker", "TextRegressor"):
+            continue
+        graph = change(graphs / name, tmp_path / "graph", "model.onnx", edit)
+        message = refusal(name, graph, expected)
+        assert re.search(r"model\.onnx: (not the graph that|ONNX Runtime [0-9.]+ cannot read it)", message), (
+            label
+        )
+    assert capfd.readouterr() == ("", ""), "ONNX Runtime prints nothing"
+
+
+def test_a_graph_with_another_number_of_classes_is_refused(graphs: Path, tmp_path: Path) -> None:
+    """The task of a run counts them, or else config.json."""
+    source = shutil.copytree(graphs / "TextClassifier", tmp_path / "source")
+    (source / "task.toml").write_text((source / "task.toml").read_text().replace('"bad"', '"bad", "worse"'))
+    edit = with_value("", "id2label", {"0": "bad", "1": "good"})
+    for kind, number in (("task.toml", 4), ("config.json", 2)):
+        if number == 2:
+            (source / "task.toml").unlink()
+        graph = change(source, tmp_path / kind, "config.json", edit)
+        manifest = json.loads((graph / "manifest.json").read_text())
+        del manifest["files"]["task.toml"]
+        (graph / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(
+            cloze.InputError, match=rf"logits is float32 \(2, 3\), not float32 \(2, {number}\)\."
+        ):
+            cloze.load(graph)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", INPUTS)
+def test_values_that_are_not_finite_are_no_answer(
+    name: str, value: float, graphs: Path, tmp_path: Path
+) -> None:
+    graph = change(
+        graphs / name,
+        tmp_path / "graph",
+        "model.onnx",
+        lambda graph: [insert(graph, 0, "Add", np.float32(value))],
+    )
+    with pytest.raises(cloze.RunError, match="the exported graph computes values that are not finite"):
+        answers(name, cloze.load(graph))
+
+
+def test_a_server_says_that_the_computation_failed(graphs: Path, tmp_path: Path) -> None:
+    """Not that the request is invalid."""
+    graph = change(graphs / "Embedder", tmp_path / "g", "model.onnx", lambda graph: [insert(graph, 0, "Log")])
+    with client_of({"g": graph}) as client:
+        response = client.post("/embed", json={"inputs": "a b"})
+    assert (response.status_code, response.json()["error_type"]) == (424, "Backend")
+    assert "the exported graph computes values that are not finite" in response.json()["error"]
+
+
+def loop(graph: Any) -> None:
+    """Let the first output wait for a loop without end where a token has another id than 0."""
+    scalar = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["goes_on"], ["go_on"]),
+            helper.make_node("Add", ["one", "one"], ["two"]),
+        ],
+        "body",
+        [scalar("turn", INT64, []), scalar("goes_on", TensorProto.BOOL, []), scalar("one", INT64, [1])],
+        [scalar("go_on", TensorProto.BOOL, []), scalar("two", INT64, [1])],
+    )
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(2**62), "turns"))
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array([0]), "zero"))
+    graph.node.extend(
+        [
+            helper.make_node("ReduceMax", ["input_ids"], ["largest"], keepdims=0),
+            helper.make_node("Sign", ["largest"], ["sign"]),
+            helper.make_node("Mul", ["sign", "turns"], ["count"]),
+            helper.make_node("Loop", ["count", "", "zero"], ["nothing"], body=body),
+            helper.make_node("Cast", ["nothing"], ["shift"], to=FLOAT),
+        ]
+    )
+    insert(graph, 0, "Add")
+    graph.node[-1].input.append("shift")
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from cloze.cli import main
+from cloze.models.engine import RUNNING
+
+def interrupt():
+    running = set()
+    while not running & RUNNING:
+        running = set(RUNNING)
+        time.sleep(0.5)
+    os.kill(os.getpid(), int(sys.argv[1]))
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+threading.Thread(target=interrupt, daemon=True).start()
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_ends_a_loop_in_a_graph(number: int, threads: int, graphs: Path, tmp_path: Path) -> None:
+    """With two threads, batches of many tokens are computed by other threads than the main one."""
+    graph = change(graphs / "Embedder", tmp_path / "graph", "model.onnx", loop)
+    (tmp_path / "texts.txt").write_text("a b c d e f g h\n" * 200)
+    command = [sys.executable, "-c", INTERRUPTED, str(int(number)), "embed", str(tmp_path / "texts.txt")]
+    ended = subprocess.run(
+        [*command, "-m", str(graph), "-o", str(tmp_path / "v.npy"), "--quiet"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+    )
+    assert (ended.returncode, ended.stderr) == (130, "error: interrupted\n")
+
+
+@pytest.mark.slow
+def test_sigterm_ends_servers_that_compute_for_long(graphs: Path, tmp_path: Path) -> None:
+    """The thread still computes after the time for open requests: of torch a batch of many, of a graph one forever."""
+    graph = change(graphs / "Embedder", tmp_path / "endless", "model.onnx", loop)
+    served = [
+        ServerProcess("-m", model) for model in ("cloze-mini-sentences", "cloze-mini-sentences", str(graph))
+    ]
+    request = {"inputs": ["She closed the door behind her and went home. " * 45] * 32}
+    with ThreadPoolExecutor(24) as pool, httpx.Client(timeout=60) as client:
+        asked = [
+            [pool.submit(client.post, f"{server.url}/embed", json=request) for _ in range(8)]
+            for server in served
+        ]
+        time.sleep(2)
+        for server in served:
+            server.process.terminate()
+        statuses = [[each.result().status_code for each in of_server] for of_server in asked]
+        assert [server.process.wait(30) for server in served] == [0, 0, 0]
+    assert {status for of_server in statuses for status in of_server} <= {200, 503}
+    for server in served:
+        server.end()
+        assert not [line for line in server.log if "Fatal" in line or "terminate called" in line]
