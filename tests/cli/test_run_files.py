@@ -221,7 +221,7 @@ FLIPS = 150
 @pytest.mark.timeout(1200)
 @pytest.mark.trials("corruption", FLIPS)
 def test_info_finds_any_flipped_bit(samples: Samples, tmp_path: Path) -> None:
-    """Of the checkpoints of a run of each verb, of a data set and a vocabulary, in any file but the card, which may be edited."""
+    """Of checkpoints of each verb, a data set and a vocabulary, in any file but the card, which may be edited."""
     choose = random.Random(7)
     directories = [
         Path(shutil.copytree(path, tmp_path / path.name, symlinks=True))
