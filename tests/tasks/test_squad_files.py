@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from cloze.cli import main
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.tasks.data import find_split_file
 from cloze.tasks.squad import SquadV1, SquadV2
 from cloze.tasks.squad_files import read_answers, read_na_probs
@@ -215,6 +215,13 @@ def test_invalid_answers_are_named(content, message, tmp_path):
     with pytest.raises(InputError) as raised:
         SquadV2().read_predictions(_write(tmp_path / "a.json", content), examples)
     assert message in str(raised.value)
+
+
+def test_answers_to_other_questions_are_counted(tmp_path):
+    examples = list(SquadV2().examples(_write(tmp_path / "gold.json", GOOD)))
+    answers = _write(tmp_path / "answers.json", {"q1": "Warsaw", "2": "", "x": "a", "y": "b"})
+    with pytest.warns(DataWarning, match="2 of 4 predictions have no gold example, such as 'x'"):
+        assert [answer.text for answer in SquadV2().read_predictions(answers, examples)] == ["Warsaw", ""]
 
 
 @pytest.mark.protected

@@ -1,6 +1,7 @@
 """SQuAD 1.1 and 2.0, and your own questions in a file of the same form."""
 
 import sys
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -10,7 +11,7 @@ from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.table_files import RawTable
 from cloze.data.reading.tables import Row
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.squad import (
     best_threshold,
@@ -174,6 +175,9 @@ def _check_complete(examples: Questions, by_id: Collection[str], path: Source) -
     if missing := [example.id for example in examples if example.id not in by_id]:
         what = f"{len(missing):,} of {len(examples):,} questions are missing, such as {missing[0]!r}"
         raise InputError(what, where=path, remedy='Give "" for no answer')
+    if others := set(by_id) - {example.id for example in examples}:
+        what = f"{len(others):,} of {len(by_id):,} predictions have no gold example, such as {min(others)!r}"
+        warnings.warn(DataWarning(f"{path}: {what}. The others are scored"), stacklevel=2)
 
 
 def _between_odds(threshold: float | None, odds: Collection[float]) -> float:
