@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+import cloze
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
@@ -116,6 +117,17 @@ def test_run_resumes_on_another_number_of_ranks(quiet, alone, tmp_path):
     states = [read_state(resolve_checkpoint(path, "latest")) for path in (alone, run)]
     assert states[0].position == states[1].position
     assert states[0].tokens == states[1].tokens
+
+
+def pretrain_texts(run: Path, init: Path) -> None:
+    texts = [f"The dog {n} was a dog.\nHe left {n} dogs." for n in range(40)]
+    settings = {"phases": [{"max_seq_length": 64, "fraction": 1.0, "batch_size": 8}]}
+    cloze.pretrain(output=run, texts=texts, init=init, steps=1, device="cpu", settings=settings)
+
+
+def test_rank_zero_tokenizes_texts_in_memory(alone, tmp_path):
+    assert Ranks(2, pretrain_texts, tmp_path / "run", alone).join() == [0, 0]
+    assert len(rows(tmp_path / "run")) == 1
 
 
 class Recorded(DynamicInstances):

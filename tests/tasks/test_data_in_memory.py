@@ -240,6 +240,10 @@ def test_a_run_of_rows_resumes_with_its_data(
         cloze.finetune("classification", resume=True, **{**arguments, "train": review_rows[1:]})
     with pytest.raises(InputError, match=r"run: resume uses the settings of the run: epochs is 2, not 3"):
         cloze.finetune("classification", resume=True, **{**arguments, "epochs": 3})
+    (run / "data").rename(tmp_path / "moved")
+    with pytest.raises(InputError, match=r"^train: are not the data of the run to resume"):
+        cloze.finetune("classification", resume=True, **arguments)
+    (tmp_path / "moved").rename(run / "data")
     cloze.finetune("classification", resume=True, **arguments)
     assert_same_weights(run_of_file, run)
     cloze.finetune("classification", overwrite=True, **{**arguments, "epochs": 1})

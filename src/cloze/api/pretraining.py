@@ -11,7 +11,7 @@ from cloze.callbacks import Callback, load_writers
 from cloze.choices import Precision
 from cloze.config import setting_names
 from cloze.errors import InputError
-from cloze.progress import Progress, resolve_progress
+from cloze.progress import Progress, is_rank_zero, resolve_progress
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
@@ -94,7 +94,7 @@ def pretrain(
     request, shown = PretrainingRequest(arguments), resolve_progress(progress)
     resumed = request.resumed()
     resolved = resumed or request.resolve()
-    if texts is not None:
+    if texts is not None and is_rank_zero():
         if resumed is None:
             check_output(request.run, overwrite=overwrite)
         if (resume or num_restarts()) and Path(resolved.data).exists():  # of this run, or of its killed start

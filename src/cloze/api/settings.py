@@ -195,7 +195,7 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
         for key, value in self.in_memory.items():
             path = getattr(config, key)
             _, data = read_memory(task, value, key)
-            if path is None or file_sha256(path) != data.sha256:
+            if path is None or not Path(path).is_file() or file_sha256(path) != data.sha256:
                 remedy = "Leave them out, or start a new run in another output"
                 raise InputError("are not the data of the run to resume", where=key, remedy=remedy)
         return task, config

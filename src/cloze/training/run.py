@@ -257,11 +257,10 @@ class TrainingRun:
                     metrics = self._evaluate(stop)
                     bar.show(**self._shown)
                     evaluations = due
-                    if not is_over and self._is_patience_used_up():
+                    patience = self.evaluation.patience
+                    if patience is not None and not is_over and self._is_patience_used_up():
                         what = f"stopped early at step {self._state.step:,}: the best is step {self._state.best_step:,}"
-                        self.progress.note(
-                            f"{what}, {format_count(self.evaluation.patience, 'evaluation')} ago"
-                        )
+                        self.progress.note(f"{what}, {format_count(patience, 'evaluation')} ago")
                         return metrics
                 elif save_due:
                     self._save_if_new()
