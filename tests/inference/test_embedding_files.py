@@ -15,7 +15,9 @@ from cloze.inference.embedding_files import (
     write_vectors,
 )
 from cloze.inference.neighbors import VectorFile, neighbors_in_file
+from cloze.inference.predictor import read_ahead
 from cloze.models.bert import BertModel
+from cloze.progress import Progress
 from tiny_models import tiny_config, write_checkpoint
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef")
@@ -120,3 +122,27 @@ def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path
     ] or source
     file = VectorFile(path, source, chunk_size=7)
     assert neighbors_in_file(embedder, file, LINES[3], plus=[LINES[9]], top_k=5) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "counted"),
+    [
+        ("a.txt", "a\nb\nc", "3/3 texts"),
+        ("a.txt", "a\r\nb\r\n", "2/2 texts"),
+        ("a.csv", 'text,n\n"a\nb",1\nc,2\n', "2 texts"),
+    ],
+)
+def test_progress_counts_texts(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, counted: str
+) -> None:
+    (tmp_path / name).write_bytes(content.encode())
+    embed(model, tmp_path / name, tmp_path / "out.npy", progress=Progress())
+    assert f"embedding: {counted} [" in capsys.readouterr().err
+
+
+def test_rows_are_counted_before_they_are_read_only_where_the_number_is_exact(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text\n" + "a\n" * 30_000)
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"] * 30_000}), tmp_path / "a.parquet")
+    for name, rows, counted in (("a.csv", 3, 3), ("a.csv", 30_000, None), ("a.parquet", 30_000, 30_000)):
+        examples, total = read_ahead(range(rows), tmp_path / name)
+        assert (len([*examples]), total) == (rows, counted)

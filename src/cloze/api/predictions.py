@@ -93,8 +93,6 @@ def predict_file(
         InputError: the input, the model or a setting is wrong, or a file exists.
         RunError: a worker died, or the disk is full.
     """
-    from cloze.data.reading.files import STDIN
-    from cloze.data.reading.table_files import count_rows
     from cloze.data.row_files import write_rows
     from cloze.inference.ensemble import as_predictor, check_models, stream_predictions
     from cloze.inference.predictor import Predictor, read_ahead
@@ -129,10 +127,7 @@ def predict_file(
         from cloze.reports import explanation_page
     limit = top_k_limiter(configured, top_k)
     source = _open_inputs(configured, file, texts, shown)
-    examples, total = configured.examples_with_cells(source), None
-    if file != STDIN:
-        examples, total = read_ahead(examples)
-        total = len(texts) or total or count_rows(source)
+    examples, total = read_ahead(configured.examples_with_cells(source), source)
     examples, read = tee(examples)
     cells = (others for _, others in read)
     answers = stream_predictions(

@@ -9,9 +9,9 @@ from itertools import islice
 from statistics import fmean
 
 from cloze.data.reading.memory import Source
-from cloze.data.reading.table_files import count_rows
 from cloze.data.reading.tables import read_rows
 from cloze.errors import InputError
+from cloze.inference.predictor import read_ahead
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.progress import SILENT, Progress
 
@@ -39,8 +39,8 @@ def evaluate_blimp(scorer: SentenceScorer, source: Source, *, progress: Progress
     """
     is_right: dict[str, list[bool]] = defaultdict(list)
     field_of_paradigm: dict[str, str] = {}
-    rows = read_rows(source, ["UID", "field", "sentence_good", "sentence_bad"])
-    with progress.bar("scoring", total=count_rows(source), unit="pairs") as bar:
+    rows, total = read_ahead(read_rows(source, ["UID", "field", "sentence_good", "sentence_bad"]), source)
+    with progress.bar("scoring", total=total, unit="pairs") as bar:
         while part := list(islice(rows, _PAIRS_AT_ONCE)):
             places = [row.where for row in part for _ in ("good", "bad")]
             sentences = [row.required(f"sentence_{which}") for row in part for which in ("good", "bad")]

@@ -18,8 +18,8 @@ import pyarrow
 
 from cloze.choices import Clean
 from cloze.data.reading.columns import Column
-from cloze.data.reading.files import STDIN
-from cloze.data.reading.table_files import count_rows
+from cloze.data.reading.files import STDIN, count_lines
+from cloze.data.reading.table_files import count_rows, is_table
 from cloze.data.reading.tables import TableConfig, parse_rows
 from cloze.data.row_files import write_tables
 from cloze.errors import InputError
@@ -138,13 +138,14 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
     embed_part = partial(_embed_part, get, embedder.idf, of)
     texts = read_texts(source, text_column, encoding, clean)
+    total = count_rows(source) if is_table(source) else count_lines(source)
     if suffix == ".npy":
         texts = _refuse_empty(texts, source)
     parts = _split(texts, texts_per_part, _MAX_CHARACTERS[of])
     counts = np.zeros(4, np.int64)
     unknown = NONE_UNKNOWN
     with (
-        progress.bar("embedding", total=count_rows(source), unit="texts") as bar,
+        progress.bar("embedding", total=total, unit="texts") as bar,
         write_file_to(output) as temporary,
     ):
 

@@ -4,10 +4,10 @@ from collections import Counter
 from itertools import islice
 
 from cloze.data.reading.memory import Source
-from cloze.data.reading.table_files import count_rows
 from cloze.data.reading.tables import read_rows
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
+from cloze.inference.predictor import read_ahead
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
@@ -31,8 +31,8 @@ def evaluate_fill(
     ranks: list[int | None] = []
     answers: Counter[tuple[int, ...]] = Counter()
     unknown = NONE_UNKNOWN
-    rows = read_rows(source, ["text", "answer"])
-    with progress.bar("filling in", total=count_rows(source), unit="texts") as bar:
+    rows, total = read_ahead(read_rows(source, ["text", "answer"]), source)
+    with progress.bar("filling in", total=total, unit="texts") as bar:
         while part := list(islice(rows, _ROWS_AT_ONCE)):
             for row in part:
                 if (count := row.required("text").count(mask)) != 1:

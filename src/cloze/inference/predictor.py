@@ -10,6 +10,9 @@ from typing import Any, ClassVar, Self
 
 from cloze.arguments import check_text, describe, iterate
 from cloze.choices import InferencePrecision
+from cloze.data.reading.files import STDIN
+from cloze.data.reading.memory import Source
+from cloze.data.reading.table_files import count_rows
 from cloze.errors import InputError
 from cloze.inference.loading import LoadedModel, open_model
 from cloze.inference.model_files import ModelFiles
@@ -233,15 +236,17 @@ class Predictor(LoadedModel):
         return Evaluation(scores, answers)
 
 
-def read_ahead(examples: Iterable[Any]) -> tuple[Iterator[Any], int | None]:
-    """Read up to 20,000 examples, so that an invalid one is reported before the first prediction.
+def read_ahead(examples: Iterable[Any], source: Source) -> tuple[Iterator[Any], int | None]:
+    """Read up to 20,000 examples of a source, so that an invalid one is reported before the first prediction.
 
     Returns:
-        All examples, and their number if there are no more.
+        All examples, and their number if there are no more or the source knows it.
     """
+    if str(source) == STDIN:
+        return iter(examples), None
     remaining = iter(examples)
     first = list(islice(remaining, _READ_AHEAD + 1))
-    return chain(first, remaining), len(first) if len(first) <= _READ_AHEAD else None
+    return chain(first, remaining), len(first) if len(first) <= _READ_AHEAD else count_rows(source)
 
 
 def find_task_name(checkpoint: Path) -> str | None:

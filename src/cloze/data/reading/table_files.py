@@ -3,13 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cloze.data.reading.annotations import json_row
 from cloze.data.reading.class_names import KeepsNumbers, find_class_names, name_classes
 from cloze.data.reading.columns import Column, find_columns
-from cloze.data.reading.compression import COMPRESSED
 from cloze.data.reading.delimited import (
     NAMED_SEPARATOR,
     QuotationMarks,
@@ -26,14 +24,12 @@ from cloze.data.reading.files import (
     Line,
     check_file,
     extension_of,
-    file_size,
-    open_file,
     read_lines,
 )
 from cloze.data.reading.json_rows import RawRow, read_json
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import InputError
-from cloze.remote_files import PathOrUrl, is_file, is_url
+from cloze.remote_files import PathOrUrl, is_file
 from cloze.text_encoding import refuse_carriage_return
 
 _PARQUET, _ARROW = ".parquet", ".arrow"
@@ -42,8 +38,6 @@ EXTENSIONS = (".tsv", ".csv", *_JSON, _PARQUET, _ARROW, EXCEL)
 _ARROW_ROWS = 1024  # in memory at once, as Arrow has them
 _PYTHON_ROWS = 16  # in memory at once as Python objects, each of at most MAX_LINE_BYTES
 _BATCH_BYTES = 1 << 26
-_COUNTED_BLOCKS = 256
-"""Mebibytes in which lines are counted; longer files have as many in each."""
 
 
 class CellCountError(InputError):
@@ -82,25 +76,18 @@ def is_json(path: Source) -> bool:
 
 
 def count_rows(path: Source) -> int | None:
-    """Return the approximate number of rows or lines for a progress bar; None if only reading them would tell."""
+    """Return the number of rows for a progress bar; None if only reading them would tell."""
     if isinstance(path, MemoryRows):
         return len(path.rows)
-    if not is_file(path) or Path(str(path).lower()).suffix in COMPRESSED:
+    if extension_of(path) != _PARQUET or not is_file(path):
         return None
-    if extension_of(path) == _PARQUET:
-        from cloze.data.reading.arrow_files import open_parquet
+    from cloze.data.reading.arrow_files import open_parquet
 
-        try:
-            with open_parquet(str(path)) as parquet:
-                return int(parquet.metadata.num_rows)
-        except InputError:
-            return None
-    if is_url(path) or is_json(path) or is_arrow(path) or is_excel(path):
+    try:
+        with open_parquet(str(path)) as parquet:
+            return int(parquet.metadata.num_rows)
+    except InputError:
         return None
-    with open_file(str(path)) as stream:
-        blocks = islice(iter(partial(stream.read, 1 << 20), b""), _COUNTED_BLOCKS)
-        lines = sum(block.count(b"\n") for block in blocks)
-        return round(lines * file_size(str(path)) / stream.tell()) if lines else 0
 
 
 def open_table(
