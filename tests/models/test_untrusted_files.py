@@ -128,6 +128,13 @@ def of_tokenizer(*path: str, to: Any) -> Spoil:
     return changed("tokenizer.json", *path, to=to)
 
 
+def of_generic_class(*spoils: Spoil) -> Spoil:
+    """Of the class that reads all of tokenizer.json, and gives the model its segments."""
+    inputs = changed("tokenizer_config.json", "model_input_names", to=["input_ids", "token_type_ids"])
+    name = changed("tokenizer_config.json", "tokenizer_class", to="PreTrainedTokenizerFast")
+    return several(inputs, name, *spoils)
+
+
 def of_config(key: str, value: Any) -> Spoil:
     return changed("config.json", key, to=value)
 
@@ -322,7 +329,7 @@ HOSTILE = {
         "tokenizer.json: the replacements of the decoder make over 256 characters of one",
     ),
     "special tokens beyond the vocabulary": Case(
-        several(
+        of_generic_class(
             of_tokenizer("pre_tokenizer", to={"type": "Whitespace"}),
             of_tokenizer(
                 "post_processor", to={"type": "BertProcessing", "sep": ["[SEP]", 9999], "cls": ["[CLS]", 2]}
@@ -332,7 +339,7 @@ HOSTILE = {
         ("fill", "embed", "import"),
     ),
     "segments beyond the model's": Case(
-        several(
+        of_generic_class(
             of_tokenizer("pre_tokenizer", to={"type": "Whitespace"}),
             of_tokenizer("post_processor", to=SEGMENT_9),
         ),
@@ -582,7 +589,7 @@ def test_overwriting_does_not_follow_links(sealed: Path, tmp_path: Path) -> None
 def test_a_panic_of_the_library_is_an_error_of_one_line(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    of_tokenizer("normalizer", to=replacement({"Regex": r"w*w*w*w*w*w*w*\d"}, "x"))(model)
+    of_generic_class(of_tokenizer("normalizer", to=replacement({"Regex": r"w*w*w*w*w*w*w*\d"}, "x")))(model)
     error = refused(["fill", "-m", "{model}", f"{'w' * 2000} [MASK]"], model, capsys)
     assert error.startswith("error: tokenizer: cannot tokenize this text: Onig: Regex search error")
 

@@ -69,7 +69,8 @@ def write(directory: Path, kind: str, **config: Any) -> Path:
 
 @pytest.fixture(scope="module", params=KINDS)
 def directory(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("tokenizer"), request.param)
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    return write(tmp_path_factory.mktemp("tokenizer"), request.param, model_input_names=inputs)
 
 
 @pytest.fixture

@@ -17,10 +17,11 @@ from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
-from cloze.tokenization.library_limits import check_library_json, library_panics, tables
+from cloze.tokenization.library_limits import library_panics, tables
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
-from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY
+from cloze.tokenization.tokenizer_class import GENERIC_CLASSES, build_parts
+from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TokenizerFiles
 from cloze.tokenization.vocabulary import count_embeddings
 
 _ROLES: Mapping[SpecialRole, tuple[str, ...]] = {
@@ -39,6 +40,7 @@ _USUAL: Mapping[SpecialRole, tuple[str, ...]] = {
     "mask": ("<mask>", "[MASK]"),
 }
 """Special tokens where no file names them, as in the published RoBERTa: transformers knows them by its class."""
+_TEMPLATE_ROLES: tuple[SpecialRole, ...] = ("sep", "cls")
 _ENCODER_REMEDY = "Use the tokenizer of an encoder"
 _SPACE_MARKERS = {"ByteLevel": "Ġ", "Metaspace": "▁"}
 """The first character of tokens that begin a word, by the pre-tokenizer."""
@@ -56,45 +58,57 @@ class LibraryTokenizer(Tokenizer):
     """The special tokens."""
 
     @classmethod
-    def parse(
-        cls, library: dict[str, Any], settings: Mapping[str, Any], directory: Path, *, model_max_length: int
-    ) -> "LibraryTokenizer":
+    def parse(cls, files: TokenizerFiles) -> "LibraryTokenizer":
         """Build the tokenizer of a directory.
 
-        Args:
-            library: the contents of tokenizer.json.
-            settings: those of special_tokens_map.json and tokenizer_config.json.
-            model_max_length: positions of the model.
-
         Raises:
-            InputError: the library cannot read it, it lacks [CLS], [SEP] or a place for them, or a text may grow
-                without end.
+            InputError: the library cannot read it, or it lacks [CLS], [SEP] or a place for them.
         """
+        assert files.library is not None
+        library, directory, settings = files.library, files.directory, files.read_roles()
         file = directory / TOKENIZER_FILE
-        check_library_json(library, file)
         if isinstance(model := library.get("model"), dict) and model.get("dropout"):
             model["dropout"] = None  # BPE would split a text otherwise at each call
-        library_json = json.dumps(library, ensure_ascii=False)
         try:
-            backend = tokenizers.Tokenizer.from_str(library_json)
+            backend = tokenizers.Tokenizer.from_str(json.dumps(library))
         except Exception as error:  # the library raises no other class
             raise InputError(f"damaged ({error})", where=file, remedy=DAMAGED_REMEDY) from error
-        by_id = {number: token for token, number in backend.get_vocab(with_added_tokens=True).items()}
+        ids = backend.get_vocab(with_added_tokens=True)
+        by_id = {number: token for token, number in ids.items()}
         size = max(by_id, default=-1) + 1
         if not by_id or size > max(len(by_id), count_embeddings(directory) or 0):
             raise InputError(
                 "the ids of the vocabulary have gaps or repeat", where=file, remedy=DAMAGED_REMEDY
             )
+        files.check_added_tokens()
+        roles = _find_roles(settings, set(ids), directory)
+        if builds_parts := files.tokenizer_class not in (None, *GENERIC_CLASSES):
+            sep, cls_ = ((roles[role], ids[roles[role]]) for role in _TEMPLATE_ROLES)
+            class_name = str(files.tokenizer_class)
+            build_parts(backend, library, class_name, settings, sep=sep, cls=cls_, where=file)
+        named = {role for role, keys in _ROLES.items() if builds_parts or any(map(settings.get, keys))}
+        special = {*(roles[role] for role in roles if role in named), *files.extra_tokens(ids)}
+        special -= {token.content for token in backend.get_added_tokens_decoder().values()}
+        if special:
+            added = [tokenizers.AddedToken(token, normalized=False) for token in sorted(special)]
+            backend.add_special_tokens(added)
+        if builds_parts or special:
+            library = json.loads(backend.to_str())
         normalizer = backend.normalizer
         with library_panics():
             lowercase = normalizer is not None and normalizer.normalize_str("A").strip("▁ ") == "a"
         tokenizer = cls(
             tuple(by_id.get(number, "") for number in range(size)),
             lowercase=lowercase,
-            model_max_length=model_max_length,
-            library_json=library_json,
-            settings=settings,
-            roles=_find_roles(settings, set(by_id.values()), directory),
+            model_max_length=files.model_max_length,
+            feeds_segments=files.feeds_segments,
+            library_json=json.dumps(library, ensure_ascii=False),
+            settings={
+                "tokenizer_class": files.tokenizer_class or "PreTrainedTokenizerFast",
+                **settings,
+                "model_max_length": files.model_max_length,
+            },
+            roles=roles,
         )
         tokenizer._check_template(file)
         return tokenizer
@@ -173,7 +187,8 @@ class LibraryTokenizer(Tokenizer):
         backend.no_padding()
         # The library trims as many characters as a token has spaces, also for spaces that it added itself.
         processor = backend.post_processor
-        for step in processor if isinstance(processor, processors.Sequence) else [processor]:
+        steps: Any = processor if isinstance(processor, processors.Sequence) else [processor]
+        for step in steps:
             if hasattr(step, "trim_offsets"):
                 step.trim_offsets = False
         return backend
@@ -195,18 +210,20 @@ class LibraryTokenizer(Tokenizer):
         return next((marker for kind, marker in _SPACE_MARKERS.items() if kind in types), None)
 
     def _check_template(self, file: Path) -> None:
+        sequences = self._backend.encode("a", "a").sequence_ids
+        places = [sequence for sequence in sequences if sequence is not None]
+        what = "puts the second text first" if places != sorted(places) else ""
         for template in self._templates:
             if (largest := max(chain(*template.special_ids), default=0)) >= self.vocab_size:
                 what = (
                     f"puts the id {largest} around texts, but the vocabulary has {self.vocab_size:,} tokens"
                 )
-                raise InputError(what, where=file, remedy=DAMAGED_REMEDY)
-            if (segment := max(chain(*template.special_types, template.text_types))) > 1:
+            elif (segment := max(chain(*template.special_types, template.text_types))) > 1:
                 what = f"has a segment {segment}, where encoders know 0 and 1"
-                raise InputError(what, where=file, remedy=_ENCODER_REMEDY)
-            if not len(template.special_ids[0]) == len(template.special_ids[-1]) == 1:
+            elif not len(template.special_ids[0]) == len(template.special_ids[-1]) == 1:
                 what = "does not put one special token before a text and one after it"
-                raise InputError(what, where=file, remedy=_ENCODER_REMEDY)
+            if what:
+                raise InputError(f"{what} (post_processor)", where=file, remedy=_ENCODER_REMEDY)
 
 
 def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) -> dict[SpecialRole, str]:

@@ -1,5 +1,6 @@
 """Load the tokenizer of a directory."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from cloze.artifacts import MANIFEST, verify
@@ -7,7 +8,7 @@ from cloze.errors import InputError
 from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.tokenizer_files import TokenizerFiles
+from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TokenizerFiles
 from cloze.tokenization.vocabulary import warn_of_missing_tokens
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
@@ -15,9 +16,10 @@ from cloze.tokenization.wordpiece import WordPieceTokenizer
 def load_tokenizer(directory: Path | str) -> Tokenizer:
     """Load the tokenizer in a directory of cloze or of any BERT tool.
 
-    Reads `tokenizer.json` if it exists, else `vocab.txt`. As in transformers, case, accents and Chinese characters in
-    `tokenizer_config.json` take precedence. With `vocab.txt` alone, text is lower-cased if no token has a capital
-    letter.
+    Reads `tokenizer.json` if it exists, else `vocab.txt`, as the tokenizer class of the directory does in transformers:
+    `PreTrainedTokenizerFast` reads `tokenizer.json` alone, `BertTokenizer` takes case, accents and Chinese characters
+    from `tokenizer_config.json`. Where no file names a class, text is lower-cased if no token of `vocab.txt` has a
+    capital letter.
 
     Raises:
         InputError: the files are missing or damaged, or the vocabulary lacks special tokens.
@@ -29,14 +31,18 @@ def load_tokenizer(directory: Path | str) -> Tokenizer:
     if has_manifest:
         verify(directory, names=(VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE))
     files = TokenizerFiles.read(directory)
-    if files.library is not None and not files.is_wordpiece:
-        return LibraryTokenizer.parse(
-            files.library, files.read_roles(), directory, model_max_length=files.model_max_length
-        )
-    settings = files.wordpiece_settings()
+    try:
+        if not files.is_wordpiece:
+            return LibraryTokenizer.parse(files)
+        settings = files.wordpiece_settings()
+    except (AttributeError, KeyError, TypeError) as error:
+        what = f"{TOKENIZER_FILE} or {TOKENIZER_CONFIG_FILE} is damaged ({error!r})"
+        raise InputError(what, where=directory, remedy=DAMAGED_REMEDY) from error
     if not has_manifest:
         warn_of_missing_tokens(len(settings["tokens"]), directory)
-    return WordPieceTokenizer(**settings, model_max_length=files.model_max_length)
+    return WordPieceTokenizer(
+        **settings, model_max_length=files.model_max_length, feeds_segments=files.feeds_segments
+    )
 
 
 def load_wordpiece(directory: Path | str) -> WordPieceTokenizer:
@@ -50,4 +56,4 @@ def load_wordpiece(directory: Path | str) -> WordPieceTokenizer:
         what = f"a tokenizer of the kind {tokenizer.kind}: vocabularies and data sets are BERT's WordPiece"
         remedy = "Give the vocabulary of a BERT, or one that cloze vocab learned"
         raise InputError(what, where=directory, remedy=remedy)
-    return tokenizer
+    return replace(tokenizer, feeds_segments=True)  # as pre-training does

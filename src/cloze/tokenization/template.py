@@ -1,7 +1,7 @@
 """The special tokens around one text or two."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 import tokenizers
@@ -41,6 +41,11 @@ class Template:
             else:
                 place, text_types[text] = text + 1, type_id
         return cls(tuple(map(tuple, ids)), tuple(map(tuple, types)), tuple(text_types))
+
+    def in_segment_0(self) -> Self:
+        """Return the template of a model that gets no segments."""
+        zeros = tuple((0,) * len(ids) for ids in self.special_ids)
+        return replace(self, special_types=zeros, text_types=(0,) * len(self.text_types))
 
     @property
     def num_special(self) -> int:

@@ -63,11 +63,13 @@ class Tokenizer(ABC):
         tokens: the vocabulary; the id of a token is its index.
         lowercase: lower-case the text.
         model_max_length: positions of the model, written to `tokenizer_config.json`.
+        feeds_segments: give the tokens of a second text segment 1 if the template does, else 0.
     """
 
     tokens: tuple[str, ...] = field(repr=False)
     lowercase: bool = True
     model_max_length: int = DEFAULT_MODEL_MAX_LENGTH
+    feeds_segments: bool = True
 
     pad_id, unk_id, cls_id, sep_id, mask_id = map(_id_of, get_args(SpecialRole))
     """Ids of the special tokens; InputError without such a token."""
@@ -141,7 +143,10 @@ class Tokenizer(ABC):
         """The templates of one text and of two, read off encodings."""
         with library_panics():
             encodings = self._backend.encode("a"), self._backend.encode("a", "a")
-        return Template.read(encodings[0], num_texts=1), Template.read(encodings[1], num_texts=2)
+        templates = Template.read(encodings[0], num_texts=1), Template.read(encodings[1], num_texts=2)
+        return (
+            templates if self.feeds_segments else (templates[0].in_segment_0(), templates[1].in_segment_0())
+        )
 
     def template(self, *, is_pair: bool) -> Template:
         """Return the special tokens around a text or around a pair."""

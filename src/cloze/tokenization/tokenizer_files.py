@@ -8,6 +8,7 @@
 | `special_tokens_map.json`, `added_tokens.json` | the same in files of their own |
 """
 
+import json
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,19 +25,33 @@ from cloze.file_names import (
     TOKENIZER_FILE,
     VOCAB_FILE,
 )
-from cloze.tokenization.special_tokens import CLS, CONTINUATION, SPECIAL_TOKENS, UNK
+from cloze.tokenization.library_limits import check_library_json
+from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from cloze.tokenization.tokenizer_class import (
+    BERT_CLASSES,
+    GENERIC_CLASSES,
+    MAX_INPUT_CHARS_PER_WORD,
+    feeds_segments,
+    read_class,
+)
 from cloze.tokenization.vocabulary import check_vocabulary, count_embeddings, keep_ids, read_vocabulary
 
 ADDED_TOKENS_KEY = "added_tokens_decoder"
 """The key of added tokens in `tokenizer_config.json`, by id."""
-MAX_INPUT_CHARS_PER_WORD = 100
-"""Longer words become [UNK]. Differs: 200 in Google's code; BERT's published tokenizer.json files all have 100."""
 MAX_WORD_LIMIT = 1_000_000
 """Largest limit of a word's characters."""
 MAX_WORD_KEY = "max_input_chars_per_word"
 DEFAULT_MODEL_MAX_LENGTH = 512
 _MAX_MODEL_MAX_LENGTH = 1_000_000  # transformers writes 10**30 if there is no limit
 DAMAGED_REMEDY = "Copy or write it again"
+_GENERIC_REMEDY = f"If {TOKENIZER_FILE} is right, write PreTrainedTokenizerFast as tokenizer_class"
+_NORMALIZER_KEYS = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "tokenize_chinese_chars",
+}
+"""The settings in `tokenizer_config.json`, by the fields of the tokenizer."""
+_BERT_ROLES = {"pad_token": PAD, "unk_token": UNK, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
 
 
 class AddedToken(NamedTuple):
@@ -79,20 +94,35 @@ class TokenizerFiles:
     """`tokenizer_config.json`; empty without that file."""
     library: dict[str, Any] | None
     """`tokenizer.json`."""
+    tokenizer_class: str | None
+    """The class that transformers chooses."""
+    feeds_segments: bool
+    """Whether the model gets the segments of the texts of a pair."""
 
     @classmethod
     def read(cls, directory: Path) -> "TokenizerFiles":
         """Read the files of a directory.
 
         Raises:
-            InputError: neither `tokenizer.json` nor `vocab.txt` exists, or a file is damaged.
+            InputError: neither `tokenizer.json` nor `vocab.txt` exists, a file is damaged or may make a text grow
+                without end, or cloze does not know how transformers reads the files.
         """
         config = _read_if_exists(directory / TOKENIZER_CONFIG_FILE) or {}
         library = _read_if_exists(directory / TOKENIZER_FILE)
         if library is None and not (directory / VOCAB_FILE).exists():
             what = f"no tokenizer: neither {TOKENIZER_FILE} nor {VOCAB_FILE}"
             raise InputError(what, where=directory, remedy="Give the directory of a vocabulary or of a model")
-        return cls(directory, config, library)
+        if library is not None:
+            check_library_json(library, directory / TOKENIZER_FILE)
+        config_file, name = directory / TOKENIZER_CONFIG_FILE, read_class(directory, config)
+        if library is None and name not in (None, *BERT_CLASSES, *GENERIC_CLASSES):
+            what = f"tokenizer_class is {name}, which cloze reads from {TOKENIZER_FILE} alone"
+            raise InputError(what, where=config_file, remedy=f"Save the tokenizer with {TOKENIZER_FILE}")
+        for key, value in (("split_special_tokens", False), ("truncation_side", "right")):
+            if config.get(key, value) != value:
+                what = f"{key} is {json.dumps(config[key])}, where cloze has {json.dumps(value)}"
+                raise InputError(what, where=config_file, remedy="Use another tokenizer")
+        return cls(directory, config, library, name, feeds_segments(directory, name, config))
 
     @property
     def model_max_length(self) -> int:
@@ -103,23 +133,77 @@ class TokenizerFiles:
 
     @property
     def is_wordpiece(self) -> bool:
-        """Whether they describe BERT's kind of tokenizer, with BERT's special tokens."""
-        library, cls_token = self.library or {}, self.read_roles().get("cls_token") or CLS
-        if (cls_token.get("content") if isinstance(cls_token, dict) else cls_token) != CLS:
+        """Whether they describe BERT's tokenizer, with BERT's special tokens."""
+        roles = self.read_roles()
+        other = next(
+            (key for key, token in _BERT_ROLES.items() if _content(roles.get(key) or token) != token), ""
+        )
+        if self.library is None:
+            if other:
+                what = f"{other} is {_content(roles[other])!r}, not {_BERT_ROLES[other]!r}, without {TOKENIZER_FILE}"
+                raise InputError(
+                    what, where=self.directory, remedy=f"Save the tokenizer with {TOKENIZER_FILE}"
+                )
+            return True
+        model = self.library.get("model")
+        if other or (isinstance(model, dict) and model.get("type", "WordPiece") != "WordPiece"):
             return False
-        parts = (
-            ("model", "WordPiece"),
-            ("normalizer", "BertNormalizer"),
-            ("pre_tokenizer", "BertPreTokenizer"),
+        if self.tokenizer_class in BERT_CLASSES:
+            return True
+        added = set(map(_content, self.library.get("added_tokens") or ()))
+        return (
+            self.tokenizer_class in (None, *GENERIC_CLASSES)
+            and not _differences(self.library)
+            and self._has_berts_template()
+            and all(roles.get(key) or token in added for key, token in _BERT_ROLES.items())
         )
-        tables = ((library.get(name) or {}, kind) for name, kind in parts)
-        return all(
-            not isinstance(table, dict) or table.get("type", "WordPiece") == kind for table, kind in tables
+
+    def _has_berts_template(self) -> bool:
+        library = self.library or {}
+        table = library.get("post_processor") or {}
+        ids = {str(entry.get("content")): entry.get("id") for entry in library.get("added_tokens") or ()}
+        ids = {**((library.get("model") or {}).get("vocab") or {}), **ids}
+        if table.get("type") == "BertProcessing":
+            return (table.get("cls"), table.get("sep")) == ([CLS, ids.get(CLS)], [SEP, ids.get(SEP)])
+        special = table.get("special_tokens") or {}
+        segments = (1,) if self.feeds_segments else (0, 1)
+        templates = [_berts_template(segment) for segment in segments]
+        return (table.get("single"), table.get("pair")) in templates and all(
+            special.get(token, {}).get("ids") == [ids.get(token)] for token in (CLS, SEP)
         )
+
+    def extra_tokens(self, known: Container[str]) -> list[str]:
+        """Return the tokens that the settings make special besides those with a role.
+
+        Raises:
+            InputError: one is not in the vocabulary.
+        """
+        roles = self.read_roles()
+        values = roles.get("extra_special_tokens") or roles.get("additional_special_tokens") or []
+        tokens = list(map(_content, values.values() if isinstance(values, dict) else values))
+        if unknown := [token for token in tokens if token not in known]:
+            what = f"extra_special_tokens has {unknown[0]!r}, which is not in the vocabulary"
+            raise InputError(what, where=self.directory / TOKENIZER_CONFIG_FILE, remedy=DAMAGED_REMEDY)
+        return tokens
+
+    def check_added_tokens(self) -> None:
+        """Raise an InputError if `tokenizer_config.json` and `tokenizer.json` add different tokens."""
+        if self.library is None or ADDED_TOKENS_KEY not in self.config:
+            return
+        named = set(map(_content, self.config[ADDED_TOKENS_KEY].values()))
+        added = set(map(_content, self.library.get("added_tokens") or ()))
+        missing = named - added
+        if self.tokenizer_class not in (None, *GENERIC_CLASSES):
+            missing |= added - named - set(map(_content, self.read_roles().values()))
+        if missing:
+            what = f"{ADDED_TOKENS_KEY} and added_tokens of {TOKENIZER_FILE} differ: {min(missing)!r}"
+            raise InputError(what, where=self.directory / TOKENIZER_CONFIG_FILE, remedy=DAMAGED_REMEDY)
 
     def read_roles(self) -> dict[str, Any]:
         """Return the settings that name special tokens."""
-        return (_read_if_exists(self.directory / SPECIAL_TOKENS_FILE) or {}) | self.config
+        if ADDED_TOKENS_KEY in self.config:  # then transformers does not read the other file
+            return self.config
+        return self.config | (_read_if_exists(self.directory / SPECIAL_TOKENS_FILE) or {})
 
     def wordpiece_settings(self) -> dict[str, Any]:
         """Return the arguments of `Tokenizer`, but for its maximum length.
@@ -137,11 +221,72 @@ class TokenizerFiles:
                 settings = _read_vocabulary_settings(self.directory, self.config, file)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"damaged ({error!r})", where=file, remedy=DAMAGED_REMEDY) from error
-        for name, key in (("lowercase", "do_lower_case"), ("tokenize_chinese_chars",) * 2):
-            settings[name] = bool(self.config.get(key, settings[name]))
-        config_file = self.directory / TOKENIZER_CONFIG_FILE
-        settings["strip_accents"] = _strip_accents(settings | self.config, config_file)
+        self.check_added_tokens()
+        special = {*SPECIAL_TOKENS, *(token.content for token in settings["added_tokens"])}
+        extra = [token for token in self.extra_tokens(settings["tokens"]) if token not in special]
+        settings["added_tokens"] += tuple(map(AddedToken, extra))
+        if self.library is None or self.tokenizer_class in BERT_CLASSES:
+            for name, key in _NORMALIZER_KEYS.items():
+                settings[name] = self.config.get(key, settings[name])
+                if not isinstance(settings[name], bool | None):
+                    what = f"{key} is {settings[name]!r}, not true, false or null"
+                    raise InputError(what, where=self.directory / TOKENIZER_CONFIG_FILE)
+        if self.tokenizer_class in BERT_CLASSES:
+            self._check_bert_class(settings)
         return settings
+
+    def _check_bert_class(self, settings: dict[str, Any]) -> None:
+        """Raise if the class reads the files otherwise than other programs do."""
+        defaults = {"lowercase": True, "tokenize_chinese_chars": True, "strip_accents": settings["lowercase"]}
+        for name, key in _NORMALIZER_KEYS.items():
+            if key not in self.config and settings[name] not in (None, defaults[name]):
+                source = VOCAB_FILE if self.library is None else TOKENIZER_FILE
+                values = f"{json.dumps(settings[name])} by {source}, not {json.dumps(defaults[name])}"
+                what = f"no {key}: it is {values} as in {self.tokenizer_class}"
+                where = self.directory / TOKENIZER_CONFIG_FILE
+                raise InputError(what, where=where, remedy=f"Write {key} as in training")
+        where = self.directory / TOKENIZER_FILE
+        if (limit := settings[MAX_WORD_KEY]) != MAX_INPUT_CHARS_PER_WORD:
+            what = f"{MAX_WORD_KEY} is {limit}, where {self.tokenizer_class} has {MAX_INPUT_CHARS_PER_WORD}"
+            raise InputError(what, where=where, remedy=_GENERIC_REMEDY)
+        if self.library is not None and not self._has_berts_template():
+            what = f"post_processor is not that of {self.tokenizer_class}"
+            raise InputError(what, where=where, remedy=_GENERIC_REMEDY)
+
+
+def _differences(library: dict[str, Any]) -> list[str]:
+    """Return how the parts of a WordPiece tokenizer differ from BERT's."""
+    model, normalizer = library.get("model") or {}, library.get("normalizer") or {}
+    pre_tokenizer = library.get("pre_tokenizer") or {}
+    required = [
+        ("model", model.get("type", "WordPiece"), "WordPiece"),
+        ("unk_token", model.get("unk_token"), UNK),
+        ("continuing_subword_prefix", model.get("continuing_subword_prefix"), CONTINUATION),
+        ("normalizer", normalizer.get("type"), "BertNormalizer"),
+        ("clean_text", normalizer.get("clean_text"), True),
+        ("pre_tokenizer", pre_tokenizer.get("type"), "BertPreTokenizer"),
+    ]
+    return [
+        f"{name} is {value!r}, not {expected!r}" for name, value, expected in required if value != expected
+    ]
+
+
+def _content(token: Any) -> str:
+    return str(token.get("content") if isinstance(token, dict) else token)
+
+
+def _berts_template(segment: int) -> tuple[list[Any], list[Any]]:
+    """Return the templates of one text and of two, whose second text has a segment."""
+    first: list[Any] = [
+        {"SpecialToken": {"id": CLS, "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+        {"SpecialToken": {"id": SEP, "type_id": 0}},
+    ]
+    second = [
+        {"Sequence": {"id": "B", "type_id": segment}},
+        {"SpecialToken": {"id": SEP, "type_id": segment}},
+    ]
+    return first, first + second
 
 
 def _read_if_exists(path: Path) -> dict[str, Any] | None:
@@ -177,19 +322,8 @@ def _max_word_chars(table: dict[str, Any], path: Path) -> int:
 def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the settings in a `tokenizer.json`, which must describe BERT's tokenizer and nothing else."""
     model, normalizer = library.get("model") or {}, library.get("normalizer") or {}
-    pre_tokenizer = library.get("pre_tokenizer") or {}
-    required = [
-        ("model", model.get("type", "WordPiece"), "WordPiece"),
-        ("unk_token", model.get("unk_token"), UNK),
-        ("continuing_subword_prefix", model.get("continuing_subword_prefix"), CONTINUATION),
-        ("normalizer", normalizer.get("type"), "BertNormalizer"),
-        ("clean_text", normalizer.get("clean_text"), True),
-        ("pre_tokenizer", pre_tokenizer.get("type"), "BertPreTokenizer"),
-    ]
-    for name, value, expected in required:
-        if value != expected:
-            what = f"not a BERT tokenizer: {name} is {value!r}, not {expected!r}"
-            raise InputError(what, where=path, remedy="Use a model of BERT's family")
+    for what in _differences(library):
+        raise InputError(f"not a BERT tokenizer: {what}", where=path, remedy=_GENERIC_REMEDY)
     return {
         **_add_tokens(dict(model.get("vocab") or {}), library.get("added_tokens") or [], path),
         "lowercase": bool(normalizer.get("lowercase", True)),

@@ -26,9 +26,9 @@ from cloze.file_names import ADDED_TOKENS_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
+from cloze.tokenization.tokenizer_class import MAX_INPUT_CHARS_PER_WORD
 from cloze.tokenization.tokenizer_files import (
     ADDED_TOKENS_KEY,
-    MAX_INPUT_CHARS_PER_WORD,
     MAX_WORD_KEY,
     AddedToken,
 )
@@ -139,7 +139,7 @@ class WordPieceTokenizer(Tokenizer):
     def save(self, directory: Path | str) -> None:
         """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json` into an existing directory."""
         directory = check_path(directory, "directory")
-        config = {
+        config: dict[str, Any] = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": self.lowercase,
             "strip_accents": self.strip_accents,
@@ -151,8 +151,12 @@ class WordPieceTokenizer(Tokenizer):
             "sep_token": SEP,
             "mask_token": MASK,
         }
-        if self.max_input_chars_per_word != MAX_INPUT_CHARS_PER_WORD:
-            config[MAX_WORD_KEY] = self.max_input_chars_per_word
+        inputs = ["input_ids", *(["token_type_ids"] if self.feeds_segments else []), "attention_mask"]
+        if not self.feeds_segments:
+            config["model_input_names"] = inputs
+        if self.max_input_chars_per_word != MAX_INPUT_CHARS_PER_WORD:  # which BertTokenizer does not read
+            generic = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": inputs}
+            config |= {**generic, MAX_WORD_KEY: self.max_input_chars_per_word}
         files = {
             VOCAB_FILE: "".join(f"{token}\n" for token in self.tokens),
             TOKENIZER_FILE: self._backend.to_str(pretty=True) + "\n",
@@ -191,9 +195,10 @@ class WordPieceTokenizer(Tokenizer):
         for token in sorted(added.values(), key=lambda token: self.tokens.index(token.content)):
             add = backend.add_special_tokens if token.special else backend.add_tokens
             add([token.to_library()])
+        segment = int(self.feeds_segments)
         backend.post_processor = processors.TemplateProcessing(
             single=f"{CLS}:0 $A:0 {SEP}:0",
-            pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
+            pair=f"{CLS}:0 $A:0 {SEP}:0 $B:{segment} {SEP}:{segment}",
             special_tokens=[(CLS, self.cls_id), (SEP, self.sep_id)],
         )
         backend.decoder = decoders.WordPiece(prefix=CONTINUATION)

@@ -34,7 +34,8 @@ from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_wordpiece
-from cloze.tokenization.tokenizer_files import MAX_INPUT_CHARS_PER_WORD, MAX_WORD_LIMIT
+from cloze.tokenization.tokenizer_class import MAX_INPUT_CHARS_PER_WORD
+from cloze.tokenization.tokenizer_files import MAX_WORD_LIMIT
 from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
 from cloze.tokenization.word_counts import count_words
 from cloze.tokenization.wordpiece import WordPieceTokenizer

@@ -1,0 +1,340 @@
+"""Tokenizers of others: the model gets the ids and segments that transformers gives it, or the files are refused."""
+
+import copy
+import json
+import math
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from test_library_tokenizer import byte_level
+from tokenizers import normalizers, pre_tokenizers
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+import cloze
+from cloze.errors import InputError
+from cloze.tokenization.library_tokenizer import LibraryTokenizer
+from cloze.tokenization.loading import load_tokenizer, load_wordpiece
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.wordpiece import WordPieceTokenizer
+from encoder_families import FAMILIES
+
+TOKENS = [*SPECIAL_TOKENS, "a", "A", "##b", "é", "e", "中", "文", "中文", ".", "zz"]
+TEXTS = ["A é 中文 ab [MASK].", "", "zz\u200b e", "a" * 101]
+PAIR = ("ab É", "中文 [SEP] zz.")
+ROLES = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+Json = dict[str, Any]
+
+
+def special(token: str, segment: int = 0) -> Json:
+    return {"SpecialToken": {"id": token, "type_id": segment}}
+
+
+def text(name: str, segment: int = 0) -> Json:
+    return {"Sequence": {"id": name, "type_id": segment}}
+
+
+def template(single: list[Json], after: list[Json]) -> Json:
+    ids = {t: {"id": t, "ids": [TOKENS.index(t)], "tokens": [t]} for t in ("[CLS]", "[SEP]")}
+    return {"type": "TemplateProcessing", "single": single, "pair": [*single, *after], "special_tokens": ids}
+
+
+FIRST = [special("[CLS]"), text("A"), special("[SEP]")]
+TEMPLATES: Mapping[str, Json | None] = {
+    "BERT's": template(FIRST, [text("B", 1), special("[SEP]", 1)]),
+    "BertProcessing": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+    "RobertaProcessing": {
+        **{"type": "RobertaProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        **{"trim_offsets": True, "add_prefix_space": False},
+    },
+    "none": None,
+    "no [SEP]": template(FIRST[:2], [text("B", 1)]),
+    "one segment": template(FIRST, [text("B"), special("[SEP]")]),
+    "two [SEP]": template(FIRST, [special("[SEP]"), text("B", 1), special("[SEP]", 1)]),
+    "three segments": template(FIRST, [text("B", 2), special("[SEP]", 2)]),
+    "second text first": template([special("[CLS]"), text("A"), special("[SEP]")], [])
+    | {"pair": [special("[CLS]"), text("B"), special("[SEP]"), text("A", 1), special("[SEP]", 1)]},
+    "in a sequence": {
+        "type": "Sequence",
+        "processors": [template(FIRST, [text("B", 1), special("[SEP]", 1)])],
+    },
+}
+INPUTS: Mapping[str, Json] = {
+    "unsaid": {},
+    "all": {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]},
+    "no segments": {"model_input_names": ["input_ids", "attention_mask"]},
+}
+CLASSES: Mapping[str, Json] = {
+    "none": {},
+    "BertTokenizerFast": {"tokenizer_class": "BertTokenizerFast"},
+    "DistilBertTokenizer": {"tokenizer_class": "DistilBertTokenizer"},
+    "PreTrainedTokenizerFast": {"tokenizer_class": "PreTrainedTokenizerFast"},
+}
+SETTINGS: Mapping[str, Json] = {
+    "none": {},
+    "cased": {"do_lower_case": False},
+    "uncased": {"do_lower_case": True},
+    "accents": {"do_lower_case": True, "strip_accents": False},
+    "no accents": {"do_lower_case": False, "strip_accents": True},
+    "Chinese": {"do_lower_case": False, "tokenize_chinese_chars": False},
+    "extra token": {"do_lower_case": True, "additional_special_tokens": ["zz"]},
+    "another mask": {"do_lower_case": True, **ROLES, "mask_token": "zz"},
+    "another [SEP]": {"do_lower_case": True, **ROLES, "sep_token": "zz"},
+    "left": {"do_lower_case": True, "truncation_side": "left"},
+    "special as text": {"do_lower_case": True, "split_special_tokens": True},
+}
+
+
+def normalizer(**settings: bool | None) -> Callable[[Json], None]:
+    return lambda library: library["normalizer"].update(settings)
+
+
+def without_added_tokens(library: Json) -> None:
+    library["added_tokens"] = []
+
+
+LIBRARIES: Mapping[str, Callable[[Json], Any]] = {
+    "uncased": lambda library: None,
+    "cased": normalizer(lowercase=False),
+    "cased without accents": normalizer(lowercase=False, strip_accents=True),
+    "uncased with accents": normalizer(strip_accents=False),
+    "Chinese words": normalizer(handle_chinese_chars=False),
+    "unclean": normalizer(clean_text=False),
+    "long words": lambda library: library["model"].update(max_input_chars_per_word=200),
+    "no added tokens": without_added_tokens,
+    "truncated and padded": lambda library: library.update(
+        truncation={"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0},
+    ),
+}
+
+
+def write(directory: Path, change: Callable[[Json], Any], post_processor: Json | None, config: Json) -> Path:
+    WordPieceTokenizer.from_tokens(TOKENS).save(directory)
+    library = json.loads((directory / "tokenizer.json").read_text())
+    change(library)
+    library["post_processor"] = post_processor
+    (directory / "tokenizer.json").write_text(json.dumps(library))
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    (directory / "config.json").write_text(json.dumps({"model_type": "bert", "vocab_size": len(TOKENS)}))
+    return directory
+
+
+def assert_inputs_are_those_of_transformers(directory: Path, *, again: Path) -> str:
+    """Compare a tokenizer and what cloze saves of it; return "" or the error that refuses it."""
+    theirs = AutoTokenizer.from_pretrained(directory)
+    try:
+        ours = load_tokenizer(directory)
+    except InputError as error:
+        return str(error)
+    ours.save(again)
+    (again / "config.json").write_bytes((directory / "config.json").read_bytes())
+    saved, loaded = AutoTokenizer.from_pretrained(again), load_tokenizer(again)
+    assert loaded == ours
+    for texts in (*((one,) for one in TEXTS), PAIR):
+        expected = theirs(*texts)
+        encoding = ours.encode(*texts)
+        assert encoding.input_ids == expected["input_ids"], texts
+        segments = expected.get("token_type_ids", [0] * len(encoding))
+        assert encoding.token_type_ids == segments, texts
+        assert saved(*texts)["input_ids"] == encoding.input_ids, texts
+        assert saved(*texts).get("token_type_ids", [0] * len(encoding)) == segments, texts
+        (ids, _) = ours.ids(texts[:1])
+        if "[" not in texts[0] and "zz" not in texts[0]:
+            assert ids.tolist() == ours.encode(texts[0]).input_ids[1:-1]
+    return ""
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize(("inputs", "tokenizer_class"), [*product(INPUTS, CLASSES)])
+def test_templates_and_segments(tmp_path: Path, name: str, inputs: str, tokenizer_class: str) -> None:
+    config = {"do_lower_case": True, **ROLES, **INPUTS[inputs], **CLASSES[tokenizer_class]}
+    directory = write(tmp_path, LIBRARIES["uncased"], TEMPLATES[name], config)
+    (tmp_path / "again").mkdir()
+    error = assert_inputs_are_those_of_transformers(directory, again=tmp_path / "again")
+    fits = name in ("BERT's", "BertProcessing")
+    if tokenizer_class == "PreTrainedTokenizerFast":
+        fits |= name in ("one segment", "two [SEP]", "RobertaProcessing", "in a sequence")
+        fits |= name == "three segments" and inputs != "all"
+    elif inputs == "no segments" or (tokenizer_class == "DistilBertTokenizer" and inputs == "unsaid"):
+        fits |= name == "one segment"
+    assert fits == (not error)
+    assert fits or ("tokenizer.json: " in error and "post_processor" in error)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("settings", "tokenizer_class"), [*product(SETTINGS, CLASSES)])
+def test_settings_of_both_files(tmp_path: Path, library: str, settings: str, tokenizer_class: str) -> None:
+    config = copy.deepcopy({**SETTINGS[settings], **CLASSES[tokenizer_class]})
+    directory = write(tmp_path, LIBRARIES[library], TEMPLATES["BERT's"], config)
+    (tmp_path / "again").mkdir()
+    error = assert_inputs_are_those_of_transformers(directory, again=tmp_path / "again")
+    if error:
+        fields = ("do_lower_case", "strip_accents", "tokenize_chinese_chars", "clean_text", "split_special")
+        assert any(field in error for field in (*fields, "max_input_chars_per_word", "truncation_side"))
+        assert tokenizer_class != "PreTrainedTokenizerFast" or settings in ("left", "special as text")
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("name", ["BertTokenizer", "DistilBertTokenizerFast"])
+def test_a_vocabulary_without_tokenizer_json(tmp_path: Path, settings: str, name: str) -> None:
+    directory = write(
+        tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {**SETTINGS[settings], "tokenizer_class": name}
+    )
+    (directory / "tokenizer.json").unlink()
+    (tmp_path / "again").mkdir()
+    error = assert_inputs_are_those_of_transformers(directory, again=tmp_path / "again")
+    said = {
+        "none": "no do_lower_case",
+        "another mask": "mask_token is 'zz'",
+        "another [SEP]": "sep_token is 'zz'",
+    }
+    said |= {"left": "truncation_side", "special as text": "split_special_tokens"}
+    assert said.get(settings, "") in error
+    assert bool(error) == (settings in said)
+
+
+@pytest.mark.parametrize("name", ["BertJapaneseTokenizer", "RobertaTokenizer", "NoSuchTokenizer"])
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_other_classes_are_refused(tmp_path: Path, name: str, file: str) -> None:
+    write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {})
+    table = json.loads((tmp_path / file).read_text())
+    (tmp_path / file).write_text(json.dumps(table | {"tokenizer_class": name}))
+    with pytest.raises(InputError, match=f"tokenizer_class|{name} has BPE"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match="tokenizer_class"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("value", [5, "x", [5], {"x": 5}])
+@pytest.mark.parametrize(
+    "key", ["added_tokens_decoder", "extra_special_tokens", "model_input_names", "mask_token"]
+)
+@pytest.mark.parametrize("tokenizer_class", ["BertTokenizer", "TokenizersBackend"])
+def test_settings_of_another_type_are_refused(
+    tmp_path: Path, key: str, value: Any, tokenizer_class: str
+) -> None:
+    config = {"do_lower_case": True, "tokenizer_class": tokenizer_class, key: value}
+    write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], config)
+    try:
+        load_tokenizer(tmp_path)
+    except InputError:
+        return
+    assert key == "model_input_names"
+
+
+@pytest.mark.parametrize("value", [5, "x", [5], {"x": 5}])
+@pytest.mark.parametrize("key", ["added_tokens", "post_processor", "normalizer", "pre_tokenizer", "model"])
+@pytest.mark.parametrize("tokenizer_class", ["BertTokenizer", "TokenizersBackend"])
+def test_parts_of_another_type_are_refused(
+    tmp_path: Path, key: str, value: Any, tokenizer_class: str
+) -> None:
+    config = {"do_lower_case": True, "tokenizer_class": tokenizer_class}
+    write(tmp_path, lambda library: None, TEMPLATES["BERT's"], config)
+    library = json.loads((tmp_path / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(library | {key: value}))
+    with pytest.raises(InputError):
+        load_tokenizer(tmp_path)
+
+
+def test_added_tokens_of_both_files_must_agree(tmp_path: Path) -> None:
+    table = {"7": {"content": "zz", "special": True}}
+    write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {"added_tokens_decoder": table})
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: added_tokens_decoder and added_tokens"):
+        load_tokenizer(tmp_path)
+
+
+def test_data_sets_have_segments(tmp_path: Path) -> None:
+    config = {"do_lower_case": True, **INPUTS["no segments"]}
+    write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], config)
+    assert set(load_tokenizer(tmp_path).encode(*PAIR).token_type_ids) == {0}
+    assert set(load_wordpiece(tmp_path).encode(*PAIR).token_type_ids) == {0, 1}
+
+
+def prefix_space(library: tokenizers.Tokenizer) -> None:
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+
+
+def normalized(library: tokenizers.Tokenizer) -> None:
+    library.normalizer = normalizers.NFKC()
+
+
+def words_first(library: tokenizers.Tokenizer) -> None:
+    steps = [pre_tokenizers.Whitespace(), pre_tokenizers.ByteLevel(), pre_tokenizers.Punctuation()]
+    library.pre_tokenizer = pre_tokenizers.Sequence(steps)
+
+
+@pytest.mark.parametrize("change", [lambda library: None, prefix_space, normalized, words_first])
+@pytest.mark.parametrize(
+    "tokenizer_class", ["RobertaTokenizer", "RobertaTokenizerFast", "PreTrainedTokenizerFast"]
+)
+@pytest.mark.parametrize("settings", [{}, {"add_prefix_space": True}, {"add_prefix_space": False}])
+def test_byte_level_parts_are_those_of_the_class(
+    tmp_path: Path, change: Callable[[Any], None], tokenizer_class: str, settings: Json
+) -> None:
+    library = byte_level()
+    change(library)
+    library.save(str(tmp_path / "tokenizer.json"))
+    names = dict(
+        zip(("cls", "pad", "sep", "unk", "mask"), ("<s>", "<pad>", "</s>", "<unk>", "<mask>"), strict=True)
+    )
+    roles = {f"{role}_token": token for role, token in names.items()}
+    config = {"tokenizer_class": tokenizer_class, **roles, **settings}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "roberta"}))
+    (tmp_path / "again").mkdir()
+    assert not assert_inputs_are_those_of_transformers(tmp_path, again=tmp_path / "again")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "step", [None, normalizers.Replace(tokenizers.Regex(" {2,}"), " "), normalizers.NFC()]
+)
+def test_families_with_another_normalizer(tmp_path: Path, family: str, step: Any) -> None:
+    FAMILIES[family].tokenizer(tmp_path).save_pretrained(tmp_path)
+    library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    if step is not None and family in ("roberta", "xlm-roberta", "modernbert"):
+        library.normalizer = step
+    library.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
+    (tmp_path / "again").mkdir()
+    ours = load_tokenizer(tmp_path)
+    assert isinstance(ours, LibraryTokenizer) == (family not in ("bert", "distilbert"))
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    ours.save(tmp_path / "again")
+    (tmp_path / "again/config.json").write_bytes((tmp_path / "config.json").read_bytes())
+    again = AutoTokenizer.from_pretrained(tmp_path / "again")
+    for words in ("a good  film", " a bad\nday. ", "caf\u0065\u0301 the"):
+        assert ours.encode(words, "film").input_ids == theirs(words, "film").input_ids
+        assert again(words, "film").input_ids == theirs(words, "film").input_ids
+
+
+@pytest.mark.slow
+def test_a_model_without_segments_answers_so_in_every_form(tmp_path: Path) -> None:
+    """As sentence-transformers, transformers, a copy of cloze and its graph do."""
+    write(
+        tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {"do_lower_case": True, **INPUTS["no segments"]}
+    )
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 20}
+    config = BertConfig(vocab_size=len(TOKENS), num_labels=1, initializer_range=0.5, **sizes)
+    theirs = BertForSequenceClassification(config).eval()
+    theirs.save_pretrained(tmp_path)
+    with torch.inference_mode():
+        inputs = AutoTokenizer.from_pretrained(tmp_path)(*PAIR, return_tensors="pt")
+        expected = theirs(**inputs).logits.item()
+        segments = torch.tensor([[0] * 5 + [1] * (inputs["input_ids"].shape[1] - 5)])
+        assert abs(theirs(**inputs, token_type_ids=segments).logits.item() - expected) > 0.01
+    cloze.import_model(tmp_path, output=tmp_path / "copy")
+    cloze.export_model(tmp_path / "copy", output=tmp_path / "graph")
+    for model in (tmp_path, tmp_path / "copy", tmp_path / "graph"):
+        [answer] = cloze.TextRegressor.load(model, device="cpu")([PAIR])
+        assert answer.score == pytest.approx(1 / (1 + math.exp(-expected)), abs=1e-5)
+    assert AutoTokenizer.from_pretrained(tmp_path / "copy").model_input_names == [
+        "input_ids",
+        "attention_mask",
+    ]
