@@ -38,7 +38,7 @@ from cloze.text_encoding import LONE_SURROGATE
 
 FORMAT_VERSION = 1
 KINDS = (
-    "checkpoint", "dataset", "graph", "instances", "int8 checkpoint", "teacher outputs", "vocabulary",
+    "checkpoint", "dataset", "graph", "instances", "int8 checkpoint", "record", "teacher outputs", "vocabulary",
 )  # fmt: skip
 """Kinds of directories."""
 MANIFEST = "manifest.json"
