@@ -375,3 +375,21 @@ def test_sigterm_ends_servers_that_compute_for_long(graphs: Path, tmp_path: Path
     for server in served:
         server.end()
         assert not [line for line in server.log if "Fatal" in line or "terminate called" in line]
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_ends_a_server_at_once(graphs: Path, tmp_path: Path) -> None:
+    own = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+    graph = change(graphs / "Embedder", tmp_path / "endless", "model.onnx", loop)
+    server = ServerProcess("-m", str(graph))
+    signal.signal(signal.SIGINT, own)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(server.post, "/embed", inputs="a b")
+        time.sleep(1)
+        for _ in range(2):
+            server.process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+        assert server.process.wait(8) == 130
+        assert asked.result().status_code == 503
+    server.end()
+    assert not [line for line in server.log if "Traceback" in line]

@@ -129,6 +129,12 @@ class _Server(uvicorn.Server):
         self._batcher.stop()
         super().handle_exit(sig, frame)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop; after a second Ctrl-C uvicorn leaves the application running, and prints a traceback of it."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            await self.lifespan.shutdown()
+
 
 def check_local(host: str) -> None:
     """Refuse an address that other machines reach; a name that is unknown is refused by `bind`.
