@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2  # two processes, a thread each
-UV := $(BIN)/python -m uv pip install --quiet --python $(BIN)/python
+PIP := $(BIN)/python -m pip install --quiet
+UV := UV_SYSTEM_CERTS=1 $(BIN)/python -m uv pip install --quiet --python $(BIN)/python
 TORCH := torch==2.13.0
 UV_VERSION := uv==0.13.9
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
@@ -48,18 +49,21 @@ clean:
 $(VENV)/.torch: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	command -v nvidia-smi > /dev/null \
-		|| $(BIN)/python -m pip install --quiet --retries 0 --timeout 10 $(TORCH) --index-url $(TORCH_CPU_INDEX) 2> /dev/null \
+		|| $(PIP) --retries 0 --timeout 10 $(TORCH) --index-url $(TORCH_CPU_INDEX) 2> /dev/null \
 		|| echo "$(TORCH_CPU_INDEX) cannot be reached: installing torch's default build, which may be large" >&2
-	$(BIN)/python -m pip install --quiet $(TORCH) $(UV_VERSION)
+	$(PIP) $(TORCH)
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.torch
-	$(UV) --editable '.[serve,onnx,tasks]'  # the extras of the README's commands
+	$(PIP) --editable '.[serve,onnx,tasks]'  # the extras of the README's commands
 	touch $@
 
+install = $(UV) $(1) || $(PIP) $(1)  # uv is faster; pip has the index, the proxy and the certificates of this machine
+
 $(VENV)/.installed-dev: $(VENV)/.torch .ci/requirements.txt
-	$(UV) --require-hashes --no-deps --requirement .ci/requirements.txt
-	$(UV) --no-deps --no-build-isolation --editable .
+	$(PIP) $(UV_VERSION)
+	$(call install,--require-hashes --no-deps --requirement .ci/requirements.txt)
+	$(call install,--no-deps --no-build-isolation --editable .)
 	touch $@ $(VENV)/.installed
 
 page/node_modules: page/package-lock.json
