@@ -13,8 +13,8 @@ from cloze.optional_dependencies import require
 class Installed(metadata.Distribution):
     """An installed package, with the record of where pip took it from (PEP 610)."""
 
-    def __init__(self, url: str | None, kind: str = "dir_info") -> None:
-        self._record = None if url is None else json.dumps({"url": url, kind: {}})
+    def __init__(self, url: str | None, kind: str = "dir_info", **info: bool) -> None:
+        self._record = None if url is None else json.dumps({"url": url, kind: info})
 
     def read_text(self, filename: str) -> str | None:
         return self._record if filename == "direct_url.json" else None
@@ -38,6 +38,10 @@ def test_the_extra_is_installed_from_the_clone_that_the_package_is_from(
     (clone / "pyproject.toml").touch()
     line = message(monkeypatch, Installed(clone.as_uri()))
     assert line == f"a baseline: needs the package no_such_package. Run pip install '{clone}[tasks]'."
+    line = message(
+        monkeypatch, Installed(clone.as_uri(), editable=True)
+    )  # else pip would replace it by a copy
+    assert line.endswith(f"Run pip install -e '{clone}[tasks]'.")
 
 
 @pytest.mark.parametrize(

@@ -27,19 +27,20 @@ def require(packages: Iterable[str], *, extra: str, where: object) -> None:
     """
     for package in packages:
         if find_spec(package) is None:
-            remedy = f"Run pip install '{_installed_from()}[{extra}]'"
+            remedy = f"Run pip install {_installed_from()}[{extra}]'"
             raise InputError(f"needs the package {package}", where=where, remedy=remedy)
 
 
 def _installed_from() -> str:
-    """Return the directory that pip installed this package from, else its name in a package index."""
+    """Return how pip installs this package: from the directory that it is from, else by its name in an index."""
     name = "cloze-bert"
     with suppress(metadata.PackageNotFoundError):
         record = json.loads(metadata.distribution(name).read_text("direct_url.json") or "{}")  # PEP 610
         directory = url2pathname(urlsplit(record.get("url", "")).path)
         if "dir_info" in record and Path(directory, "pyproject.toml").exists():
-            return directory
-    return name
+            option = "-e " if record["dir_info"].get("editable") else ""
+            return f"{option}'{directory}"
+    return f"'{name}"
 
 
 _HUB_SWITCHES = {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_UPDATE_CHECK": "1"}

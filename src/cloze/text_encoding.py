@@ -21,6 +21,9 @@ UTF_8 = "utf-8"
 _NOT_TEXT = MappingProxyType(
     {
         b"%PDF-": ("a PDF, not text", "Extract its text first: pdftotext"),
+        **dict.fromkeys(
+            (b"\x89PNG", b"\xff\xd8\xff", b"GIF8"), ("an image, not text", "Give a file of text")
+        ),
         b"PK\3\4": (
             "a ZIP archive (as .docx, .xlsx and .epub are), not text",
             "Unpack it first, or save it as text or CSV; of a folder, a pattern such as 'FOLDER/*.txt' leaves it out",

@@ -249,6 +249,9 @@ CASES = {
     "not a file of vectors": Case(
         "neighbors night -m {run} --among {lines}", "lines.txt: not a file of vectors"
     ),
+    "a folder of vectors": Case(
+        "neighbors night -m {run} --among {tmp}", "is a directory. Name a file in it"
+    ),
     "no such file of vectors": Case(NEAR, "x.npy: no such file"),
     "vectors without texts": Case(
         "neighbors night -m {run} --among {tmp}/x.npy",

@@ -48,7 +48,9 @@ def test_settings_that_differ_from_those_of_the_run_are_named(
     printed = cloze(f"pretrain -o {{out}} --resume {flags}", code=2)
     assert printed.err.startswith(f"error: {tmp_path}/out: resume uses the settings of the run: ")
     assert DIFFERENT[flags] in printed.err
-    assert printed.err.endswith("Leave them out, or start a new run in another output.\n")
+    assert printed.err.endswith(
+        "Leave them out, or start a new run in another output, which may begin with this run's model.\n"
+    )
 
 
 def test_differences_of_a_fine_tuning_are_named(

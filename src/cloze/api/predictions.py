@@ -200,7 +200,9 @@ def find_inputs(
         raise InputError(what, where=sources[0], remedy=remedy)
     if unclear := [text for text in texts if _FILE_NAME.search(text) or not _TEXT_MARK.search(text)]:
         what = "no such file; a text has white space or a final mark, and does not end like a file name"
-        remedy = "Check the path, or put a text in quotes; other texts are read from stdin, as the input -"
+        remedy = (
+            "Check the path, or end a text with a period; other texts are read from stdin, as the input -"
+        )
         raise no_such_path(unclear[0], what, remedy=remedy)
     return task, "", texts
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow
 import pyarrow.parquet
 
+from cloze.data.reading.files import check_file
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import read_texts
@@ -57,8 +58,7 @@ class VectorFile:
     chunk_size: int = 16_384
 
     def __post_init__(self) -> None:
-        if not self.path.is_file():
-            raise InputError("no such file", where=self.path)
+        check_file(self.path)
         if self.path.suffix not in (".npy", ".parquet"):
             remedy = "Give an .npy or .parquet file of cloze embed"
             raise InputError("not a file of vectors", where=self.path, remedy=remedy)

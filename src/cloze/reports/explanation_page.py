@@ -7,6 +7,7 @@ from typing import Any
 
 from cloze.inference.explain import Explanation
 from cloze.reports.page import format_value, write_page
+from cloze.tables import format_count
 from cloze.tasks.texts import LabeledText
 
 MAX_TEXTS = 500
@@ -33,7 +34,7 @@ def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str,
     shown = texts[:MAX_TEXTS]
     gaps = [abs(text.explanation.convergence_gap) for text in texts]
     steps = sorted({text.explanation.steps for text in texts})
-    extent = f"{len(texts):,} texts"
+    extent = format_count(len(texts), "text")
     write_page(
         path,
         "explanations",

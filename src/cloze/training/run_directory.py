@@ -19,6 +19,7 @@ _CHANGEABLE = (
     "optimizer.muon.learning_rate",
 )  # fmt: skip
 """Settings that may change on resume; data may be moved, and are known by their SHA-256."""
+_NEW_RUN = "Leave them out, or start a new run in another output, which may begin with this run's model"
 _READ = ("model", "init")
 """Models that a run started from, which its checkpoints replace: they may be moved, too."""
 
@@ -86,7 +87,7 @@ def changed_settings(
     if refused := {key: pair for key, pair in different.items() if key not in changeable}:
         settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
         what = f"resume uses the settings of the run: {settings}"
-        raise InputError(what, where=run, remedy="Leave them out, or start a new run in another output")
+        raise InputError(what, where=run, remedy=_NEW_RUN)
     table = configuration.read_toml(run / artifacts.RUN_CONFIG)
     configuration.merge_dicts(table, configuration.nest({key: new for key, (_, new) in different.items()}))
     return table

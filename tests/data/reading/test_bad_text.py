@@ -117,6 +117,7 @@ CASES = {
     "NUL bytes": case("a", TEXT + b"a\0b\n", "{tmp}/a:51: a NUL byte", "Give UTF-8"),
     "nothing but NUL bytes": case("a", bytes(3000), "{tmp}/a:1: a NUL byte"),
     "a PDF": case("a.txt", b"%PDF-1.7\n%\xe2\xe3", "{tmp}/a.txt: a PDF", "pdftotext"),
+    "an image": case("a.png", b"\x89PNG\r\n\x1a\n\0\0", "{tmp}/a.png: an image, not text", "Give a file"),
     "a page of HTML": case("a.html", b"\n<!DOCTYPE html>\n<p>Text.", "{tmp}/a.html: HTML, not", "html2text"),
     "HTML without a doctype": case("a", b"<HTML lang='en'>\n<p>Text.", "{tmp}/a: HTML, not text"),
     "XHTML": case("a", b"\xef\xbb\xbf<?xml version='1.0'?>\n<!DOCTYPE html PUBLIC '-//W3C'>", "HTML, not"),

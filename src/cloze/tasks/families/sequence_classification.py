@@ -171,7 +171,8 @@ class SequenceClassification(TextLabels[ClassPrediction]):
         if not self.calibrate or len(examples) >= MIN_EXAMPLES:
             return []
         return [
-            f"probabilities are not calibrated: there are {len(examples)} dev examples, fewer than {MIN_EXAMPLES}"
+            f"probabilities are not calibrated: there are {len(examples)} dev examples, fewer than {MIN_EXAMPLES}; "
+            "dev_fraction holds out more"
         ]
 
     def calibrated(self, examples: Texts, predictions: Sequence[ClassPrediction]) -> tuple[Self, float]:
