@@ -337,7 +337,7 @@ REMEDIES = {
     "evaluated predictions under a compressed name": Remedy(
         "(Leave out) the last suffix", {"a.jsonl.gz": "a.jsonl", "{tmp}/none": "{classifier}"}
     ),
-    "predict on a missing file": instead("put (a text) in quotes", "{tmp}/none.txt -o {out}", "'{0}'"),
+    "predict on a missing file": instead("end (a text) with a period", "{tmp}/none.txt -o {out}", "'{0}.'"),
     "predictions below a file": instead(OTHER_NAME, "{text}/a.jsonl", "{out}"),
     "a report over a directory": instead(OTHER_NAME, "-o {data}", "-o {out}"),
     # resume
