@@ -176,6 +176,7 @@ def write_directory(
         InputError: `path` exists and `overwrite` is False.
         RunError: the disk is full or cannot be written, or the directory that is replaced cannot be deleted.
     """
+    assert kind in KINDS, kind
     path = Path(path)
     if path.is_symlink():  # a rename would replace the link instead of its target
         path = resolve_links(path)

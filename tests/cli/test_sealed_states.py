@@ -201,12 +201,12 @@ def test_a_wrong_data_set_is_refused(
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (in_manifest(kind=["checkpoint"]), "damaged manifest (kind must be a string"),
-        (in_manifest(kind=None), "damaged manifest (kind must be a string"),
+        (in_manifest(kind=["checkpoint"]), "damaged manifest (no kind "),
+        (in_manifest(kind=None), "damaged manifest (no kind "),
         (in_manifest(kind="dataset"), "dataset"),
         (in_manifest(kind="vocabulary"), "is a vocabulary"),
-        (in_manifest(format_version="1"), "format_version a number)"),
-        (in_manifest(format_version=True), "format_version a number)"),
+        (in_manifest(format_version="1"), "format_version must be a number)"),
+        (in_manifest(format_version=True), "format_version must be a number)"),
         (in_manifest(files=[]), "damaged manifest ('list' object"),
         (in_manifest(files={"config.json": {"bytes": "9", "sha256": "0"}}), "bytes must be numbers"),
         (in_manifest(files={"config.json": 3}), "damaged manifest ('int' object"),
