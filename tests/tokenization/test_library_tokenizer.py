@@ -13,6 +13,8 @@ from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.tasks.features import encode_text
+from cloze.tasks.tagged_text import Sentence
+from cloze.tasks.tagging_features import tagging_features
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
@@ -255,3 +257,18 @@ def test_tokens_know_their_text(ours: Tokenizer, theirs: tokenizers.Tokenizer) -
     assert (
         ours.encode(*pair, max_length=6).sequence_ids.count(None) == ours.template(is_pair=True).num_special
     )
+
+
+def test_words_without_tokens_need_a_token_for_unknown_words(tmp_path: Path) -> None:
+    write(tmp_path, "BPE")
+    table = json.loads((tmp_path / "tokenizer.json").read_text().replace("<unk>", "<other>"))
+    table["normalizer"] = {"type": "Replace", "pattern": {"Regex": ".*\u200b"}, "content": ""}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(table))
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **ROLES, "unk_token": None})
+    )
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.unknown_id is None
+    words = [Sentence(("hello", "\u200b"))]
+    with pytest.raises(InputError, match="has no token"):
+        tagging_features(words, [[0, 0]], tokenizer, max_seq_length=9)
