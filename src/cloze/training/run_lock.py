@@ -1,5 +1,6 @@
 """Locks on run directories: one process, or the ranks of one run, at a time."""
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -36,14 +37,20 @@ def file_lock(file: Path, taken: InputError) -> Iterator[None]:
 
 @contextmanager
 def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
-    """Keep other processes from creating, resuming or replacing a run.
+    """Keep other processes from creating, resuming or replacing a run; leave no directory if none was created.
 
     Raises:
         InputError: another process uses the run.
     """
     with ExitStack() as locks:
         context.run_on_rank_zero(lambda: locks.enter_context(_lock(run)))
-        yield
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                if context.is_rank_zero and os.listdir(run) == [artifacts.LOCK_FILE]:
+                    (run / artifacts.LOCK_FILE).unlink()
+                    run.rmdir()
 
 
 def _lock(run: Path) -> AbstractContextManager[None]:
