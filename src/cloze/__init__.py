@@ -125,15 +125,6 @@ MODULES = {
 """The module of each public name, read from the imports above, which only type checkers make."""
 
 __all__ = sorted(MODULES)
-_OTHER_NAMES = {
-    "corpus": "build_dataset",
-    "embed": "Embedder or cloze.embed_file",
-    "import": "import_model",
-    "predict": "load or cloze.predict_file",
-    "train": "finetune or cloze.pretrain",
-    "vocab": "train_vocabulary",
-}
-"""The functions that a verb, or another program, calls otherwise."""
 
 
 def __getattr__(name: str) -> Any:
@@ -141,7 +132,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("importlib.metadata").version("cloze-bert")
     if name not in MODULES:
-        near = import_module("cloze.suggestions").nearest(name, MODULES, synonyms=_OTHER_NAMES)
+        near = import_module("cloze.suggestions").nearest(name, MODULES)
         hint = f". Did you mean cloze.{near}?" if near and not name.startswith("_") else ""
         raise AttributeError(f"module 'cloze' has no attribute {name!r}{hint}", name=name)
     return getattr(import_module(MODULES[name]), name)

@@ -30,7 +30,6 @@ from cloze.hub import (
     parse_hub_name,
 )
 from cloze.hub_download import download
-from cloze.other_programs import refuse_other_program
 from cloze.suggestions import list_names, nearest, no_such_path
 
 RunLink: TypeAlias = Literal["latest", "best"]
@@ -154,8 +153,6 @@ def resolve_checkpoint(
             return path
         what = "an exported graph, which has no weights, gradients or hidden layers"
         raise InputError(what, where=path, remedy="Give the model that it was exported from")
-    if files == "model" and not is_run:
-        refuse_other_program(path)
     if not is_run:
         return path
     for link in links:

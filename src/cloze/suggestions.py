@@ -18,24 +18,6 @@ MAX_LISTED = 10
 _MAX_SIBLINGS = 10_000
 _MIN_STEM_RATIO = 0.6
 _NO_SYNONYMS: Mapping[str, str] = MappingProxyType({})
-_SYNONYMS = {
-    "amp": "precision",
-    "bf16": "precision",
-    "cuda": "device",
-    "data": "train",
-    "eval-data": "dev",
-    "eval-file": "dev",
-    "examples": "train-examples",
-    "fp16": "precision",
-    "gpu": "device",
-    "no-cuda": "device",
-    "target": "label-column",
-    "train-file": "train",
-    "validation": "dev",
-    "validation-file": "dev",
-    "vocab-size": "size",
-}
-"""Keywords and flags of other programs that share no word with those of cloze."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -168,10 +150,7 @@ def _similar_path(path: Path, fits: Callable[[Path], bool]) -> Path | None:
 
 def nearest_keyword(word: str, names: Iterable[str], settings: Iterable[str] = ()) -> str | None:
     """Return the keyword, or the dotted key of the setting, that a keyword of another name stands for."""
-    names = [*names]
-    known = {_normalize(name): name for name in names}
-    synonyms = {other: known[ours] for other, ours in _SYNONYMS.items() if ours in known}
-    return nearest(word, [*names, *settings], synonyms=synonyms)
+    return nearest(word, [*names, *settings])
 
 
 def check_keywords(

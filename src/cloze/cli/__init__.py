@@ -46,32 +46,6 @@ def _find_verbs() -> dict[str, tuple[str, str]]:
 _FOUND = _find_verbs()
 VERBS = {verb: text for verb, (text, _) in _FOUND.items()}
 """What each verb does."""
-VERB_SYNONYMS = {
-    "build": "corpus",
-    "classify": "predict, or finetune for a classifier of your own",
-    "convert": "import or export",
-    "download": "import",
-    "encode": "embed",
-    "explain": "predict --explain",
-    "infer": "predict",
-    "inference": "predict",
-    "init": "demo",
-    "load": "import",
-    "mask": "fill",
-    "plot": "report",
-    "publish": "push",
-    "search": "neighbors",
-    "similarity": "neighbors",
-    "test": "evaluate",
-    "tokenize": "corpus, or vocab inspect for a vocabulary",
-    "tokenizer": "vocab",
-    "train": "finetune (on labeled data) or pretrain (on text)",
-    "upload": "push",
-    "validate": "finetune --validate",
-    "version": "--version",
-}
-"""The verbs that have other names elsewhere."""
-
 EXIT_INTERRUPTED = 130
 
 
@@ -296,7 +270,7 @@ def _is_misspelt(verb: str, arguments: list[str]) -> bool:
 def _unknown_verb(word: str) -> int:
     from cloze.suggestions import nearest
 
-    near = nearest(word, VERBS, synonyms=VERB_SYNONYMS)
+    near = nearest(word, VERBS)
     hint = f"Did you mean {near}?" if near else "cloze --help lists the verbs."
     print(f"error: no verb {word!r}. {hint}", file=sys.stderr)
     return 2

@@ -1,6 +1,6 @@
 """`cloze help`: show the help of a verb or describe a task."""
 
-from cloze.cli import VERB_SYNONYMS, VERBS, main, split_verb
+from cloze.cli import VERBS, main, split_verb
 from cloze.cli.options import CommonOptions
 from cloze.cli.parser import verb
 from cloze.errors import InputError
@@ -20,7 +20,7 @@ def find_topic(topic: tuple[str, ...] = (), /) -> list[str]:
         return ["tasks", name]
     if not topic or split_verb([*topic]) == (name, []):
         return [*topic, "--help"]
-    near = nearest(name, [*VERBS, *tasks()], synonyms=VERB_SYNONYMS)
+    near = nearest(name, [*VERBS, *tasks()])
     remedy = f"Did you mean {near}?" if near else "cloze --help lists the verbs, cloze tasks the tasks"
     raise InputError(f"no verb or task {name!r}", remedy=remedy)
 

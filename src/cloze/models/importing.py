@@ -22,7 +22,6 @@ from cloze.models.cross_encoder import is_cross_encoder
 from cloze.models.encoder import get_encoder
 from cloze.models.external_weights import ExternalModel, is_google_checkpoint, load_external_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
-from cloze.other_programs import refuse_other_program
 
 
 def import_model(
@@ -49,7 +48,6 @@ def import_model(
         source = resolve_checkpoint(source, files="pickle")
     source = Path(source)
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[source])
-    refuse_other_program(source)
     if source.is_dir() and not any((source / name).exists() for name in (CONFIG_FILE, GOOGLE_CONFIG_FILE)):
         what = f"no model here: neither {CONFIG_FILE} nor {GOOGLE_CONFIG_FILE}"
         raise InputError(what, where=source, remedy="Give the directory of a model")

@@ -20,6 +20,7 @@ from cloze.models.weight_mapping import HuggingFaceNames, normalize_hugging_face
 
 _STATE_DICT_KEYS = ("state_dict", "model_state_dict", "model", "module")
 """Where programs put the weights beside other state: Lightning, PyTorch's tutorial, fairseq, DeepSpeed."""
+_OTHER_WEIGHTS = f"cloze reads {WEIGHTS_FILE}: save other weights in it with the program that wrote them"
 _DAMAGED = "The file is damaged: copy it again or write a new one"
 _WHOLE_COPY = "If this is a copy of a bundled model, write a whole one: cloze import NAME -o DIR"
 
@@ -53,7 +54,7 @@ def load_weights_or_pickle(directory: Path, names: HuggingFaceNames) -> dict[str
         return load_weights(directory, names)
     if not has_weights(directory):
         what = f"no weights here: neither {WEIGHTS_FILE} nor {TORCH_WEIGHTS_FILE}"
-        raise InputError(what, where=directory)
+        raise InputError(what, where=directory, remedy=_OTHER_WEIGHTS)
     return normalize_hugging_face_names(_load_pickle(directory / TORCH_WEIGHTS_FILE), names, where=directory)
 
 
@@ -81,7 +82,7 @@ def read_weight_headers(directory: Path, names: HuggingFaceNames) -> tuple[dict[
                     shapes[name] = torch.empty(part.get_shape(), device="meta")
                     dtypes.add(part.get_dtype())
         except FileNotFoundError:
-            raise InputError("no such file", where=file) from None
+            raise InputError("no such file", where=file, remedy=_OTHER_WEIGHTS) from None
         except (SafetensorError, OSError) as error:
             raise InputError(f"cannot be read: {error}", where=file, remedy=_DAMAGED) from error
     return normalize_hugging_face_names(shapes, names, where=directory), dtypes
@@ -120,7 +121,7 @@ def _load_safetensors(file: Path) -> dict[str, Tensor]:
     try:
         return load_file(file)
     except FileNotFoundError:
-        remedy = None
+        remedy = _OTHER_WEIGHTS
         if file.with_name(TORCH_WEIGHTS_FILE).exists():
             remedy = f"Convert {TORCH_WEIGHTS_FILE}: cloze import {file.parent} -o DIR"
         raise InputError("no such file", where=file, remedy=remedy) from None
