@@ -35,11 +35,9 @@ def attention(
 
     Args:
         dropout_prob: probability that an attention weight is dropped; 0 outside of training.
-        attends_to: the tokens to which each token attends.
         biases: for each length group, [N, L, L] to add to the scores of its sequences.
 
-    Source:
-        Devlin et al. 2019, 3; Vaswani et al. 2017, 3.2.1; google-research/bert modeling.py:558 @eedf571.
+    Source: Devlin et al. 2019, 3; Vaswani et al. 2017, 3.2.1; google-research/bert modeling.py:558 @eedf571.
     """
     if supports_flash_attention(query_TNH, attends_to, biases):
         return flash_attention(

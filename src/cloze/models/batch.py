@@ -68,16 +68,12 @@ def pack_padded(
 ) -> tuple[PackedBatch, Padding]:
     """Pack a padded batch, longest sequence first.
 
-    Shapes:
-        input_ids, attention_mask, token_type_ids [B, L].
+    Shapes: input_ids, attention_mask, token_type_ids [B, L].
 
     Args:
         attention_mask: bool, True = real, or integers, 1 = real; None takes every column as real.
         token_type_ids: 0 or 1; None is segment A throughout.
         counts_padding: whether a token's position is its column, or counted among the real tokens of its row.
-
-    Raises:
-        InputError: shapes or dtypes that do not fit, or a row without a real token.
     """
     if input_ids.dim() != 2 or input_ids.is_floating_point() or not input_ids.numel():
         what = f"{input_ids.dtype} of shape {list(input_ids.shape)}, not integers [batch, length]"
@@ -114,11 +110,7 @@ def pack_padded(
 
 
 def check_ids(batch: PackedBatch, config: EncoderConfig) -> None:
-    """Refuse a batch that has no embedding; on a GPU only its lengths are checked.
-
-    Raises:
-        InputError: an id, a segment or a position is too large, or a text too long.
-    """
+    """Refuse a batch that has no embedding; on a GPU only its lengths are checked, since reading ids would wait."""
     if batch.max_seqlen > config.max_position_embeddings:
         what = f"{batch.max_seqlen} tokens, the model takes {config.max_position_embeddings}"
         raise InputError(what, where="input_ids", remedy="Truncate or split the text")

@@ -35,7 +35,6 @@ class BertConfig(EncoderConfig):
     """The tokens that each token attends to: all of its sequence, or itself and those on one side (section 5.1)."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the table of config.json."""
         table = super().to_json()
         if self.attends_to == "all":
             del table["attends_to"]
@@ -48,8 +47,7 @@ class BertEmbeddings(nn.Module):
 
     Some encoders have no segments, or one for both texts of a pair.
 
-    Source:
-        Devlin et al. 2019, 3 and figure 2; google-research/bert modeling.py:385, 428 @eedf571.
+    Source: Devlin et al. 2019, 3 and figure 2; google-research/bert modeling.py:385, 428 @eedf571.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -78,7 +76,6 @@ class BertEmbeddings(nn.Module):
         return rows_T
 
     def forward(self, batch: PackedBatch) -> Tensor:
-        """Return [T, D]."""
         parts = iter(self.look_up(batch).values())
         hidden_TD = next(parts)
         for part_TD in parts:
@@ -87,7 +84,6 @@ class BertEmbeddings(nn.Module):
         return to_autocast_dtype(dropout(self.layer_norm(hidden_TD), hidden_dropout_prob))
 
     def write(self, graph: Graph) -> str:
-        """Write the sum in ONNX, and return [B, L, D]."""
         sum_BLD = graph.gather("word_embeddings", self.word_embeddings.weight, "input_ids")
         if self.config.has_token_types:
             rows = "token_type_ids"
@@ -111,10 +107,7 @@ class BertEmbeddings(nn.Module):
 
 
 def embedding_table(num_rows: int, width: int) -> nn.Embedding:
-    """Return an embedding table without initial values.
-
-    `nn.Embedding(...)` draws them, which on the device `meta` imports torch's compiler.
-    """
+    """Return an embedding table without initial values: to draw them on the device `meta` imports torch's compiler."""
     rows = torch.empty(num_rows, width)
     table: nn.Embedding = nn.Embedding.from_pretrained(rows, freeze=False)  # type: ignore[no-untyped-call]
     return table
@@ -123,11 +116,9 @@ def embedding_table(num_rows: int, width: int) -> nn.Embedding:
 class BertLayer(nn.Module):
     """Self-attention and a feed-forward layer, each followed by dropout, a residual connection and LayerNorm.
 
-    Source:
-        Devlin et al. 2019, 3; Vaswani et al. 2017, 3.1; google-research/bert modeling.py:752 @eedf571.
+    Source: Devlin et al. 2019, 3; Vaswani et al. 2017, 3.1; google-research/bert modeling.py:752 @eedf571.
 
-    Differs:
-        Query, key and value are one matrix product.
+    Differs: Query, key and value are one matrix product.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -168,7 +159,6 @@ class BertLayer(nn.Module):
         return query_TNH, key_TNH, value_TNH
 
     def write(self, graph: Graph, name: str, hidden_BLD: str, prepared: tuple[str, str | None]) -> str:
-        """Write the layer in ONNX, and return the next [B, L, D]."""
         config, (is_seen, bias) = self.config, prepared
         qkv_BLD = graph.dense(f"{name}.query_key_value", hidden_BLD, self.query_key_value)
         qkv = graph.split_heads(qkv_BLD, config)
@@ -193,11 +183,9 @@ class Pooler(nn.Linear):
         super().__init__(config.hidden_size, config.hidden_size)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return vectors of the same shape."""
         return ACTIVATIONS[self.activation].function(super().forward(hidden))
 
     def write(self, graph: Graph, hidden: str) -> str:
-        """Write the pooler in ONNX."""
         return graph.activate(graph.dense("pooler", hidden, self), self.activation)
 
 
@@ -225,7 +213,6 @@ BERT: Entries = {
 
 
 def _google_name(name: str) -> str:
-    """Return Google's spelling of a name of transformers."""
     special = {
         "cls.predictions.bias": "cls/predictions/output_bias",
         "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
@@ -288,7 +275,7 @@ class BertModel(Encoder):
 def initialize_weights(
     module: nn.Module, initializer_range: float, generator: torch.Generator | None = None
 ) -> None:
-    """Set every parameter of a module to its initial value.
+    """Set every parameter of a module to its initial value, drawn by `generator` or else by torch's default one.
 
     | parameter | initial value |
     |---|---|
@@ -296,11 +283,7 @@ def initialize_weights(
     | bias | 0 |
     | LayerNorm gain | 1 |
 
-    Args:
-        generator: the same state gives the same weights; None takes torch's default generator.
-
-    Source:
-        google-research/bert modeling.py:377 @eedf571.
+    Source: google-research/bert modeling.py:377 @eedf571.
     """
     for inner in module.modules():
         if isinstance(inner, nn.Linear | nn.Embedding):

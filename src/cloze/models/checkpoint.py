@@ -61,14 +61,12 @@ def save_model(
         model: an encoder or a model with a head; its attribute `architecture`, or else its class name, is written to
             config.json.
         tokenizer: is written with `max_length`.
-        labels: the names of a classifier's classes, in order.
-        problem_type: the name in transformers for the meaning of its logits, as in "multi_label_classification".
+        problem_type: the name in transformers for the meaning of a classifier's logits, as in
+            "multi_label_classification".
         activation: of the logit of a regression, for sentence-transformers.
         max_length: maximum number of tokens of a text; by default the model's number of positions.
-        weights: whether to write them.
 
     Raises:
-        RunError: the disk is full or cannot be written.
         ValueError: the tokenizer has more tokens than the model has embeddings.
     """
     encoder, class_name = get_encoder(model), type(model).__name__
@@ -103,11 +101,7 @@ def save_model(
 
 
 def save_weights(weights: dict[str, Tensor], file: Path) -> None:
-    """Write tensors by name.
-
-    Raises:
-        RunError: the disk is full or cannot be written.
-    """
+    """Write tensors by name."""
     try:
         save_file(weights, file, metadata={"format": "pt"})
         file.chmod(file.parent.stat().st_mode & 0o666)  # since 0.8 safetensors makes it private
@@ -136,12 +130,11 @@ def load_model(
         head: constructor of the model from an encoder (`BertForPreTraining`, or a `partial` with the number of
             labels); the file must have its weights. With None, or a head without weights, heads in the file are
             ignored.
-        verify: whether to call `verify_checkpoint`.
         weights: those of the files, if they are already in memory.
 
     Raises:
-        InputError: a file is missing or damaged; weights are missing, unexpected, not finite or of another shape
-            than the config says; there are more tokens than embeddings.
+        InputError: a file is missing or damaged; weights are missing (MissingWeightsError), unexpected, not finite or
+            of another shape than the config says; there are more tokens than embeddings.
     """
     directory = Path(directory)
     if verify:
@@ -172,20 +165,15 @@ def assign_weights(
     where: Path,
     new_pooler: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """Load weights into a model, in float32, and set it to evaluation mode; return the missing and unexpected keys.
+    """Load weights into a model on the device meta, in float32 and evaluation mode; return missing and unexpected keys.
 
     A pooler that the head does not use may be missing, since transformers does not write it; it gets random weights,
     with a warning if the model is an encoder, to which a head that uses it may be added.
 
     Args:
-        model: on the device meta.
         weights: by their names in the file; only those of the model are looked up.
-        mapping: the names and layouts of the weights in the file.
         where: the file or directory, for messages.
         new_pooler: whether any pooler may be missing.
-
-    Raises:
-        InputError: a weight is missing, not finite or of another shape than the config says.
     """
     shapes = {name: weight.shape for name, weight in named_weights(model).items()}
     expected = mapping.external_shapes(shapes)
@@ -249,11 +237,7 @@ def _explain(error: InputError, model: nn.Module, expected: set[str], names: set
 
 
 def verify_checkpoint(directory: Path) -> None:
-    """Verify the files of a model, without the training state, against the manifest if there is one.
-
-    Raises:
-        InputError: a file is not as it was written, or the manifest does not belong to a checkpoint.
-    """
+    """Verify the files of a model, without the training state, against the manifest if there is one."""
     if not (directory / artifacts.MANIFEST).exists():
         return
     kind = INT8_KIND if is_int8_directory(directory) else KIND
@@ -264,11 +248,7 @@ def verify_checkpoint(directory: Path) -> None:
 
 
 def verify_shared_weights(directory: Path) -> None:
-    """Verify the files that a bundled model shares with another one, against the other's manifest.
-
-    Raises:
-        InputError: a file is not as it was written.
-    """
+    """Verify the files that a bundled model shares with another one, against the other's manifest."""
     for file in weight_files(directory):
         if file.parent != directory:
             artifacts.verify(file.parent.resolve(), kind=KIND, names={file.name})

@@ -42,9 +42,6 @@ def load_score_activation(directory: Path) -> Activation:
 
     Source: sentence-transformers `CrossEncoder.get_default_activation_fn`, the sigmoid of one label; transformers
     `TextClassificationPipeline`, where problem_type "regression" means the logit itself.
-
-    Raises:
-        InputError: as for `load_activation`.
     """
     config = read_json(directory / CONFIG_FILE)
     default: Activation = "identity" if config.get("problem_type") == "regression" else "sigmoid"
@@ -84,11 +81,7 @@ def load_activation(directory: Path, config: dict[str, Any]) -> Activation | Non
 
 
 def _check_modules(directory: Path) -> None:
-    """Refuse other modules than the classifier, such as a score from one token's logit.
-
-    Raises:
-        InputError: there is another module.
-    """
+    """Refuse other modules than the classifier, such as a score from one token's logit."""
     file = directory / MODULES_FILE
     modules = read_json(file, list) if file.is_file() else []
     for module in modules:

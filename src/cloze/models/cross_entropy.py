@@ -17,10 +17,8 @@ _ROWS = 32  # of 30,522 float32 scores take 4 MB, which fits in the cache
 def linear_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tensor, ids_P: Tensor) -> Tensor:
     """Return the summed cross entropy of `ids_P` under softmax(hidden W' + b), in float32.
 
-    Under autocast the products run in its dtype.
-
-    Differs:
-        On a CPU the scores become their own gradient in place; equal to linear + cross_entropy.
+    Under autocast the products run in its dtype. On a CPU the scores become their own gradient in place; the result
+    equals linear + cross_entropy.
     """
     device = hidden_PD.device.type
     if device != "cpu":
@@ -33,10 +31,7 @@ def linear_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tenso
 
 
 def padded_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tensor, ids_P: Tensor) -> Tensor:
-    """Return the same with the vocabulary padded, so that rows of scores begin where tensor cores read at once.
-
-    The further tokens have probability 0.
-    """
+    """Return the same with tokens of probability 0, so that rows of scores begin where tensor cores read at once."""
     logits_PV = nn.functional.linear(hidden_PD, _padded(weight_VD, 0.0), _padded(bias_V, -math.inf))
     return nn.functional.cross_entropy(logits_PV.float(), ids_P, reduction="sum")
 
@@ -98,10 +93,7 @@ class _LinearCrossEntropySum(torch.autograd.Function):
 
 
 def _scores_to_gradient(scores_RV: Tensor, bias_V: Tensor, ids_R1: Tensor, bias_gradient_V: Tensor) -> Tensor:
-    """Replace scores by the gradient of their summed cross entropy (softmax - one-hot), and return the sum.
-
-    The gradient is also added to that of the bias.
-    """
+    """Replace scores by the gradient of their summed cross entropy, also added to that of the bias; return the sum."""
     float_RV = scores_RV.float()  # itself where it is float32 already
     float_RV.add_(bias_V)
     float_RV.sub_(float_RV.amax(1, keepdim=True))

@@ -53,8 +53,7 @@ class DistilBertPooler(Pooler):
 class DistilBertModel(BertModel):
     """DistilBERT, and the dense layer with ReLU that its classifiers begin with as its pooler.
 
-    Source:
-        Sanh et al. 2019; transformers models/distilbert.
+    Source: Sanh et al. 2019; transformers models/distilbert.
     """
 
     config_class: ClassVar[type[EncoderConfig]] = DistilBertConfig

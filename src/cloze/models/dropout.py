@@ -17,17 +17,11 @@ _LEVELS = 2**16
 def dropout(hidden: Tensor, prob: float) -> Tensor:
     """Zero each element with probability `prob` and scale the others, so that the mean is the same.
 
-    Reproducible with `torch.manual_seed`.
+    Reproducible with `torch.manual_seed`; 0 <= prob < 1, and 0 returns `hidden` as it is.
 
-    Args:
-        hidden: any shape.
-        prob: 0 <= prob < 1; 0 returns `hidden` as it is.
+    Source: Srivastava et al. 2014; google-research/bert modeling.py:358 @eedf571.
 
-    Source:
-        Srivastava et al. 2014; google-research/bert modeling.py:358 @eedf571.
-
-    Differs:
-        On a CPU `prob` is rounded to a multiple of 2**-16 below 1, and the scale is that of the rounded value.
+    Differs: On a CPU `prob` is rounded to a multiple of 2**-16 below 1, and the scale is that of the rounded value.
     """
     if not prob:
         return hidden

@@ -50,7 +50,7 @@ class Encoder(nn.Module):
     The config, a subclass of `EncoderConfig` of its own, is the first argument of the constructor, which sets
     `embeddings`, a module from a batch to [T, D] that has `word_embeddings`; `layers`, modules from [T, D], the batch
     and the result of `prepare` to [T, D]; and `pooler`, a module from [..., D] to vectors of that shape. For ONNX these
-    modules have the method `write`.
+    modules have the method `write`, with [B, L, D] for [T, D], as methods here have one whose name begins with `write`.
     """
 
     config_class: ClassVar[type[EncoderConfig]]
@@ -95,10 +95,9 @@ class Encoder(nn.Module):
         return hidden_TD
 
     def encode(self, batch: PackedBatch, *, output_hidden_states: bool = False) -> EncoderOutput:
-        """Encode a packed batch.
+        """Encode a packed batch of tensors on the device of the weights.
 
         Args:
-            batch: tensors, on the device of the weights.
             output_hidden_states: also return the embeddings and the output of every layer.
 
         Raises:
@@ -157,11 +156,7 @@ class Encoder(nn.Module):
         return self.config.attends_to == "left"
 
     def write(self, graph: Graph) -> str:
-        """Write the encoder in ONNX, and return its last layer, [B, L, D].
-
-        Raises:
-            ValueError: it has no graph.
-        """
+        """Write the encoder in ONNX, and return its last layer, [B, L, D]; a ValueError if it has no graph."""
         if self.config.attends_to != "all":
             raise ValueError("a model whose tokens do not attend to all others has no graph")
         hidden_BLD = self.embeddings.write(graph)
@@ -176,11 +171,9 @@ class Encoder(nn.Module):
         return graph.is_real_key(), None
 
     def write_final_norm(self, graph: Graph, hidden_BLD: str) -> str:
-        """Write `final_norm`."""
         return hidden_BLD
 
     def write_pooled(self, graph: Graph, hidden_BLD: str) -> str:
-        """Write `pool`, and return [B, D]."""
         pooled: str = self.pooler.write(graph, graph.first_real(hidden_BLD))
         return pooled
 
@@ -199,8 +192,7 @@ class Encoder(nn.Module):
     ) -> EncoderOutput:
         """Encode a packed batch, or a padded one, which is packed first.
 
-        Shapes:
-            input_ids, attention_mask, token_type_ids of a padded batch [B, L]; its outputs are 0 at the padding.
+        Shapes: input_ids, attention_mask, token_type_ids of a padded batch [B, L]; its outputs are 0 at the padding.
 
         Args:
             input_ids: a `PackedBatch` of tensors, and nothing else; or the ids of a padded batch.
@@ -244,7 +236,6 @@ class Encoder(nn.Module):
         return {"last_hidden_state": output.sequence_output, **pooled}
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write `named_outputs`."""
         hidden_BLD = self.write(graph)
         pooled = {"pooler_output": self.write_pooled(graph, hidden_BLD)} if self.names.has_pooler else {}
         return {"last_hidden_state": hidden_BLD, **pooled}
@@ -255,11 +246,7 @@ _ALIASES: dict[str, str] = {}
 
 
 def register_encoder(model_type: str, *aliases: str) -> Callable[[EncoderClass], EncoderClass]:
-    """Register an encoder under its `model_type` in config.json, and under others.
-
-    Raises:
-        ValueError: the name is taken.
-    """
+    """Register an encoder under its `model_type` in config.json, and under aliases; a ValueError if one is taken."""
 
     def register(encoder_class: EncoderClass) -> EncoderClass:
         if model_type in ENCODERS:
@@ -295,11 +282,7 @@ def get_encoder_class(config: EncoderConfig) -> type[Encoder]:
 
 
 def find_size(name: str) -> EncoderConfig:
-    """Return the config of a size.
-
-    Raises:
-        ValueError: no encoder has it.
-    """
+    """Return the config of a size; a ValueError if no encoder has it."""
     if config := all_sizes().get(name):
         return config
     near = nearest(name, all_sizes())
@@ -315,11 +298,7 @@ def all_sizes() -> dict[str, EncoderConfig]:
 
 
 def check_layers(layers: Sequence[int], count: int, *, where: object) -> None:
-    """Refuse layers for a student that an encoder of `count` layers does not have.
-
-    Raises:
-        InputError: there is no such layer.
-    """
+    """Refuse layers for a student that an encoder of `count` layers does not have."""
     if missing := [layer for layer in layers if not 0 <= layer < count]:
         what = f"has no layer {missing[0]} for the student"
         raise InputError(what, where=where, remedy=f"Take some of 0 to {count - 1}")
@@ -362,11 +341,7 @@ def find_encoder(model: nn.Module) -> Encoder | None:
 
 
 def get_encoder(model: nn.Module) -> Encoder:
-    """Return the encoder of a model.
-
-    Raises:
-        TypeError: it has none.
-    """
+    """Return the encoder of a model; a TypeError if it has none."""
     encoder = find_encoder(model)
     if encoder is None:
         raise TypeError(f"{type(model).__name__} has no encoder")

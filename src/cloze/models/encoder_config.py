@@ -115,11 +115,7 @@ class EncoderConfig:
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of the fields in config.json, without checking them.
-
-        Raises:
-            ValueError: the file describes an encoder that cloze does not have.
-        """
+        """Return the unchecked values of the fields in config.json; a ValueError for an encoder that cloze lacks."""
         names = {field.name: cls.json_names.get(field.name, field.name) for field in fields(cls)}
         values = {field: table[name] for field, name in names.items() if name is not None and name in table}
         if "hidden_act" in values:
@@ -127,7 +123,6 @@ class EncoderConfig:
         return values
 
     def to_json(self) -> dict[str, Any]:
-        """Return the table of config.json."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["hidden_act"] = _JSON_ACTIVATIONS[self.hidden_act]
         names = {field: self.json_names.get(field, field) for field in values}
@@ -140,7 +135,6 @@ class EncoderConfig:
 
     @property
     def head_size(self) -> int:
-        """The width of an attention head."""
         return self.hidden_size // self.num_attention_heads
 
     @property
@@ -181,11 +175,7 @@ class EncoderConfig:
         return weights + 4 * self.hidden_size * self.attention_pairs(num_tokens, sum_of_squared_lengths)
 
     def check_size(self) -> None:
-        """Check the sizes before an encoder is built.
-
-        Raises:
-            ValueError: it is too large.
-        """
+        """Raise a ValueError if the encoder is too large to be built."""
         for key, limit in _MAX_VALUES.items():
             if getattr(self, key) > limit:
                 raise ValueError(f"{key} = {getattr(self, key)} is more than {limit:,}")

@@ -40,7 +40,7 @@ class Engine(Protocol):
 
     @property
     def number_format(self) -> str:
-        """The format of matrix products."""
+        """The format of the encoder's matrix products: float32, bfloat16 or int8."""
 
     @property
     def num_parameters(self) -> int:
@@ -59,11 +59,8 @@ def run_by_length(
 ) -> Iterator[tuple[Indices, BatchT, Mapping[str, FloatArray]]]:
     """Yield batches of inputs of similar lengths: their indices, the batch and its outputs.
 
-    On a CPU several batches are computed concurrently, if there are enough tokens for all threads.
-
-    Args:
-        make_batch: packs the inputs of some indices.
-        max_tokens: of a batch; None is where the device is fastest.
+    On a CPU several batches are computed concurrently, if there are enough tokens for all threads. By default batches
+    have as many tokens as the device computes fastest.
     """
     limit, total = max_tokens or engine.batch_tokens, sum(num_tokens)
     concurrency = num_concurrent_batches(total) if engine.device_type == "cpu" else 1

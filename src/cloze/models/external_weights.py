@@ -183,14 +183,7 @@ def _find_head(
 
 
 def _find_prefix(source: Path) -> Path:
-    """Return the prefix of a checkpoint's files.
-
-    Args:
-        source: the prefix, one of the files, or their directory, which may hold several checkpoints.
-
-    Raises:
-        InputError: there is no checkpoint, or TensorFlow's file `checkpoint` does not name the latest of several.
-    """
+    """Return a prefix, given it, a file or a directory, where the file `checkpoint` names the latest of several."""
     remedy = "Give the directory of a model, as that with bert_model.ckpt.index"
     if not source.is_dir():
         prefix = Path(_TENSORFLOW_SUFFIX.sub("", str(source)))

@@ -70,7 +70,6 @@ class Graph:
         return self.add("Cast", values, to=dtype)
 
     def constant(self, values: Any, dtype: npt.DTypeLike = np.int64) -> str:
-        """Add a constant."""
         array = np.asarray(values, dtype)
         return self._tensor(f"{array.dtype}{array.tolist()}".replace(" ", ""), array)
 
@@ -79,7 +78,6 @@ class Graph:
         return self._tensor(name, values.detach().cpu().numpy().astype(self.dtype))
 
     def activate(self, values: str, activation: "ActivationName") -> str:
-        """Apply an activation function."""
         from cloze.models.activations import ACTIVATIONS
 
         entry = ACTIVATIONS[activation]
@@ -87,7 +85,6 @@ class Graph:
         return self.add(entry.operator, values, **attributes)
 
     def dense(self, name: str, values: str, layer: "nn.Linear") -> str:
-        """Add a dense layer."""
         product = self.matmul(f"{name}.weight", values, layer.weight)
         if layer.bias is None:
             return product
@@ -170,7 +167,6 @@ class Graph:
         """Return the context, [B, L, D].
 
         Args:
-            query_BLNH: query; key and value have the same shape.
             is_seen: the keys that each query attends to, of a shape that expands to [B, N, L, L].
             bias: is added to the scores, [1, N, L, L].
         """

@@ -46,7 +46,6 @@ class ModelWithHead(nn.Module):
 
     @property
     def config(self) -> EncoderConfig:
-        """The config of the encoder."""
         return self.bert.config
 
     @property
@@ -60,11 +59,7 @@ class ModelWithHead(nn.Module):
         return {name: self(batch)}
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write `named_outputs` in ONNX; at padding they have no meaning.
-
-        Raises:
-            ValueError: the head has no graph.
-        """
+        """Write `named_outputs` in ONNX, without a meaning at padding; a ValueError if the head has no graph."""
         raise ValueError(f"no graph of a {type(self).__name__}")
 
 
@@ -73,8 +68,7 @@ class MaskedLMHead(nn.Module):
 
     The output matrix is the table of word embeddings, which the caller passes.
 
-    Source:
-        Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
+    Source: Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
     """
 
     def __init__(self, encoder: Encoder, *, generator: torch.Generator | None = None) -> None:
@@ -114,8 +108,7 @@ class MaskedLMHead(nn.Module):
 class BertForPreTraining(ModelWithHead):
     """Masked language modeling and next sentence prediction.
 
-    Source:
-        Devlin et al. 2019, 3.1; google-research/bert run_pretraining.py:240, 285 @eedf571.
+    Source: Devlin et al. 2019, 3.1; google-research/bert run_pretraining.py:240, 285 @eedf571.
     """
 
     token_outputs = ("prediction_logits",)
@@ -154,7 +147,6 @@ class BertForPreTraining(ModelWithHead):
         }
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write `named_outputs` in ONNX."""
         hidden_BLD = self.bert.write(graph)
         words_VD = self.bert.embeddings.word_embeddings.weight
         logits_BLV = self.masked_lm.write(graph, hidden_BLD, words_VD)
@@ -179,8 +171,7 @@ class BertForPreTraining(ModelWithHead):
 class BertForMaskedLM(ModelWithHead):
     """Masked language modeling alone, with the weights of `BertForPreTraining`.
 
-    Source:
-        Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
+    Source: Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
     """
 
     token_outputs = ("logits",)
@@ -202,7 +193,6 @@ class BertForMaskedLM(ModelWithHead):
         return {"logits": self(batch, torch.arange(batch.num_tokens, device=batch.input_ids.device))}
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write `named_outputs` in ONNX."""
         words_VD = self.bert.embeddings.word_embeddings.weight
         return {"logits": self.masked_lm.write(graph, self.bert.write(graph), words_VD)}
 
@@ -214,7 +204,6 @@ class OutputLayer(nn.Linear):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the product plus the bias."""
         device = input.device.type
         if not torch.is_autocast_enabled(device):
             return super().forward(input)
@@ -246,12 +235,10 @@ class ModelWithOutputLayer(ModelWithHead):
 
     @property
     def reads_pooler(self) -> bool:
-        """Whether the outputs depend on the pooler."""
         return not self.token_outputs or self.bert.pools_tokens
 
     @property
     def output_layer(self) -> OutputLayer:
-        """The dense layer."""
         layer: OutputLayer = self.get_submodule(self.layer_name)  # type: ignore[assignment]
         return layer
 
@@ -270,15 +257,13 @@ class ModelWithOutputLayer(ModelWithHead):
         return graph.dense(self.layer_name, write(graph, hidden_BLD), self.output_layer)
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write `named_outputs` in ONNX."""
         return {"logits": self.write_logits(graph)}
 
 
 class BertForNextSentencePrediction(ModelWithOutputLayer):
     """Next sentence prediction alone, with the weights of `BertForPreTraining`; logits [B, 2], 0 = IsNext, 1 = NotNext.
 
-    Source:
-        Devlin et al. 2019, 3.1 (task 2); google-research/bert run_pretraining.py:285 @eedf571.
+    Source: Devlin et al. 2019, 3.1 (task 2); google-research/bert run_pretraining.py:285 @eedf571.
     """
 
     layer_name = "next_sentence"
@@ -290,16 +275,14 @@ class BertForNextSentencePrediction(ModelWithOutputLayer):
 class BertForSequenceClassification(ModelWithOutputLayer):
     """A class for each sequence or pair of sequences; logits [B, C].
 
-    Source:
-        Devlin et al. 2019, 4.1; google-research/bert run_classifier.py:574 @eedf571.
+    Source: Devlin et al. 2019, 4.1; google-research/bert run_classifier.py:574 @eedf571.
     """
 
 
 class BertForTokenClassification(ModelWithOutputLayer):
     """A class for each token; logits [T, C].
 
-    Source:
-        Devlin et al. 2019, 5.3; the released code has no such head.
+    Source: Devlin et al. 2019, 5.3; the released code has no such head.
     """
 
     token_outputs = ("logits",)
@@ -308,11 +291,9 @@ class BertForTokenClassification(ModelWithOutputLayer):
 class BertForMultipleChoice(ModelWithOutputLayer):
     """A score for each sequence, to compare with those of the other choices.
 
-    Source:
-        Devlin et al. 2019, 4.4.
+    Source: Devlin et al. 2019, 4.4.
 
-    Differs:
-        The paper's score is a dot product with C, the last layer at [CLS]; this takes the pooled output, with
+    Differs: The paper's score is a dot product with C, the last layer at [CLS]; this takes the pooled output, with
         dropout, as Google's classifiers do.
     """
 
@@ -323,15 +304,13 @@ class BertForMultipleChoice(ModelWithOutputLayer):
         return super().forward(batch).squeeze(-1)
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write the scores in ONNX."""
         return {"logits": graph.add("Squeeze", self.write_logits(graph), graph.constant([1]))}
 
 
 class BertForQuestionAnswering(ModelWithOutputLayer):
     """Two scores for each token, as the first and as the last of the answer; logits [T, 2], without dropout.
 
-    Source:
-        Devlin et al. 2019, 4.2; google-research/bert run_squad.py:548 @eedf571.
+    Source: Devlin et al. 2019, 4.2; google-research/bert run_squad.py:548 @eedf571.
     """
 
     token_outputs = ("start_logits", "end_logits")
@@ -345,7 +324,6 @@ class BertForQuestionAnswering(ModelWithOutputLayer):
         return dict(zip(self.token_outputs, self(batch).unbind(-1), strict=True))
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write the two scores of each token in ONNX."""
         logits_BL2 = self.write_logits(graph)
         return {
             name: graph.add("Gather", logits_BL2, graph.constant(number), axis=-1)
@@ -373,5 +351,4 @@ class BertForFeatureExtraction(ModelWithHead):
         return hidden_TD
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write the vectors in ONNX."""
         return {"last_hidden_state": self.bert.write(graph)}

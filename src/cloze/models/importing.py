@@ -34,13 +34,7 @@ def import_model(
 
     Args:
         source: directory or name of the model, or the prefix of a TensorFlow checkpoint.
-        output: directory of the checkpoint.
         hidden_act: the form that "gelu" means in a model of Google's; None is gelu_tanh.
-        overwrite: replace the output where it exists.
-
-    Raises:
-        InputError: a file is missing or damaged, or the output exists.
-        RunError: the disk is full or cannot be written, or a download failed.
     """
     artifacts.check_output_path(output, overwrite=overwrite)
     # the prefix of a TensorFlow checkpoint is not the name of a file

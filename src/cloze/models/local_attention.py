@@ -33,8 +33,7 @@ def local_attention(
         half_window: tokens on each side to which a token attends, at least 1.
         dropout_prob: probability that an attention weight is dropped; 0 outside of training.
 
-    Source:
-        Beltagy et al. 2020, "Longformer", 3.1; Warner et al. 2024, "ModernBERT", 2.1.2.
+    Source: Beltagy et al. 2020, "Longformer", 3.1; Warner et al. 2024, "ModernBERT", 2.1.2.
     """
     scaled_TNH = query_TNH * query_TNH.shape[-1] ** -0.5
     contexts = []

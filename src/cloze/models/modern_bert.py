@@ -107,11 +107,7 @@ class ModernBertConfig(EncoderConfig):
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of the fields in config.json, of transformers 4 or 5.
-
-        Raises:
-            ValueError: the file describes an encoder that cloze does not have.
-        """
+        """Return the unchecked values of the fields in config.json of transformers 4 or 5."""
         for name, value in _FIXED.items():
             if table.get(name, value) != value:
                 raise ValueError(f"{name} must be {str(value).lower()}")
@@ -133,7 +129,6 @@ class ModernBertConfig(EncoderConfig):
         return values
 
     def to_json(self) -> dict[str, Any]:
-        """Return the table of config.json."""
         table = super().to_json()
         equal = {
             "embedding_dropout": self.hidden_dropout_prob,
@@ -219,13 +214,11 @@ class ModernBertEmbeddings(nn.Module):
         return {"word": self.word_embeddings(batch.input_ids)}
 
     def forward(self, batch: PackedBatch) -> Tensor:
-        """Return [T, D]."""
         hidden_TD = self.layer_norm(self.word_embeddings(batch.input_ids))
         hidden_TD = dropout(hidden_TD, self.config.hidden_dropout_prob if self.training else 0.0)
         return to_autocast_dtype(hidden_TD)
 
     def write(self, graph: Graph) -> str:
-        """Write the embeddings in ONNX, and return [B, L, D]."""
         words_BLD = graph.gather("word_embeddings", self.word_embeddings.weight, "input_ids")
         return graph.layer_norm("embeddings.layer_norm", words_BLD, self.layer_norm)
 
@@ -235,11 +228,9 @@ class ModernBertLayer(nn.Module):
 
     The first layer has no LayerNorm before its attention: that of the embeddings comes right before it.
 
-    Source:
-        Warner et al. 2024, 2.1; Shazeer 2020, "GLU variants improve Transformer", equation 6 (GeGLU).
+    Source: Warner et al. 2024, 2.1; Shazeer 2020, "GLU variants improve Transformer", equation 6 (GeGLU).
 
-    Differs:
-        Query, key and value are one matrix product, and so are both factors of the feed-forward layer.
+    Differs: Query, key and value are one matrix product, and so are both factors of the feed-forward layer.
     """
 
     def __init__(self, config: ModernBertConfig, number: int) -> None:
@@ -255,7 +246,6 @@ class ModernBertLayer(nn.Module):
         self.config = config
 
     def forward(self, hidden_TD: Tensor, batch: PackedBatch, rotations: Rotations) -> Tensor:
-        """Return the next [T, D]."""
         config = self.config
         hidden_dropout_prob = config.hidden_dropout_prob if self.training else 0.0
         attention_dropout_prob = config.attention_probs_dropout_prob if self.training else 0.0
@@ -275,7 +265,6 @@ class ModernBertLayer(nn.Module):
         return next_TD
 
     def project_qkv(self, hidden_TD: Tensor, rotations: Rotations) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query and key, rotated by their positions, and value, each [T, N, H]."""
         num_heads = self.config.num_attention_heads
         qkv_TD = self.query_key_value(self.attention_layer_norm(hidden_TD))
         query_key_TMH, value_TNH = qkv_TD.unflatten(-1, (3 * num_heads, -1)).split(
@@ -287,7 +276,6 @@ class ModernBertLayer(nn.Module):
     def write(
         self, graph: Graph, name: str, hidden_BLD: str, prepared: Mapping[bool, tuple[GraphRotation, str]]
     ) -> str:
-        """Write the layer in ONNX, and return the next [B, L, D]."""
         rotation, is_seen = prepared[self.is_global]
         normalized_BLD = hidden_BLD
         if isinstance(self.attention_layer_norm, nn.LayerNorm):
@@ -319,13 +307,11 @@ class ModernBertHead(nn.Module):
         self.hidden_act = config.hidden_act
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return vectors of the same shape."""
         activated = ACTIVATIONS[self.hidden_act].function(self.dense(hidden))
         transformed: Tensor = self.layer_norm(activated)
         return transformed
 
     def write(self, graph: Graph, hidden: str) -> str:
-        """Write the layers in ONNX."""
         activated = graph.activate(graph.dense("pooler", hidden, self.dense), self.hidden_act)
         return graph.layer_norm("pooler.layer_norm", activated, self.layer_norm)
 
@@ -334,8 +320,7 @@ class ModernBertHead(nn.Module):
 class ModernBertModel(Encoder):
     """ModernBERT, and the layers that its classifiers begin with as its pooler.
 
-    Source:
-        Warner et al. 2024, 2.1; Su et al. 2021, "RoFormer", 3.2 (rotary positions); transformers models/modernbert.
+    Source: Warner et al. 2024, 2.1; Su et al. 2021, "RoFormer", 3.2 (rotary positions); transformers models/modernbert.
     """
 
     config_class: ClassVar[type[EncoderConfig]] = ModernBertConfig
@@ -401,7 +386,6 @@ class ModernBertModel(Encoder):
         return rotations
 
     def final_norm(self, hidden_TD: Tensor) -> Tensor:
-        """Return the normalized output of the last layer."""
         normalized_TD: Tensor = self.layer_norm(hidden_TD)
         return normalized_TD
 
@@ -412,7 +396,6 @@ class ModernBertModel(Encoder):
 
     @property
     def half_window(self) -> int | None:
-        """Tokens on each side to which a token attends in local layers; None if all layers are global."""
         config = self.config
         is_local = config.global_attn_every_n_layers > 1 and config.num_hidden_layers > 1
         return config.local_attention // 2 if is_local else None
@@ -434,11 +417,9 @@ class ModernBertModel(Encoder):
         }
 
     def write_final_norm(self, graph: Graph, hidden_BLD: str) -> str:
-        """Write `final_norm`."""
         return graph.layer_norm("layer_norm", hidden_BLD, self.layer_norm)
 
     def write_pooled(self, graph: Graph, hidden_BLD: str) -> str:
-        """Write `pool`, and return [B, D]."""
         vectors_BD = write_pooling(graph, hidden_BLD, self.config.classifier_pooling)
         vectors_BD = graph.add("CastLike", vectors_BD, graph.constant(1, graph.dtype))
         pooled_BD: str = self.pooler.write(graph, vectors_BD)

@@ -36,20 +36,13 @@ class MPNetConfig(RobertaConfig):
 
     @property
     def embedding_weights(self) -> int:
-        """Weights of the tables of embeddings and of biases."""
         return super().embedding_weights + _NUM_BUCKETS * self.num_attention_heads
 
     def with_padding(self, pad_id: int) -> Self:
-        """Return the same config."""
         return self
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of the fields in config.json, without checking them.
-
-        Raises:
-            ValueError: another number of buckets than that of transformers' program.
-        """
         if table.get("relative_attention_num_buckets", _NUM_BUCKETS) != _NUM_BUCKETS:
             raise ValueError(f"relative_attention_num_buckets must be {_NUM_BUCKETS}")
         return super().from_json(table)
@@ -59,7 +52,6 @@ class MPNetEmbeddings(BertEmbeddings):
     """The sum of token and position embeddings, normalized; tokens with the id 1 have the position before the first."""
 
     def position_rows(self, batch: PackedBatch) -> Tensor:
-        """Return the row of each token in the table of positions."""
         is_counted_T = (batch.input_ids != _PADDING).long()
         count_T = is_counted_T.cumsum(0)
         starts_B, lengths_B = batch.cu_seqlens[:-1], batch.cu_seqlens.diff()
@@ -69,7 +61,6 @@ class MPNetEmbeddings(BertEmbeddings):
         return rows_T
 
     def write_position_rows(self, graph: Graph) -> tuple[str, int]:
-        """Write `position_rows`, and return them, counted from a row of the table, and that row."""
         is_padding_BL = graph.add("Equal", "input_ids", graph.constant(_PADDING))
         is_counted_BL = graph.add("And", graph.is_real_BL, graph.add("Not", is_padding_BL))
         counted_BL = graph.cast(is_counted_BL, "int64")
@@ -81,11 +72,9 @@ class MPNetEmbeddings(BertEmbeddings):
 class MPNetModel(RobertaModel):
     """MPNet, whose attention scores have a bias for the distance of two tokens, the same in all layers.
 
-    Source:
-        Song et al. 2020; Raffel et al. 2020, "T5", 2.1 (the bias); transformers models/mpnet.
+    Source: Song et al. 2020; Raffel et al. 2020, "T5", 2.1 (the bias); transformers models/mpnet.
 
-    Differs:
-        Padding before a text has no position; in transformers it has none only if its id is 1.
+    Differs: Padding before a text has no position; in transformers it has none only if its id is 1.
     """
 
     config_class: ClassVar[type[EncoderConfig]] = MPNetConfig
@@ -120,7 +109,6 @@ class MPNetModel(RobertaModel):
         return [self.attention_bias(group.length) for group in batch.length_groups]
 
     def attention_bias(self, length: int) -> Tensor:
-        """Return the bias of the attention scores of a sequence, [N, L, L]."""
         place_L = torch.arange(length, device=self.relative_attention_bias.weight.device)
         buckets_LL = distance_buckets(place_L - place_L[:, None])
         bias_NLL: Tensor = self.relative_attention_bias(buckets_LL).permute(2, 0, 1)
@@ -145,8 +133,7 @@ def distance_buckets(distances: Tensor) -> Tensor:
     Distances below 8 have rows of their own, larger ones share them by their logarithm, and those of 128 or more are
     alike.
 
-    Source:
-        Raffel et al. 2020, 2.1; transformers models/mpnet/modeling_mpnet.py, `relative_position_bucket`.
+    Source: Raffel et al. 2020, 2.1; transformers models/mpnet/modeling_mpnet.py, `relative_position_bucket`.
     """
     per_side, size = _NUM_BUCKETS // 2, distances.abs()
     num_exact = per_side // 2

@@ -30,7 +30,6 @@ class OneDnnLinear(nn.Linear):
         self.train(linear.training)
 
     def forward(self, input_TI: Tensor) -> Tensor:
-        """Return [T, O]."""
         num_tokens = len(input_TI)
         if num_tokens > _MAX_TOKENS or not _is_float32_inference(input_TI):
             return super().forward(input_TI)

@@ -35,14 +35,7 @@ TOKENS = "token_embeddings"
 
 
 def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.InferenceSession":
-    """Return ONNX Runtime's session of a graph; copies and pickles contain the graph, and start their own.
-
-    Args:
-        graph: a file or its contents.
-
-    Raises:
-        InputError: ONNX Runtime cannot read it.
-    """
+    """Return ONNX Runtime's session of a graph; copies and pickles contain the graph, and start their own."""
     runtime = import_package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
@@ -113,15 +106,7 @@ class OnnxEngine:
         return values
 
     def check(self, graph: Path, outputs: Sequence[str]) -> None:
-        """Compute a small batch, to compare the graph with its description.
-
-        Args:
-            graph: its file.
-            outputs: the names of all its outputs in the description.
-
-        Raises:
-            InputError: its inputs or outputs are others.
-        """
+        """Compute a small batch, and refuse a graph that has other inputs or outputs than its description."""
         ids_BL = np.zeros((2, min(3, self.config.max_position_embeddings)), np.int64)
         try:
             if [output.name for output in self.session.get_outputs()] != list(outputs):
@@ -205,7 +190,6 @@ class PooledEngine(OnnxEngine):
 
     @property
     def tokens(self) -> OnnxEngine:
-        """The engine of the vectors of tokens."""
         return OnnxEngine(**{field.name: getattr(self, field.name) for field in fields(OnnxEngine)})
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:

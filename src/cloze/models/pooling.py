@@ -78,8 +78,7 @@ POOLINGS: Mapping[Pooling, PoolingEntry] = MappingProxyType(
 def pool(hidden_TD: "Tensor", batch: PackedBatch, pooling: Pooling) -> "Tensor":
     """Return a vector for each sequence, [B, D].
 
-    Source:
-        Reimers and Gurevych 2019, 3; `mean_sqrt_len` is in the program that accompanies the paper.
+    Source: Reimers and Gurevych 2019, 3; `mean_sqrt_len` is in the program that accompanies the paper.
     """
     import torch
 
@@ -96,11 +95,7 @@ def pool_groups(hidden_TD: Any, batch: PackedBatch, pooling: Pooling) -> list[An
 
 
 def write_pooling(graph: Graph, hidden_BLD: str, pooling: Pooling) -> str:
-    """Write a pooling in ONNX, and return [B, D] in float32, since float16 would overflow.
-
-    Raises:
-        ValueError: the pooling has no graph.
-    """
+    """Write a pooling, if it has a graph, and return [B, D] in float32, since float16 would overflow."""
     write = POOLINGS[pooling].write
     if write is None:
         raise ValueError(f"no graph of the pooling {pooling}")
@@ -108,11 +103,7 @@ def write_pooling(graph: Graph, hidden_BLD: str, pooling: Pooling) -> str:
 
 
 def check_pooling(pooling: str, config: EncoderConfig) -> None:
-    """Refuse to pool [CLS] of a causal encoder, which is the same for every text.
-
-    Raises:
-        InputError: it is that pooling.
-    """
+    """Refuse to pool [CLS] of a causal encoder, which is the same for every text."""
     if pooling == "cls" and config.attends_to == "left":
         what = "cls: in an encoder that attends to the left [CLS] sees nothing of the text"
         raise InputError(what, where="pooling", remedy="Take the mean")

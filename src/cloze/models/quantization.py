@@ -64,11 +64,7 @@ class QuantizedLinear(nn.Module):
     _row_sums: Tensor
 
     def __init__(self, linear: nn.Linear, *, full_range: bool | None = None) -> None:
-        """Quantize a dense layer.
-
-        Args:
-            full_range: whether activations have 8 bits instead of 7; by default where the processor has VNNI.
-        """
+        """Quantize a dense layer; activations have 8 bits instead of 7 if `full_range`, by default with VNNI."""
         super().__init__()
         self.full_range = cpu_instructions().vnni if full_range is None else full_range
         values_OI, scales_O = quantize_rows(linear.weight.detach())
@@ -105,12 +101,9 @@ def quantized_weights(encoder: Encoder) -> Iterator[str]:
 
 
 def quantize_encoder(encoder: Encoder) -> None:
-    """Quantize the dense layers of an encoder, and round its embeddings to what int8 can hold.
+    """Quantize the dense layers of an encoder on the CPU, and round its embeddings to what int8 can hold.
 
     The pooler stays in float32: it reads one token of each text, so its product takes no time.
-
-    Raises:
-        InputError: the encoder is not on a CPU, or this build of torch lacks oneDNN.
     """
     device = next(encoder.parameters()).device
     if device.type != "cpu":
@@ -136,11 +129,7 @@ def is_quantized(model: nn.Module) -> bool:
 
 
 def dequantize_weights(weights: Mapping[str, Tensor], *, where: Path) -> dict[str, Tensor]:
-    """Return the weights of a file in floating point, those of int8 as the products with their scales.
-
-    Raises:
-        InputError: an int8 matrix has no scales, or scales of another shape.
-    """
+    """Return the weights of a file in floating point, those of int8 as the products with their scales."""
     scales = {name: weight for name, weight in weights.items() if name.endswith(SCALES_SUFFIX)}
     dequantized = {}
     for name, weight in weights.items():
@@ -171,14 +160,7 @@ def stored_precision(directory: Path) -> Literal["float32", "int8"]:
 
 
 def refuse_int8(directory: Path, verb: str) -> None:
-    """Refuse an int8 checkpoint where its weights are to change or to be written again.
-
-    Args:
-        verb: the past participle of the operation, such as trained.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Refuse to change the weights of an int8 checkpoint or to write them again; `verb` is "trained" or the like."""
     if is_int8_directory(directory):
         what = f"an int8 model, which cannot be {verb}"
         raise InputError(what, where=directory, remedy="Give the model that it was exported from")

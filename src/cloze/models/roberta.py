@@ -22,16 +22,13 @@ class RobertaConfig(EncoderConfig):
 
     @property
     def first_position(self) -> int:
-        """The row of the first position in the table of position embeddings."""
         return self.pad_token_id + 1
 
     def with_padding(self, pad_id: int) -> Self:
-        """Return the config for a tokenizer with this padding token."""
         return replace(self, pad_token_id=pad_id)
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of the fields in config.json, without checking them."""
         values = super().from_json(table)
         rows, padding = values.get("max_position_embeddings"), values.get("pad_token_id", 1)
         if isinstance(rows, int) and isinstance(padding, int):
@@ -39,7 +36,6 @@ class RobertaConfig(EncoderConfig):
         return values
 
     def to_json(self) -> dict[str, Any]:
-        """Return the table of config.json."""
         rows = self.max_position_embeddings + self.first_position
         return {**super().to_json(), "max_position_embeddings": rows}
 
@@ -54,11 +50,9 @@ def pooler_in_classifier(prefix: str) -> Mapping[str, Mapping[str, str]]:
 class RobertaModel(BertModel):
     """RoBERTa with a pooler: in files of classifiers it is the first layer of their head.
 
-    Source:
-        Liu et al. 2019; transformers models/roberta.
+    Source: Liu et al. 2019; transformers models/roberta.
 
-    Differs:
-        Positions are counted by the attention mask, not by the padding token, so that one within a text has a
+    Differs: Positions are counted by the attention mask, not by the padding token, so that one within a text has a
         position like any other token.
     """
 

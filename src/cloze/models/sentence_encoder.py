@@ -36,7 +36,6 @@ class TokenEncoder(BertForFeatureExtraction):
         self.combine = combine
 
     def forward(self, batch: PackedBatch) -> Tensor:
-        """Return vectors [T, D]."""
         if self.layers == (self.config.num_hidden_layers,):
             return super().forward(batch)
         if self.layers == (0,):
@@ -55,10 +54,8 @@ class SentenceEncoder(TokenEncoder):
     """A vector for each text, as the files of sentence-transformers describe it.
 
     Args:
-        pooling: how the vectors of its tokens become one.
         normalize: scale it to length 1.
         truncate_dim: number of dimensions kept of it, after that; None keeps all.
-        layers: as for `TokenEncoder`.
     """
 
     token_outputs = ()
@@ -85,15 +82,9 @@ class SentenceEncoder(TokenEncoder):
         return vectors_BD[:, : self.truncate_dim]
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return the vectors."""
         return {"sentence_embedding": self(batch)}
 
     def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write the vectors in ONNX.
-
-        Raises:
-            ValueError: they are those of other layers than the last.
-        """
         if self.layers != (self.config.num_hidden_layers,):
             raise ValueError("no graph of other layers than the last")
         vectors_BD = write_pooling(graph, self.bert.write(graph), self.pooling)

@@ -58,15 +58,7 @@ class SentenceEncoderConfig:
     """Entries of config_sentence_transformers.json that change no vector, such as similarity_fn_name."""
 
     def prompt(self, name: str | None = None, *, where: Path | str) -> str:
-        """Return the prompt of a name, or the default prompt, or an empty text.
-
-        Args:
-            name: of a prompt; None is the default.
-            where: the directory or the field of a request, for messages.
-
-        Raises:
-            InputError: there is no such prompt, or its tokens must not be pooled.
-        """
+        """Return a prompt, or an empty text if none is the default; refuse one whose tokens must not be pooled."""
         name = self.default_prompt_name if name is None else name
         if name is None:
             return ""
@@ -180,11 +172,7 @@ def _find_pooling(table: Mapping[str, Any], file: Path) -> Pooling:
 
 
 def load_max_seq_length(directory: Path) -> int | None:
-    """Load the maximum number of tokens of a text from the files of sentence-transformers or transformers, or None.
-
-    Raises:
-        InputError: a file is damaged.
-    """
+    """Load the maximum number of tokens of a text from the files of sentence-transformers or transformers, or None."""
     for name, key in ((SENTENCE_LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
         file = directory / name
         length = read_json(file).get(key) if file.is_file() else None

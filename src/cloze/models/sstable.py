@@ -24,11 +24,7 @@ class MalformedError(ValueError):
 
 
 def read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys of a table, in order, with their values.
-
-    Raises:
-        MalformedError: it is not a table, or damaged.
-    """
+    """Yield the keys of a table, in order, with their values; a MalformedError if it is damaged or not a table."""
     footer = table[-_FOOTER_BYTES:]
     if len(footer) < _FOOTER_BYTES or int.from_bytes(footer[-8:], "little") != _MAGIC:
         raise MalformedError("it does not end as a TensorFlow checkpoint index does")

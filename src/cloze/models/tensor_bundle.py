@@ -78,12 +78,7 @@ class TensorBundle(Mapping[str, Tensor]):
     entries: dict[str, Entry]
 
     def __getitem__(self, name: str) -> Tensor:
-        """Read a tensor and check it.
-
-        Raises:
-            InputError: the file is missing, truncated or damaged, or has a type that cloze does not read.
-            KeyError: there is no such tensor.
-        """
+        """Read a tensor and check it."""
         entry = self.entries[name]
         file = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.num_shards:05d}")
         dtype = _DTYPES.get(entry.dtype)
@@ -126,11 +121,7 @@ class TensorBundle(Mapping[str, Tensor]):
 
 
 def read_bundle(prefix: Path) -> TensorBundle:
-    """Read the index of a checkpoint, PREFIX.index.
-
-    Raises:
-        InputError: it is missing or damaged, or the extra `tensorflow` is not installed.
-    """
+    """Read the index of a checkpoint, PREFIX.index."""
     file = _index_of(prefix)
     try:
         table = file_io.read_file(file, max_bytes=_MAX_INDEX_BYTES)

@@ -43,7 +43,7 @@ def map_concurrently(
     Args:
         function: called in several threads; each has an equal share of the threads of operations.
         items: read one at a time, `concurrency` items ahead of the results.
-        concurrency: number of concurrent calls; 1 calls the function in this thread.
+        concurrency: 1 calls the function in this thread.
     """
     if concurrency == 1:
         yield from ((item, function(item)) for item in items)

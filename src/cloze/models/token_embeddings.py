@@ -16,10 +16,9 @@ from cloze.models.heads import BertForPreTraining
 def resize_token_embeddings(model: BertForPreTraining, rows: Mapping[int, Sequence[int]]) -> None:
     """Set the embedding and output bias of each new token to the mean of those of its old tokens.
 
-    The word embeddings are also the output matrix, so that the head grows with them.
+    The word embeddings are also the output matrix, so that the head grows with them where an id is beyond their end.
 
     Args:
-        model: is changed; its table grows if an id is beyond its end.
         rows: the id of each new token, with the ids of the old tokens that spell it, at least one.
     """
     vocab_size = max([model.config.vocab_size, *(new_id + 1 for new_id in rows)])

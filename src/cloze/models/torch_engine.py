@@ -34,22 +34,18 @@ class TorchEngine:
 
     @property
     def config(self) -> EncoderConfig:
-        """The architecture of the encoder."""
         return get_encoder(self.module).config
 
     @property
     def device_type(self) -> str:
-        """The kind of device that computes: cpu, cuda or mps."""
         return self._device.type
 
     @property
     def batch_tokens(self) -> int:
-        """The number of tokens that it reads at once where it is fastest."""
         return MAX_TOKENS_ON_CPU if self.device_type == "cpu" else _MAX_TOKENS
 
     @property
     def number_format(self) -> str:
-        """The format of the encoder's matrix products: float32, bfloat16 or int8."""
         encoder = get_encoder(self.module)
         if is_quantized(encoder):
             return "int8"
@@ -57,12 +53,10 @@ class TorchEngine:
 
     @property
     def num_parameters(self) -> int:
-        """The number of parameters."""
         return sum(parameter.numel() for parameter in self.module.parameters())
 
     @torch.inference_mode()
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
-        """Return the outputs for a batch."""
         module: Any = self.module
         is_short = batch.num_tokens <= _MAX_SHORT_TOKENS and self.device_type == "cpu"
         with limit_to_free_processors() if is_short and self.adapts_to_load else nullcontext():

@@ -43,8 +43,6 @@ def flash_attention(
     Args:
         query_TNH: H is a multiple of 8, up to 256; so are the others.
         cu_seqlens: int32, where each sequence starts, and T.
-        max_seqlen: the longest sequence, in tokens.
-        dropout_prob: probability that an attention weight is dropped.
         is_causal: attend to each token itself and those to its left alone.
     """
     context_TNH: Tensor
@@ -104,8 +102,6 @@ def int8_linear(input_TI: Tensor, packed_weight: Tensor, scales_O: Tensor, zeros
     Args:
         input_TI: uint8. With int8 and AVX512-VNNI but no AMX, oneDNN takes the plain code of its tests, a
             thousand times as slow: the layout of the weights is for uint8.
-        packed_weight: the result of `pack_int8_weight`.
-        scales_O: a factor for each output.
         zeros_O: int32 zeros, the weights' zero points.
     """
     output_TO: Tensor = torch.ops.onednn.qlinear_pointwise(

@@ -26,11 +26,7 @@ _WHOLE_COPY = "If this is a copy of a bundled model, write a whole one: cloze im
 
 
 def load_weights(directory: Path, names: HuggingFaceNames) -> dict[str, Tensor]:
-    """Read all weights from safetensors, by today's names of transformers; those in int8 become float32.
-
-    Raises:
-        InputError: a file is missing or damaged.
-    """
+    """Read all weights from safetensors, by today's names of transformers; those in int8 become float32."""
     weights: dict[str, Tensor] = {}
     for file, indexed in weight_files(directory).items():
         of_file = _load_safetensors(file)
@@ -65,11 +61,7 @@ def has_weights(directory: Path) -> bool:
 
 
 def read_weight_headers(directory: Path, names: HuggingFaceNames) -> tuple[dict[str, Tensor], set[str]]:
-    """Read the headers alone: weights on the device meta, by today's names of transformers, and the dtypes.
-
-    Raises:
-        InputError: a file is missing or damaged.
-    """
+    """Read the headers alone: weights on the device meta, by today's names of transformers, and the dtypes."""
     shapes: dict[str, Tensor] = {}
     dtypes: set[str] = set()
     for file, indexed in weight_files(directory).items():
@@ -92,10 +84,7 @@ def weight_files(directory: Path) -> dict[Path, set[str] | None]:
     """Return the files with the weights of a model, and which weights the index takes from each; None is all.
 
     The index of a bundled model may name the file of another one, as in `../cloze-mini/model.safetensors`, whose
-    weights both share.
-
-    Raises:
-        InputError: the index is damaged, or names a file outside the directory.
+    weights both share; any other file outside of the directory is refused.
     """
     index = directory / WEIGHTS_INDEX_FILE
     if (directory / WEIGHTS_FILE).exists() or not index.exists():

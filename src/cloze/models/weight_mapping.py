@@ -34,11 +34,7 @@ class WeightMapping:
     """Weights whose external name ends so are [in, out] in the file and [out, in] here."""
 
     def external_names(self, name: str) -> tuple[str, ...]:
-        """Return the names of the weights that a weight of cloze consists of.
-
-        Raises:
-            KeyError: the table has no such weight.
-        """
+        """Return the names of the weights that a weight of cloze consists of; a KeyError if the table lacks it."""
         number = next((part for part in name.split(".") if part.isdigit()), None)
         pattern = name if number is None else name.replace(f".{number}.", ".{i}.", 1)
         return tuple(external.replace("{i}", number or "") for external in self.entries[pattern])
@@ -163,7 +159,6 @@ class HuggingFaceNames:
 
     @cached_property
     def word_embeddings(self) -> str:
-        """The name of the word embeddings."""
         return next(iter(self.encoder.values()))[0]
 
     @property
@@ -257,11 +252,9 @@ def normalize_hugging_face_names(
     """Return weights by today's names of transformers.
 
     LayerNorm's `gamma` and `beta` become `weight` and `bias`, and the names of a bare encoder get the prefix of its
-    family, such as `bert.`. The output matrix and its bias get the names of the weights to which they are tied.
-    Position ids are removed. The prefix that a wrapper of the model gave to its names is left out, with a warning.
-
-    Raises:
-        InputError: the output matrix differs from the word embeddings, to which the model ties it.
+    family, such as `bert.`. The output matrix and its bias get the names of the weights to which they are tied, which
+    they must equal. Position ids are removed. The prefix that a wrapper of the model gave to its names is left out,
+    with a warning.
     """
     if prefix := _wrapper_prefix(external, names):
         warnings.warn(f"{where}: names of weights begin with {prefix!r}, which is left out", stacklevel=2)

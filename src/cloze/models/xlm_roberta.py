@@ -17,8 +17,7 @@ class XLMRobertaConfig(RobertaConfig):
 class XLMRobertaModel(RobertaModel):
     """RoBERTa with another vocabulary; its weights have the same names.
 
-    Source:
-        Conneau et al. 2020; transformers models/xlm_roberta.
+    Source: Conneau et al. 2020; transformers models/xlm_roberta.
     """
 
     config_class: ClassVar[type[EncoderConfig]] = XLMRobertaConfig
