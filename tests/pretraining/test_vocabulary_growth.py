@@ -16,9 +16,8 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
-from cloze.models.token_embeddings import resize_token_embeddings
 from cloze.pretraining.config import PhaseConfig
-from cloze.pretraining.initial_weights import map_added_tokens
+from cloze.pretraining.initial_weights import map_added_tokens, resize_token_embeddings
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.metrics_log import read_metrics
 from runs import pretrain

@@ -1,4 +1,4 @@
-"""The RoBERTa encoder: BERT whose positions are counted from the row after that of the padding token."""
+"""The RoBERTa encoder, BERT whose positions are counted from the row after that of the padding token; XLM-RoBERTa."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -72,3 +72,19 @@ class RobertaModel(BertModel):
         special_ids=MappingProxyType({"bos_token_id": "cls", "eos_token_id": "sep"}),
         renamed=pooler_in_classifier("roberta"),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class XLMRobertaConfig(RobertaConfig):
+    """The fields of RoBERTa."""
+
+
+@register_encoder("xlm-roberta")
+class XLMRobertaModel(RobertaModel):
+    """RoBERTa with another vocabulary; its weights have the same names.
+
+    Source: Conneau et al. 2020; transformers models/xlm_roberta.
+    """
+
+    config_class: ClassVar[type[EncoderConfig]] = XLMRobertaConfig
+    names = replace(RobertaModel.names, family="XLMRoberta")
