@@ -23,11 +23,7 @@ _EXCERPT_CHARACTERS = 40
 
 @functools.cache
 def load_splitter(name: str, where: str = "splitter") -> Splitter:
-    """Import a function by its name "package.module:function", also from the current directory.
-
-    Raises:
-        InputError: the function does not exist.
-    """
+    """Import a function by its name "package.module:function", also from the current directory."""
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
         raise InputError(
@@ -47,11 +43,7 @@ def load_splitter(name: str, where: str = "splitter") -> Splitter:
 
 
 def hash_splitter(name: str, where: str = "splitter") -> str | None:
-    """Return a hash of the source file of the function, or None without one.
-
-    Raises:
-        InputError: the function does not exist.
-    """
+    """Return a hash of the source file of the function, or None without one."""
     try:
         file = inspect.getsourcefile(inspect.unwrap(load_splitter(name, where)))
     except TypeError:  # a built-in function, or a callable object
@@ -63,7 +55,6 @@ def split_with_function(text: str, name: str, where: str = "splitter") -> list[S
     """Return the sentences or words that the user's function finds, without the white space around them.
 
     Raises:
-        InputError: the function does not exist.
         RunError: the function fails, or does not return the parts of the text in order.
     """
     function = load_splitter(name, where)

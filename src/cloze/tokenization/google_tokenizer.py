@@ -25,7 +25,6 @@ class GoogleTokenizer:
 
     Args:
         tokens: the vocabulary; the id of a token is its index.
-        lowercase: lower-case the text.
         strip_accents: remove accents from lower-cased text. Differs: Google's code always does.
         max_input_chars_per_word: longer words become [UNK].
     """
@@ -36,12 +35,10 @@ class GoogleTokenizer:
     max_input_chars_per_word: int = 200
 
     def tokenize(self, text: str) -> list[str]:
-        """Split a text into tokens."""
         words = split_words(text, lowercase=self.lowercase, strip_accents=self.strip_accents)
         return [token for word in words for token in self._tokenize_word(word)]
 
     def ids(self, text: str) -> list[int]:
-        """Split a text into tokens and return their ids."""
         return [self._id_of_token[token] for token in self.tokenize(text)]
 
     @cached_property

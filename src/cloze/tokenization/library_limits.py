@@ -19,11 +19,7 @@ _MAX_GROWTH = 256
 
 
 def check_library_json(library: dict[str, Any], file: Path) -> None:
-    """Raise unless a tokenizer needs bounded time and memory for each character of a text.
-
-    Raises:
-        InputError: a regular expression repeats a group, or replacements multiply the length of a text.
-    """
+    """Refuse expressions that repeat a group, and replacements that multiply the length of a text."""
     parts = {name: part for name, part in library.items() if name != "model"}
     for pattern in (table.get("Regex") for table in tables(parts)):
         if isinstance(pattern, str) and _REPEATED_GROUP.search(pattern):

@@ -59,11 +59,7 @@ class LibraryTokenizer(Tokenizer):
 
     @classmethod
     def parse(cls, files: TokenizerFiles) -> "LibraryTokenizer":
-        """Build the tokenizer of a directory.
-
-        Raises:
-            InputError: the library cannot read it, or it lacks [CLS], [SEP] or a place for them.
-        """
+        """Build the tokenizer of a directory; refuse one without [CLS], [SEP] or a place for them."""
         assert files.library is not None
         library, directory, settings = files.library, files.directory, files.read_roles()
         file = directory / TOKENIZER_FILE
@@ -114,11 +110,6 @@ class LibraryTokenizer(Tokenizer):
         return tokenizer
 
     def special_token(self, role: SpecialRole) -> str:
-        """Return a special token.
-
-        Raises:
-            InputError: the tokenizer has none for this role.
-        """
         if role not in self.roles:
             remedy = f"Name it as {_ROLES[role][0]} in {TOKENIZER_CONFIG_FILE}"
             raise InputError(f"the tokenizer has no {role} token", where="tokenizer", remedy=remedy)
@@ -126,15 +117,12 @@ class LibraryTokenizer(Tokenizer):
 
     @property
     def unknown_id(self) -> int | None:
-        """The id of the token for unknown words; None without one, as where bytes are tokens."""
         return self.unk_id if "unk" in self.roles else None
 
     def may_have_special_tokens(self, text: str) -> bool:
-        """Whether `encode` may find special tokens in a text, which `ids` takes as plain text."""
         return any(self.tokens[number] in text for number in self.special_ids)
 
     def knows_all_words(self, text: str) -> bool:
-        """Whether no word can be unknown, as where bytes are tokens."""
         return self.unknown_id is None
 
     @cached_property
@@ -159,7 +147,6 @@ class LibraryTokenizer(Tokenizer):
         return self.decode([token_id]) or self.tokens[token_id]
 
     def save(self, directory: Path | str) -> None:
-        """Write `tokenizer.json` and `tokenizer_config.json` into an existing directory."""
         settings = {**self.settings, "model_max_length": self.model_max_length}
         files = {
             TOKENIZER_FILE: self.library_json + "\n",
@@ -171,11 +158,6 @@ class LibraryTokenizer(Tokenizer):
 
     @property
     def google_tokenizer(self) -> GoogleTokenizer:
-        """Refuse: Google's tokenizer is WordPiece.
-
-        Raises:
-            InputError: always.
-        """
         what = f"a tokenizer of the kind {self.kind}, not Google's"
         raise InputError(what, where="tokenizer", remedy="Leave out the setting `original`")
 
@@ -227,11 +209,7 @@ class LibraryTokenizer(Tokenizer):
 
 
 def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) -> dict[SpecialRole, str]:
-    """Return the special tokens by their roles.
-
-    Raises:
-        InputError: no file names one for [CLS], [SEP] or padding, or it is not in the vocabulary.
-    """
+    """Return the special tokens by their roles; [CLS], [SEP] and padding are required."""
     roles: dict[SpecialRole, str] = {}
     for role, keys in _ROLES.items():
         values = [settings[key] for key in keys if settings.get(key)]

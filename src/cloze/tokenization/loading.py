@@ -20,9 +20,6 @@ def load_tokenizer(directory: Path | str) -> Tokenizer:
     `PreTrainedTokenizerFast` reads `tokenizer.json` alone, `BertTokenizer` takes case, accents and Chinese characters
     from `tokenizer_config.json`. Where no file names a class, text is lower-cased if no token of `vocab.txt` has a
     capital letter.
-
-    Raises:
-        InputError: the files are missing or damaged, or the vocabulary lacks special tokens.
     """
     directory = Path(directory)
     if directory.is_file():
@@ -46,11 +43,7 @@ def load_tokenizer(directory: Path | str) -> Tokenizer:
 
 
 def load_wordpiece(directory: Path | str) -> WordPieceTokenizer:
-    """Load a tokenizer for building a vocabulary or a data set.
-
-    Raises:
-        InputError: as `load_tokenizer`, and for a tokenizer of another kind than BERT's.
-    """
+    """Load a tokenizer for building a vocabulary or a data set; refuse another kind than BERT's."""
     tokenizer = load_tokenizer(directory)
     if not isinstance(tokenizer, WordPieceTokenizer):
         what = f"a tokenizer of the kind {tokenizer.kind}: vocabularies and data sets are BERT's WordPiece"

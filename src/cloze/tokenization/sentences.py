@@ -101,11 +101,7 @@ _NO_ENDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def check_language(language: str) -> None:
-    """Refuse a language without rules, for which sentencex would silently use English.
-
-    Raises:
-        InputError: the language is not in `LANGUAGES`.
-    """
+    """Refuse a language without rules, for which sentencex would silently use English."""
     if language not in LANGUAGES:
         remedy = did_you_mean(language, LANGUAGES)
         raise InputError(f"no sentence rules for {language!r}", where="language", remedy=remedy)
@@ -122,10 +118,6 @@ def sentence_spans(text: str, *, language: str = "en", splitter: str | None = No
     Args:
         text: a paragraph; a blank line ends a sentence, a line break does not.
         splitter: a function "package.module:function" instead of the rules; see `custom_splitter`.
-
-    Raises:
-        InputError: the language is not in `LANGUAGES`, or the function does not exist.
-        RunError: the function fails, or does not return the sentences of the text.
     """
     text = replace_lone_surrogates(text)
     if splitter is not None:
@@ -162,7 +154,7 @@ def sentence_spans(text: str, *, language: str = "en", splitter: str | None = No
 
 
 def split_sentences(text: str, *, language: str = "en", splitter: str | None = None) -> list[str]:
-    """Return the sentences of a text; arguments and errors are those of `sentence_spans`.
+    """Return the sentences of a text; arguments are those of `sentence_spans`.
 
     >>> split_sentences("“Why?” he asked. “It was late. I slept.”")
     ['“Why?” he asked.', '“It was late.', 'I slept.”']

@@ -84,10 +84,9 @@ def describe_vocabulary(tokenizer: Tokenizer) -> VocabularyStatistics:
 
 
 def tokenize_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the tokens of each word.
+    """Yield the tokens of words from `count_words` with the settings of the tokenizer.
 
-    Args:
-        words: from `count_words` with the settings of the tokenizer; "[UNK]" is a word that was too long.
+    "[UNK]" is a word that was too long.
     """
     ids, lengths = tokenizer.ids(words)
     tokens = (tokenizer.tokens[index] for index in ids)
@@ -97,11 +96,7 @@ def tokenize_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[tuple
 
 
 def describe_text(tokenizer: Tokenizer, word_counts: Mapping[str, int]) -> TextStatistics:
-    """Return statistics of a text that is tokenized with a vocabulary.
-
-    Args:
-        word_counts: at least one word, from `count_words` with the settings of the tokenizer.
-    """
+    """Return statistics of a text: at least one word, from `count_words` with the settings of the tokenizer."""
     by_frequency = sorted(word_counts, key=lambda word: (-word_counts[word], word))
     words = [
         TokenizedWord(word, word_counts[word], tokens)

@@ -49,16 +49,10 @@ class Template:
 
     @property
     def num_special(self) -> int:
-        """The number of special tokens."""
         return sum(map(len, self.special_ids))
 
     def join(self, texts: Sequence[Sequence[Value]], special: Callable[[int], Value]) -> list[Value]:
-        """Put special tokens around the values of texts.
-
-        Args:
-            texts: a value for each token of each text.
-            special: returns the value of a special token by its id.
-        """
+        """Put special tokens around a value for each token of each text; `special` returns theirs by the id."""
         joined = list(map(special, self.special_ids[0]))
         for values, ids in zip(texts, self.special_ids[1:], strict=True):
             joined += [*values, *map(special, ids)]

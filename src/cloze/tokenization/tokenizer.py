@@ -61,7 +61,6 @@ class Tokenizer(ABC):
 
     Args:
         tokens: the vocabulary; the id of a token is its index.
-        lowercase: lower-case the text.
         model_max_length: positions of the model, written to `tokenizer_config.json`.
         feeds_segments: give the tokens of a second text segment 1 if the template does, else 0.
     """

@@ -37,11 +37,7 @@ _MODELS_WITH_OTHER_CLASSES = ("modernbert",)
 
 
 def read_class(directory: Path, config: Mapping[str, Any]) -> str | None:
-    """Return the class that transformers chooses for a directory, without "Fast"; None if no file names one.
-
-    Raises:
-        InputError: cloze does not know how the class reads the files.
-    """
+    """Return the class that transformers chooses for a directory, without "Fast", or None; refuse an unknown one."""
     model = _read_model(directory)
     of_model = _OF_MODELS.get(str(model.get("model_type")))
     where = directory / TOKENIZER_CONFIG_FILE
@@ -157,12 +153,6 @@ def build_parts(
         library: its contents.
         tokenizer_class: from `read_class`, not a generic one.
         config: `tokenizer_config.json`.
-        sep: [SEP] with its id.
-        cls: [CLS] with its id.
-        where: `tokenizer.json`.
-
-    Raises:
-        InputError: the class has another model, such as WordPiece.
     """
     kind, build = _BUILDERS[tokenizer_class]
     if type(backend.model).__name__ != kind:

@@ -101,12 +101,7 @@ class TokenizerFiles:
 
     @classmethod
     def read(cls, directory: Path) -> "TokenizerFiles":
-        """Read the files of a directory.
-
-        Raises:
-            InputError: neither `tokenizer.json` nor `vocab.txt` exists, a file is damaged or may make a text grow
-                without end, or cloze does not know how transformers reads the files.
-        """
+        """Read the files of a directory; refuse those that may make a text grow without end."""
         config = _read_if_exists(directory / TOKENIZER_CONFIG_FILE) or {}
         library = _read_if_exists(directory / TOKENIZER_FILE)
         if library is None and not (directory / VOCAB_FILE).exists():
@@ -173,11 +168,7 @@ class TokenizerFiles:
         )
 
     def extra_tokens(self, known: Container[str]) -> list[str]:
-        """Return the tokens that the settings make special besides those with a role.
-
-        Raises:
-            InputError: one is not in the vocabulary.
-        """
+        """Return the tokens that the settings make special besides those with a role; refuse unknown ones."""
         roles = self.read_roles()
         values = roles.get("extra_special_tokens") or roles.get("additional_special_tokens") or []
         tokens = list(map(_content, values.values() if isinstance(values, dict) else values))
@@ -206,11 +197,7 @@ class TokenizerFiles:
         return self.config | (_read_if_exists(self.directory / SPECIAL_TOKENS_FILE) or {})
 
     def wordpiece_settings(self) -> dict[str, Any]:
-        """Return the arguments of `Tokenizer`, but for its maximum length.
-
-        Raises:
-            InputError: a file is damaged, or the vocabulary lacks special tokens.
-        """
+        """Return the arguments of `Tokenizer`, but for its maximum length."""
         file = self.directory / TOKENIZER_FILE
         try:
             if self.library is not None:

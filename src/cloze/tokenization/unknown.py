@@ -51,12 +51,7 @@ class UnknownWords:
         return f"{share} have words that the vocabulary does not know{such}: the model reads each as [UNK]"
 
     def warn(self, name: str, *, where: object = None, stacklevel: int = 2) -> None:
-        """Warn of the unknown words, if there are any, with the remedy.
-
-        Args:
-            name: what the texts are called.
-            where: the file of the texts.
-        """
+        """Warn of the unknown words, if there are any, with the remedy; `name` is what the texts are called."""
         if not self.unknown:
             return
         place = "" if where is None else f"{where}: "

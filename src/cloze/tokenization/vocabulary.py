@@ -22,12 +22,9 @@ _MAX_PADDING = 128
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """Read a `vocab.txt`, one token per line; the id of a token is the number of lines before it.
+    """Read and check a `vocab.txt`, one token per line; the id of a token is the number of lines before it.
 
     Blanks around a token, and empty lines at the end, do not count. See `keep_ids` for other empty or repeated lines.
-
-    Raises:
-        InputError: the file is missing, empty or not UTF-8, or it repeats a token or lacks a special token.
     """
     path = Path(path)
     try:
@@ -55,11 +52,8 @@ def read_vocabulary(path: Path) -> list[str]:
 def keep_ids(tokens: list[str], path: Path) -> list[str]:
     """Replace empty and repeated tokens by [unusedN] if the model next to the vocabulary has an embedding for each id.
 
-    If it has exactly as many embeddings as there are other tokens, they are left out. Both gives a warning. Without
-    a model the tokens are returned as they are.
-
-    Raises:
-        InputError: the numbers do not say which lines have embeddings.
+    If it has exactly as many embeddings as there are other tokens, they are left out. Both gives a warning; any other
+    number is refused. Without a model the tokens are returned as they are.
 
     Source: google-research/bert tokenization.py:121-135 @eedf571, and transformers: an empty line has an id, and the
         last of equal tokens counts.
@@ -108,11 +102,7 @@ def _unused_tokens(known: Collection[str]) -> Iterator[str]:
 
 
 def check_vocabulary(tokens: Sequence[str], *, where: object) -> None:
-    """Refuse a vocabulary, tokens in the order of their ids, that a BERT tokenizer cannot use.
-
-    Raises:
-        InputError: the vocabulary is empty, has an empty or repeated token, or lacks a special token.
-    """
+    """Refuse tokens, in the order of their ids, that are empty or repeated or lack a special token."""
     if not tokens:
         raise InputError("the vocabulary is empty", where=where)
     first_line: dict[str, int] = {}
@@ -150,7 +140,6 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
 
     Args:
         word_counts: from `count_words`; words over 50 characters are ignored.
-        size: number of tokens.
 
     Raises:
         InputError: the text has too few different tokens, or `size` is smaller than reserved tokens and alphabet.
@@ -199,10 +188,7 @@ def reserved_tokens(size: int) -> list[str]:
 def add_tokens(tokens: Sequence[str], words: Sequence[str], keep: Collection[str] = ()) -> list[str]:
     """Add words to a vocabulary: first in place of [unused] tokens, in order, then at the end.
 
-    All other tokens keep their ids, as do [unused] tokens in `keep`, which are in use.
-
-    Raises:
-        InputError: a word is in the vocabulary already, or repeated.
+    All other tokens keep their ids, as do [unused] tokens in `keep`, which are in use. Refuses words that it has.
     """
     extended = list(tokens)
     places = (index for index, token in enumerate(tokens) if UNUSED.fullmatch(token) and token not in keep)

@@ -17,7 +17,6 @@ class WordCache:
         backend: a tokenizer without special tokens, whose normalizer cleans text as BERT's does.
         max_words: distinct words to remember; a million take about 600 MB.
         max_characters: their characters, for text without spaces.
-        batch_characters: characters to process at once.
     """
 
     def __init__(

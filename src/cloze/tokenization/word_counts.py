@@ -31,12 +31,10 @@ def count_words(
 
     Args:
         lines: the text, in parts that end at white space.
-        lowercase: lower-case the text.
         strip_accents: remove accents; None removes them if the text is lower-cased.
         tokenize_chinese_chars: make every Chinese character a word.
         max_word_chars: longer words, which the tokenizer maps to [UNK], are counted together as "[UNK]".
         max_distinct: distinct unnormalized words to hold in memory.
-        batch_characters: characters to process at once.
         observe: called with the distinct words before normalization, and their counts.
     """
     normalizer = normalizers.BertNormalizer(

@@ -41,11 +41,7 @@ def batch_texts(texts: Iterable[str], max_characters: int = BATCH_CHARACTERS) ->
 
 
 class WordIndex:
-    """Numbers distinct words in order of their first occurrence, from 0.
-
-    Args:
-        split_chinese: whether each Chinese character is a word, as it is if the tokenizer splits it.
-    """
+    """Numbers distinct words, from 0 in order of occurrence; Chinese characters are words if `split_chinese`."""
 
     def __init__(self, *, split_chinese: bool) -> None:
         self._split_chinese = split_chinese

@@ -59,7 +59,6 @@ class WordPieceTokenizer(Tokenizer):
 
     Args:
         tokens: the vocabulary; the id of a token is its index.
-        lowercase: lower-case the text.
         strip_accents: remove accents; None removes them if the text is lower-cased, as Google's code does.
         tokenize_chinese_chars: make every Chinese character a word.
         model_max_length: positions of the model, written to `tokenizer_config.json`.
@@ -90,16 +89,13 @@ class WordPieceTokenizer(Tokenizer):
         return cls(tuple(tokens), **settings)
 
     def special_token(self, role: SpecialRole) -> str:
-        """Return a special token, such as [MASK]."""
         return _SPECIAL[role]
 
     @property
     def unknown_id(self) -> int | None:
-        """The id of the token for unknown words; None without one, as where bytes are tokens."""
         return self.unk_id
 
     def may_have_special_tokens(self, text: str) -> bool:
-        """Whether `encode` may find special or added tokens in a text, which `ids` takes as plain text."""
         return bool(self.added_tokens) or any(token in text for token in SPECIAL_TOKENS)
 
     @property
@@ -109,7 +105,6 @@ class WordPieceTokenizer(Tokenizer):
 
     @cached_property
     def is_continuation(self) -> npt.NDArray[np.bool_]:
-        """Whether each token continues a word ("##"); [vocab_size]."""
         return np.array([token.startswith(CONTINUATION) for token in self.tokens])
 
     def knows_all_words(self, text: str) -> bool:
@@ -133,7 +128,6 @@ class WordPieceTokenizer(Tokenizer):
         return super().ids(texts) if is_short or self.added_words else self._word_cache.ids(texts)
 
     def text_of(self, token_id: int) -> str:
-        """Return the text of a token, for people to read."""
         return self.tokens[token_id]
 
     def save(self, directory: Path | str) -> None:
@@ -168,11 +162,6 @@ class WordPieceTokenizer(Tokenizer):
 
     @cached_property
     def google_tokenizer(self) -> GoogleTokenizer:
-        """Google's own tokenizer with the same vocabulary: slow, and exact for every text.
-
-        Raises:
-            InputError: words are added to the vocabulary, which it does not know.
-        """
         if self.added_words:
             what = (
                 f"adds the words {', '.join(self.added_words[:5])}, which question answering does not match"

@@ -31,8 +31,8 @@ MIN_COUNT = 2
 class Words:
     """Distinct words end to end. A position is an index into `characters`.
 
-    Shapes (C characters in all, W words): characters, ends [C], where `ends` is the end of the position's
-    word; weights [C], the number of occurrences of the word; starts [W].
+    Shapes (C characters in all, W words): characters, ends [C], where `ends` is the end of the position's word;
+    weights [C], the number of occurrences of the word; starts [W].
     """
 
     characters: Ints
@@ -42,7 +42,6 @@ class Words:
 
     @classmethod
     def concatenate(cls, words: Sequence[str], counts: Sequence[int]) -> "Words":
-        """Return words end to end."""
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         code_points = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).astype(np.int64)
         ends = np.cumsum(lengths)
@@ -133,10 +132,7 @@ def _count_longest(words: Words, trie: Trie, starts: Bools, threshold: int) -> I
 
 
 def _tokenize(words: Words, trie: Trie, is_token: Bools) -> Bools:
-    """Match the longest token first, from left to right; single characters always match.
-
-    Returns: whether a token starts at a position. [C].
-    """
+    """Return where tokens start, [C], matching the longest first; single characters always match."""
     longest = np.where(is_token, trie.depth, 0)
     for level in trie.levels[1:]:
         longest[level] = np.maximum(longest[level], longest[trie.parent[level]])
@@ -151,15 +147,13 @@ def _tokenize(words: Words, trie: Trie, is_token: Bools) -> Bools:
 
 
 def learn_tokens(words: Words, alphabet: Sequence[int], number: int, bar: Bar) -> list[str]:
-    """Learn tokens in addition to the alphabet, by binary search for the threshold that gives `number` of them.
+    """Return tokens besides the alphabet, by binary search for the threshold that gives `number`, most frequent first.
+
+    They are fewer if the text has not enough that occur twice.
 
     Args:
-        words: the text; words of several characters consist of the alphabet.
+        words: those of several characters consist of the alphabet.
         alphabet: code points that are tokens anyway, with and without ##, and do not count here.
-        bar: advances with every threshold.
-
-    Returns:
-        The tokens, the most frequent first; fewer than `number` if the text has not enough that occur twice.
     """
     # Substrings below the threshold cannot become tokens, so a trie with a high minimum is tried first.
     minimum = max(MIN_COUNT, int(words.weights[words.starts].sum()) // 1_000_000)
