@@ -7,7 +7,6 @@ import shutil
 import tomllib
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -172,38 +171,6 @@ def test_a_loss_above_that_of_word_frequencies_is_warned_of(nano, tmp_path, caps
     loss, frequencies = measured["masked_lm_loss"], measured["masked_lm_unigram_loss"]
     what = f"masked LM loss {loss:.3f} is above {frequencies:.3f}, that of word frequencies alone"
     assert capsys.readouterr().err.count(f"{what}. Train longer, or with a higher optimizer") == 1
-
-
-def _ticking(*, quiet: bool = False) -> Progress:
-    """Progress whose clock advances by a hundredth of a second with each reading."""
-    readings = count()
-    return Progress(quiet=quiet, clock=lambda: next(readings) / 100)
-
-
-def test_evaluations_fit_into_a_budget(nano, tmp_path, capsys):
-    config = replace(nano, steps=None, budget_seconds=0.5, evaluation=replace(nano.evaluation, times=10))
-    pretrain(config, tmp_path / "run", progress=_ticking())
-    said = re.search(
-        r"evaluations: (\d) instead of 10, since each takes about .* of the budget", capsys.readouterr().err
-    )
-    assert said is not None
-    evaluated = rows(tmp_path / "run", "validation")
-    assert len(evaluated) == int(said[1])
-    assert evaluated[-1]["seconds"] < 0.55
-    resume_pretraining(tmp_path / "run", progress=_ticking(quiet=True))
-    assert rows(tmp_path / "run", "validation") == evaluated
-
-
-def test_a_budget_without_time_to_train_is_refused_before_anything_is_written(nano, tmp_path):
-    config = replace(nano, steps=None, budget_seconds=0.02, evaluation=replace(nano.evaluation, times=1))
-    with pytest.raises(InputError, match=r"leaves none of 0\.02 s for training") as refused:
-        pretrain(config, tmp_path / "run", progress=_ticking(quiet=True))
-    assert not (tmp_path / "run").exists()
-    needed = re.search(r"`budget=(\d+)s`", refused.value.remedy)
-    assert needed is not None
-    config = replace(config, budget_seconds=float(needed[1]))
-    pretrain(config, tmp_path / "run", progress=_ticking(quiet=True))
-    assert rows(tmp_path / "run")[-1]["step"] > 1
 
 
 @pytest.mark.slow

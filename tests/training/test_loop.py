@@ -527,6 +527,23 @@ def test_time_budget_ends_in_time_with_learning_rate_near_zero(tmp_path):
     assert len(losses(tmp_path, "validation")) == 3
 
 
+@pytest.mark.slow
+def test_evaluations_take_no_time_from_a_budget(tmp_path):
+    class Slow(LineObjective):
+        def evaluate(self) -> Iterator[MetricSums]:
+            clock.seconds += 1.0
+            yield from super().evaluate()
+
+    steps = []
+    for objective in (LineObjective(), Slow()):
+        run, clock = tmp_path / f"{len(steps)}", TickingClock()
+        _train(run, objective, budget=Budget(seconds=0.1), progress=Progress(quiet=True, clock=clock))
+        assert len(rows(run, "validation")) == 3
+        steps.append(rows(run)[-1]["step"])
+    assert clock.seconds > 3
+    assert steps[0] == steps[1]
+
+
 def test_the_bar_of_a_budget_that_ended_counts_the_steps_that_ran(tmp_path, capsys):
     _train(tmp_path, budget=Budget(5000, seconds=0.2), progress=Progress(clock=TickingClock()))
     ran = rows(tmp_path)[-1]["step"]

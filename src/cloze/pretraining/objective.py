@@ -74,13 +74,6 @@ class PretrainingObjective(Objective):
         logits: PreTrainingLogits = self.model(batch, batch.masked_lm_positions)
         return logits
 
-    @property
-    def num_evaluation_batches(self) -> int:
-        """The batches of rank zero."""
-        return sum(
-            -(-len(batches) // self.context.world_size) for batches in (self.held_out, self.old_held_out)
-        )
-
     def evaluate(self) -> Iterator[MetricSums]:
         """Yield losses, accuracies and the unigram loss of held-out batches."""
         for batch, metrics in self._measure(self.held_out):

@@ -12,7 +12,7 @@ class Budget:
 
     steps: int | None = None
     seconds: float | None = None
-    """Time including evaluations and saving."""
+    """Time of steps and of saving; evaluations come on top."""
 
     @property
     def total(self) -> float:

@@ -70,8 +70,6 @@ class TrainingState:
     """The setting as halved after memory ran out; None if it never did."""
     log_window: Mapping[str, Any] | None = None
     """Sums of the steps since the last row of the log, of all ranks; None before the first."""
-    evaluation_seconds: float | None = None
-    """Time of an evaluation as measured before the run, which is on the clock; None in other runs."""
 
 
 def save_checkpoint(
@@ -262,7 +260,7 @@ def _is_possible(state: TrainingState) -> bool:
     position = state.position
     counts = [state.step, state.tokens, position.phase, position.epoch, position.index]
     optional = [state.best_step, state.micro_batch_tokens]
-    numbers = [state.elapsed_seconds, state.evaluation_seconds or 0.0, *state.best_score]
+    numbers = [state.elapsed_seconds, *state.best_score]
     return (
         all(type(count) is int and count >= 0 for count in (*counts, *(n for n in optional if n is not None)))
         and all(isinstance(number, int | float) for number in numbers)

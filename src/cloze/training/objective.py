@@ -93,11 +93,6 @@ class Objective(nn.Module, ABC):
         Ranks share them as `DistributedContext.share` does; the metrics are empty where a rank has no batch.
         """
 
-    @property
-    def num_evaluation_batches(self) -> int:
-        """The batches of `evaluate` on rank zero, from which a run on the clock estimates its time; 0: unknown."""
-        return 0
-
     def fill_samples(self) -> list[dict[str, Any]]:
         """Return a few held-out texts with what the model fills in; empty where it fills in nothing."""
         return []

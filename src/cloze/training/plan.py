@@ -93,7 +93,7 @@ def plan_run(
         optimizer: the settings of the run.
         dtype: the format of matrix products.
         phases: the phases of the run.
-        budget_seconds: time of the run, with its evaluations.
+        budget_seconds: time of the run without its evaluations.
         evaluation_tokens: tokens of all evaluations.
         available_memory: bytes that were free before the model was made.
         runs: number of such runs.
@@ -109,7 +109,7 @@ def plan_run(
         progress.note(f"timing steps of {phase.name}")
         step_seconds.append(timer.step_seconds(phase.step))
     evaluations = evaluation_tokens * _FORWARD_SHARE * step_seconds[-1] / phases[-1].step.num_tokens
-    left = math.inf if budget_seconds is None else max(budget_seconds - evaluations, 0)
+    left = math.inf if budget_seconds is None else budget_seconds
     estimates = []
     for phase, seconds in zip(phases, step_seconds, strict=True):
         planned = math.inf if phase.steps is None else phase.steps

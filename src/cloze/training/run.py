@@ -42,7 +42,6 @@ from cloze.training.checkpoints import (
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.environment import write_environment
-from cloze.training.evaluation_time import estimate_evaluation, fit_evaluations
 from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
 from cloze.training.memory import memory_errors
 from cloze.training.metric_sums import EvaluatedSums, LogWindow, MetricAccumulator, read_sums
@@ -108,15 +107,14 @@ class TrainingRun:
             overwrite: replace an older run.
 
         Raises:
-            InputError: another process uses the run, a setting is not Unicode text, or no evaluation fits into the
-                budget; then nothing was written. Of a resumed run: no checkpoint is intact, a file is damaged, or a
-                setting has changed.
+            InputError: another process uses the run, or a setting is not Unicode text; then nothing was written. Of a
+                resumed run: no checkpoint is intact, a file is damaged, or a setting has changed.
             Interrupted: SIGINT or SIGTERM arrived; the newest checkpoint holds the last step that was not skipped.
             RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
         """
         if not resume:
             self._objective = load(None)
-            state = self._initial_state()
+            state = TrainingState()
             create = partial(
                 create_run_directory, self.path, self.settings, self.in_memory, overwrite=overwrite
             )
@@ -126,7 +124,7 @@ class TrainingRun:
         with run_lock(self.path, self.context):
             checkpoint, changes = self.context.run_on_rank_zero(self._find_checkpoint)
             self._objective = load(checkpoint)
-            state = self._initial_state() if checkpoint is None else read_state(checkpoint)
+            state = TrainingState() if checkpoint is None else read_state(checkpoint)
             with catch_signals(self.progress) as stop:
                 return self._train(build_batches, state, stop, checkpoint, changes)
 
@@ -137,12 +135,6 @@ class TrainingRun:
         if (self.path / METRICS).exists():
             read_metrics(self.path)
         return checkpoint, replace_settings(self.path, self.settings, checkpoint)
-
-    def _initial_state(self) -> TrainingState:
-        if self.budget.seconds is None:
-            return TrainingState()
-        seconds = estimate_evaluation(self._objective, self.budget.seconds, self.context, self.progress)
-        return TrainingState(evaluation_seconds=seconds)
 
     def _train(
         self,
@@ -162,13 +154,6 @@ class TrainingRun:
             changes: settings that the resumed run changes: the values before and from here.
         """
         batches = build_batches()
-        self.evaluation, self.budget = fit_evaluations(
-            self.evaluation,
-            self.budget,
-            state.evaluation_seconds,
-            evaluate_first=self.evaluate_first,
-            progress=self.progress,
-        )
         self._compute_dtype = resolve_dtype(self.config.precision, self.context.device)
         self.context.run_on_rank_zero(
             lambda: write_environment(self.path, self.context, self._compute_dtype, self.progress)
@@ -351,12 +336,16 @@ class TrainingRun:
     def _evaluate(self, stop: StopRequest) -> dict[str, float]:
         self._model.eval()
         batches: list[EvaluatedSums] = []
-        with torch.inference_mode():  # in float32, as the saved model answers
-            for batch_metrics in self._objective.evaluate():
-                if self.context.any(stop):
-                    raise StopRequested
-                batches.append(batch_metrics)
-            fills = self._objective.fill_samples()
+        started = self.progress.clock()
+        try:
+            with torch.inference_mode():  # in float32, as the saved model answers
+                for batch_metrics in self._objective.evaluate():
+                    if self.context.any(stop):
+                        raise StopRequested
+                    batches.append(batch_metrics)
+                fills = self._objective.fill_samples()
+        finally:
+            self._started_at += self.progress.clock() - started  # a time budget is for training alone
         sums = MetricAccumulator()
         rounds = zip(*self.context.all_gather(read_sums(batches)), strict=True)
         # in the order of the batches, so that any number of ranks adds alike
