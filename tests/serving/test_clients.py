@@ -53,9 +53,8 @@ def close(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("argument", ["model", "base_url"])
-@pytest.mark.parametrize("route", ["", "/embed"])
-def test_hugging_faces_inference_client(hub: Any, url: str, vectors: Any, argument: str, route: str) -> None:
-    client = hub.InferenceClient(**{argument: url + route}, token="none")
+def test_hugging_faces_inference_client(hub: Any, url: str, vectors: Any, argument: str) -> None:
+    client = hub.InferenceClient(**{argument: f"{url}/embed"}, token="none")
     close(client.feature_extraction(TEXTS[0]), vectors[:1])
     close(client.feature_extraction(TEXTS), vectors)
     found = client.feature_extraction(TEXTS, normalize=True, truncate=True, truncation_direction="left")
@@ -66,15 +65,14 @@ def test_hugging_faces_inference_client(hub: Any, url: str, vectors: Any, argume
 
 
 def test_hugging_faces_text_classification(hub: Any, rerank_url: str) -> None:
-    for address in (rerank_url, f"{rerank_url}/predict"):
-        client = hub.InferenceClient(address, token="none")
-        labels = client.text_classification("a b")
-        assert sorted(element.label for element in labels) == ["bad", "good", "so-so"]
-        assert sum(element.score for element in labels) == pytest.approx(1)
-        (best,) = client.text_classification("a b", top_k=1)
-        assert best == labels[0]
-        sigmoids = client.text_classification("a b", function_to_apply="sigmoid")
-        assert sum(element.score for element in sigmoids) != pytest.approx(1)
+    client = hub.InferenceClient(f"{rerank_url}/predict", token="none")
+    labels = client.text_classification("a b")
+    assert sorted(element.label for element in labels) == ["bad", "good", "so-so"]
+    assert sum(element.score for element in labels) == pytest.approx(1)
+    (best,) = client.text_classification("a b", top_k=1)
+    assert best == labels[0]
+    sigmoids = client.text_classification("a b", function_to_apply="sigmoid")
+    assert sum(element.score for element in sigmoids) != pytest.approx(1)
 
 
 def test_openais_client(url: str, vectors: Any) -> None:
@@ -107,7 +105,8 @@ def test_langchains_openai_embeddings(url: str, vectors: Any) -> None:
 def test_langchains_endpoint_embeddings(hub: Any, url: str, vectors: Any) -> None:
     hugging_face = pytest.importorskip("langchain_huggingface")
     embeddings = hugging_face.HuggingFaceEndpointEmbeddings(model="bert", huggingfacehub_api_token="none")
-    embeddings.client = hub.InferenceClient(url, token="none")  # since 1.0 `model` must not be an address
+    # since 1.0 `model` must not be an address
+    embeddings.client = hub.InferenceClient(f"{url}/embed", token="none")
     close(embeddings.embed_documents(TEXTS), vectors)
     close(embeddings.embed_query(TEXTS[0]), vectors[0])
 
@@ -140,7 +139,10 @@ def test_llama_indexs_openai_embeddings(url: str, vectors: Any) -> None:
         ("/tokenize", '{"inputs":"What is Deep Learning?","add_special_tokens":true,"prompt_name":null}'),
         ("/decode", '{"ids":[8,9,10],"skip_special_tokens":true}'),
         ("/similarity", '{"inputs":{"source_sentence":"a","sentences":["b"]},"parameters":null}'),
-        ("/", '{"inputs":"What is Deep Learning?","normalize":true,"prompt_name":null,"truncate":false}'),
+        (
+            "/embed",
+            '{"inputs":"What is Deep Learning?","normalize":true,"prompt_name":null,"truncate":false}',
+        ),
     ],
 )
 def test_curl_as_in_the_tour(url: str, route: str, body: str) -> None:

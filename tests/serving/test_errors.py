@@ -50,8 +50,6 @@ def test_errors_have_the_form_of_openai(
         ("bert", "/v1/embeddings", lambda n: {"input": ["a"] * n}),
         ("bert", "/similarity", lambda n: {"inputs": {"source_sentence": "a", "sentences": ["b"] * n}}),
         ("bert", "/decode", lambda n: {"ids": [[8]] * n}),
-        ("bert", "/vertex", lambda n: {"instances": [{"inputs": "a"}] * n}),
-        ("bert", "/vertex", lambda n: {"instances": [{"inputs": ["a"] * n}]}),
         ("ranker", "/rerank", lambda n: {"query": "a", "texts": ["b"] * n}),
         ("chooser", "/choose", lambda n: {"inputs": {"prompt": "a", "choices": ["b"] * n}}),
     ],

@@ -31,7 +31,6 @@ def address(models: Mapping[str, ServedModel]) -> Iterator[str]:
         ("/embed_all", {"inputs": [LONG, SHORT]}, "1"),
         ("/similarity", {"inputs": {"source_sentence": LONG, "sentences": [LONG, SHORT]}}, "2"),
         ("/v1/embeddings", {"input": [SHORT, LONG]}, "1"),
-        ("/vertex", {"instances": [{"inputs": LONG}, {"inputs": SHORT}, {"inputs": [LONG] * 2}]}, "3"),
         ("/predict", {"inputs": [[LONG], [SHORT]]}, "1"),
         ("/predict", {"inputs": [[LONG], [SHORT]], "raw_scores": True, "truncation_direction": "Left"}, "1"),
         ("/predict", {"model": "matcher", "inputs": [[SHORT, LONG], [SHORT, SHORT]]}, "1"),

@@ -120,7 +120,6 @@ def test_the_server_counts_unknown_words_of_a_request(classifier: Path, pretrain
         "/embed": {"inputs": TEXTS},
         "/v1/embeddings": {"input": TEXTS},
         "/fill": {"inputs": [f"[MASK] {text}" for text in TEXTS]},
-        "/vertex": {"instances": [{"inputs": text} for text in TEXTS]},
         "/similarity": {"inputs": {"source_sentence": TEXTS[1], "sentences": TEXTS[2:]}},
     }
     with TestClient(create_app(load_models({"a": classifier, "b": pretrained}), Limits())) as client:

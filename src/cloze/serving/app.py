@@ -18,7 +18,6 @@ from cloze.serving import (
 )
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import log_lack_of_files_once
-from cloze.serving.default_route import default_routes
 from cloze.serving.errors import add_error_handlers
 from cloze.serving.info_routes import VERSION
 from cloze.serving.limits import Limits
@@ -89,7 +88,7 @@ def create_app(
         requires_key=api_key is not None,
         evaluation=evaluation,
     )
-    add_routes(app, (*ROUTES, *default_routes(models)), server)
+    add_routes(app, ROUTES, server)
     add_error_handlers(app)
     app.add_middleware(
         RequestMiddleware, batcher=batcher, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts

@@ -5,12 +5,11 @@ Source: text-embeddings-inference 1.9 docs/openapi.json; OpenAI's API reference,
 
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
-from cloze.serving.default_route import ModelKind, model_kind
 from cloze.serving.errors import shutting_down
 from cloze.serving.limits import MAX_CHARACTERS
 from cloze.serving.metrics import CONTENT_TYPE
@@ -19,6 +18,8 @@ from cloze.serving.schema import ResponseModel
 from cloze.serving.served_model import ServedModel
 
 VERSION = version("cloze-bert")
+
+ModelKind: TypeAlias = Literal["embedding", "classifier", "reranker"]
 
 
 class OpenAIModel(ResponseModel):
@@ -47,7 +48,7 @@ async def info(server: ServerState) -> dict[str, Any]:
     """Return the served models, their abilities, and the limits."""
     limits = server.limits
     default = next(iter(server.models.values()))  # the fields of text-embeddings-inference are of this one
-    kind = model_kind(default)
+    kind = _model_kind(default)
     return {
         "model_id": default.name,
         "model_sha": None,
@@ -102,6 +103,13 @@ ROUTES = (
 
 def _openai_model(server: ServerState, name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": server.started, "owned_by": "cloze"}
+
+
+def _model_kind(served: ServedModel) -> ModelKind:
+    """Return what text-embeddings-inference calls a model: a classifier with one label is a reranker."""
+    if "predict" not in served.abilities:
+        return "embedding"
+    return "classifier" if len(served.labels) > 1 else "reranker"
 
 
 def _max_input_length(served: ServedModel, kind: ModelKind) -> int:

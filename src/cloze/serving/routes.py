@@ -53,7 +53,6 @@ _TEXT_FIELDS = (
     "context",
     "word",
     "sentences",
-    "instances",
 )
 _SHORT_CHARACTERS = 1000
 _CHARACTERS_PER_TOKEN = 4  # roughly, in English
@@ -175,9 +174,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, BaseModel):
         for _, inner in value:
             yield from _texts(inner)
-    elif isinstance(value, dict):  # one of /vertex
-        for name in _TEXT_FIELDS:
-            yield from _texts(value.get(name))
     elif isinstance(value, list):
         for inner in value:
             yield from _texts(inner)
