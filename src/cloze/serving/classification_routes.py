@@ -1,6 +1,6 @@
 """Routes of classifiers and rankers: labels as in text-embeddings-inference, rankings also as in Cohere's API.
 
-Source: text-embeddings-inference 1.9 docs/openapi.json; Cohere's API reference, rerank v1 and v2.
+Source: text-embeddings-inference 1.9 docs/openapi.json; Cohere's API reference, rerank v2.
 """
 
 from typing import Any, Literal, Self, TypeAlias
@@ -100,12 +100,12 @@ class DocumentsRequest(RankingRequest):
 
 
 class RerankRequest(RankingRequest):
-    """A query and passages: `texts` as for text-embeddings-inference, or `documents` as for /v1/rerank."""
+    """A query and passages: `texts` as for text-embeddings-inference, or `documents` as for /v2/rerank."""
 
     texts: Texts | None = None
     """The passages; the response is a list."""
     documents: Documents | None = None
-    """The passages; the response is that of /v1/rerank."""
+    """The passages; the response is that of /v2/rerank."""
     return_text: bool | None = False
     """Whether the response includes each text."""
 
@@ -243,19 +243,16 @@ ROUTES: tuple[Route, ...] = (
             "texts": ["The river stands at two metres.", "The bank is closed."],
         },
     ),
-    *(
-        Route(
-            f"/{version}/rerank",
-            "rerank",
-            rerank_documents,
-            DocumentsRequest,
-            RankedDocuments,
-            example={
-                "query": "How high is the river?",
-                "documents": ["It stands at two metres.", "It is closed."],
-                "top_n": 1,
-            },
-        )
-        for version in ("v1", "v2")  # of Cohere's API
+    Route(
+        "/v2/rerank",
+        "rerank",
+        rerank_documents,
+        DocumentsRequest,
+        RankedDocuments,
+        example={
+            "query": "How high is the river?",
+            "documents": ["It stands at two metres.", "It is closed."],
+            "top_n": 1,
+        },
     ),
 )
