@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import Progress as RichProgress
@@ -85,42 +83,10 @@ SILENT_BAR = Bar()
 
 
 def resolve_progress(progress: bool | Progress) -> Progress:  # noqa: FBT001
-    """Return the progress that an argument stands for: True shows it, in a notebook by tqdm where that is installed."""
+    """Return the progress that an argument stands for: True shows it."""
     if isinstance(progress, Progress):
         return progress
-    return SILENT if not progress else _NotebookProgress() if _is_notebook() else Progress()
-
-
-def _is_notebook() -> bool:
-    """Return whether this is the kernel of a notebook that can show the bars of tqdm."""
-    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
-    has_widgets = all(map(find_spec, ("tqdm", "ipywidgets")))
-    return type(shell).__name__ == "ZMQInteractiveShell" and has_widgets
-
-
-class _NotebookProgress(Progress):
-    """Progress in a notebook, where lines that a terminal would rewrite are no bar."""
-
-    @contextmanager
-    def bar(self, label: str, *, total: float | None, unit: str = "", done: float = 0.0) -> Iterator[Bar]:
-        """Yield a bar of tqdm."""
-        from tqdm.auto import tqdm
-
-        with tqdm(
-            desc=label, total=total, initial=done, unit=f" {unit}" if unit else "it", unit_scale=True
-        ) as bar:
-            yield _TqdmBar(bar)
-
-
-class _TqdmBar(Bar):
-    def __init__(self, bar: Any) -> None:
-        self._bar = bar
-
-    def advance(self, amount: float) -> None:
-        self._bar.update(amount)
-
-    def show(self, **values: object) -> None:
-        self._bar.set_postfix(values)
+    return Progress() if progress else SILENT
 
 
 class _Lines(ProgressColumn):

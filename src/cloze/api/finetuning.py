@@ -159,7 +159,7 @@ def finetune(
         resume: continue the run in the output, or start one if the output is free. Settings and data must equal those
             of the run, except for settings that may change on resume.
         overwrite: replace an existing run.
-        progress: True shows progress on stderr, or in a notebook.
+        progress: True shows progress on stderr.
 
     Returns:
         The scores on the dev data of the best checkpoint of all runs, and its path and model.

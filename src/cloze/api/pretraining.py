@@ -71,7 +71,7 @@ def pretrain(
         resume: continue the run in the output, or start one if the output is free. Settings must equal those of the
             run, except for those that may change on resume; `texts` are tokenized again and compared.
         overwrite: replace an existing run, and for `texts` the data set.
-        progress: True shows progress on stderr, or in a notebook.
+        progress: True shows progress on stderr.
 
     Returns:
         The last metrics on held-out documents: losses in nats, accuracies in 0..1.
