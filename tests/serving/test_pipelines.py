@@ -91,7 +91,7 @@ def test_inference_clients_question_answering(inference_client: Any, address: st
     )
     assert {len(each.answer.split()) for each in short} == {1}
     told = client.refusal("/answer", inputs=question, parameters={"doc_stride": 9})
-    assert told == "parameters.doc_stride: Input should be None"
+    assert told == "parameters.doc_stride: Extra inputs are not permitted"
 
 
 def test_a_list_gets_a_list(models: Mapping[str, ServedModel]) -> None:

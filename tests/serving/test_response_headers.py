@@ -1,4 +1,4 @@
-"""Headers that say what the model did not read: the number of truncated texts, and of unknown words."""
+"""The header that counts truncated texts."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -51,8 +51,3 @@ def test_truncated_texts_are_counted(
     response = httpx.post(address + route, json=request_, timeout=30)
     assert response.status_code == 200, response.text
     assert response.headers.get("x-truncated-texts") == count
-
-
-def test_unknown_words_of_long_texts_are_counted(address: str) -> None:
-    response = httpx.post(f"{address}/embed", json={"inputs": [f"{LONG} z " * 50, "a z"]}, timeout=30)
-    assert response.headers["x-unknown-words"] == "51"

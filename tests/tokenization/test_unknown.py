@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 import tokenizers
-from fastapi.testclient import TestClient
 from tokenizers import models, pre_tokenizers, processors
 
 import cloze
 from cloze.cli import main
 from cloze.errors import DataWarning
-from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
-from cloze.serving.app import create_app
-from cloze.serving.limits import Limits
-from cloze.serving.served_model import load_models
 from cloze.tasks.custom import Classification
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.unknown import UnknownWords, count_unknown, unknown_words
@@ -114,21 +109,6 @@ def test_a_small_share_is_not_written_as_zero() -> None:
     assert str(UnknownWords(1_000_000, 3)).startswith("3 of 1,000,000 texts (under 0.01%) have words")
 
 
-def test_the_server_counts_unknown_words_of_a_request(classifier: Path, pretrained: Path) -> None:
-    requests: dict[str, Any] = {
-        "/predict": {"inputs": [[text] for text in TEXTS]},
-        "/embed": {"inputs": TEXTS},
-        "/v1/embeddings": {"input": TEXTS},
-        "/fill": {"inputs": [f"[MASK] {text}" for text in TEXTS]},
-        "/similarity": {"inputs": {"source_sentence": TEXTS[1], "sentences": TEXTS[2:]}},
-    }
-    with TestClient(create_app(load_models({"a": classifier, "b": pretrained}), Limits())) as client:
-        for route, request in requests.items():
-            response = client.post(route, json=request)
-            assert (response.status_code, response.headers["x-unknown-words"]) == (200, "2"), response.text
-        assert "x-unknown-words" not in client.post("/embed", json={"inputs": "fine day"}).headers
-
-
 def test_unknown_words_are_those_that_become_the_unknown_token() -> None:
     tokenizer = cloze.load_tokenizer("cloze-mini")
     assert unknown_words(tokenizer, "this day 😍 and 😡😡 fjord, Ünaffable ᚠᚢ") == ["😍", "😡😡", "ᚠᚢ"]
@@ -150,16 +130,3 @@ def test_the_remedy_fits_the_kind_of_vocabulary(tmp_path: Path) -> None:
     warning = str(warned[0].message)
     assert warning.startswith("1 of 2 texts (50%)")
     assert warning.endswith("Write them in known words, or choose a model whose vocabulary knows them")
-
-
-def test_the_server_counts_words_that_are_too_long_for_the_vocabulary() -> None:
-    models = load_models({"mini": resolve_checkpoint("cloze-mini")}, device="cpu")
-    texts = {
-        "a word of two hundred letters: " + "a" * 200: "1",
-        "a word of a hundred letters: " + "a" * 100: None,
-        "She Said: it's 3 @ 10": "1",  # @ is no token
-        "a long text: 3 @ 10, 4 @ 20. " * 100: "200",
-    }
-    with TestClient(create_app(models, Limits())) as client:
-        for text, count in texts.items():
-            assert client.post("/embed", json={"inputs": text}).headers.get("x-unknown-words") == count

@@ -88,8 +88,6 @@ class RankingRequest(ModelRequest, TruncationOptions):
     """Maximum number of passages; by default all."""
     return_documents: bool | None = False
     """Whether the response includes the text of each document."""
-    max_tokens_per_doc: None = None
-    """Only null: the model's limit holds."""
 
 
 class DocumentsRequest(RankingRequest):

@@ -81,8 +81,6 @@ class TagParameters(StrictModel):
     """Both are the same here: a word has the tag of its first token, and the words of an entity are joined."""
     ignore_labels: list[Text] | None = None
     """Types of entities to leave out."""
-    stride: None = None
-    """Windows of long texts have the overlap that the model was trained with."""
 
 
 class TaggedEntity(ResponseModel):
@@ -130,8 +128,6 @@ class AnswerParameters(StrictModel):
     """Maximum number of tokens of a window with its question; by default the model's."""
     align_to_words: Literal[True] | None = None
     """Answers are whole words."""
-    doc_stride: None = None
-    """Windows of long texts have the overlap that the model was trained with."""
 
 
 class PipelineAnswer(ResponseModel):

@@ -35,8 +35,6 @@ KEY = HTTPBearer(
 
 Handler: TypeAlias = Callable[[ServedModel, Any, Batcher], Awaitable[Any]]
 
-UNKNOWN_HEADER = "x-unknown-words"
-"""The words of a request that the model's vocabulary does not know, if there are any; each is read as [UNK]."""
 TRUNCATED_HEADER = "x-truncated-texts"
 """The number of texts and pairs of a request that were not read to their end, if there are any."""
 _num_truncated: ContextVar[int] = ContextVar("num_truncated", default=0)
@@ -54,7 +52,6 @@ _TEXT_FIELDS = (
     "word",
     "sentences",
 )
-_SHORT_CHARACTERS = 1000
 _CHARACTERS_PER_TOKEN = 4  # roughly, in English
 _SPECIAL_TOKENS = 2
 
@@ -142,25 +139,13 @@ def _endpoint(route: Route, server: ServerState) -> Callable[..., Any]:
         served = find_model(server.models, request.model, route.ability, route=route.path)
         _num_truncated.set(0)
         async with server.batcher.deadline():
-            unknown = await _count_unknown_words(served, request, server.batcher)
             response = json_response(await route.handler(served, request, server.batcher))
-        for header, count in ((UNKNOWN_HEADER, unknown), (TRUNCATED_HEADER, _num_truncated.get())):
-            if count:
-                response.headers[header] = str(count)
+        if _num_truncated.get():
+            response.headers[TRUNCATED_HEADER] = str(_num_truncated.get())
         return response
 
     endpoint.__annotations__["request"] = route.request  # FastAPI reads it to parse the body
     return endpoint
-
-
-async def _count_unknown_words(served: ServedModel, request: ModelRequest, batcher: Batcher) -> int:
-    texts = [text for text in _texts_of(request) if not served.tokenizer.knows_all_words(text)]
-    if sum(map(len, texts)) <= _SHORT_CHARACTERS:
-        counts = served.count_unknown_words(texts)  # takes less time than a turn
-    else:
-        tokens = list(map(estimate_tokens, texts))
-        counts = await batcher.run_batched(served.count_unknown_words, texts, tokens=tokens)
-    return sum(counts)
 
 
 def _texts_of(request: ModelRequest) -> list[str]:

@@ -34,7 +34,6 @@ from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.registry import find_task
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
-from cloze.tokenization.unknown import unknown_words
 
 if TYPE_CHECKING:  # a graph answers without torch
     from cloze.models.encoder import Encoder
@@ -117,10 +116,6 @@ class ServedModel:
         """The engine of a head: all of them have the same encoder."""
         head = self.vectors or self.fill_mask or self.next_sentence or self.finetuned
         return head.engine
-
-    def count_unknown_words(self, texts: list[str]) -> list[int]:
-        """Return the number of words of each text that the vocabulary does not know."""
-        return [len(unknown_words(self.tokenizer, text)) for text in texts]
 
     @property
     def encoder(self) -> "Encoder":

@@ -122,9 +122,6 @@ class LibraryTokenizer(Tokenizer):
     def may_have_special_tokens(self, text: str) -> bool:
         return any(self.tokens[number] in text for number in self.special_ids)
 
-    def knows_all_words(self, text: str) -> bool:
-        return self.unknown_id is None
-
     @cached_property
     def is_continuation(self) -> npt.NDArray[np.bool_]:
         """Whether each token continues a word: it does not begin with the mark of a space, where there is one."""

@@ -105,10 +105,6 @@ class Tokenizer(ABC):
         """Whether `encode` may find special or added tokens in a text, which `ids` takes as plain text."""
 
     @abstractmethod
-    def knows_all_words(self, text: str) -> bool:
-        """Whether a text surely has no unknown words, found without tokenizing it."""
-
-    @abstractmethod
     def text_of(self, token_id: int) -> str:
         """Return the text of a token, for people to read."""
 

@@ -6,7 +6,6 @@ rare Unicode, is `cloze.tokenization.google_tokenizer`.
 """
 
 import json
-import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,20 +105,6 @@ class WordPieceTokenizer(Tokenizer):
     @cached_property
     def is_continuation(self) -> npt.NDArray[np.bool_]:
         return np.array([token.startswith(CONTINUATION) for token in self.tokens])
-
-    def knows_all_words(self, text: str) -> bool:
-        """Whether a text surely has no unknown words: short ones of known ASCII characters."""
-        longest = max(map(len, text.split()), default=0)
-        return longest <= self.max_input_chars_per_word and self._known_characters.issuperset(text)
-
-    @cached_property
-    def _known_characters(self) -> frozenset[str]:
-        """The ASCII characters of which every word is known: tokens, letters and digits also within a word."""
-        tokens = set(self.tokens)
-        letters = {c for c in string.ascii_letters + string.digits if {c, CONTINUATION + c} <= tokens}
-        if self.lowercase:
-            letters |= set(map(str.upper, letters))
-        return frozenset(letters | (set(string.punctuation) & tokens) | set(" \t\n\r"))
 
     def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """Tokenize many texts at once; words are cached between calls, if no words are added to the vocabulary."""
