@@ -178,7 +178,6 @@ FUNCTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("build_dataset", "output", {"inputs": TEXT, "vocabulary": PATH}),
     ("preview_inputs", "inputs", {}),
     ("check_inputs", "inputs", {}),
-    ("merge_datasets", "output", {}),
     ("inspect_vocabulary", "vocabulary", {}),
     ("inspect_vocabulary", "text", {"vocabulary": PATH}),
     ("finetune", "task", {"config": CONFIG, "output": OUT}),

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from cloze.api.datasets import audit as audit
     from cloze.api.datasets import build_dataset as build_dataset
     from cloze.api.datasets import check_inputs as check_inputs
-    from cloze.api.datasets import merge_datasets as merge_datasets
     from cloze.api.datasets import preview_inputs as preview_inputs
     from cloze.api.evaluation import EvaluationResult as EvaluationResult
     from cloze.api.evaluation import evaluate as evaluate

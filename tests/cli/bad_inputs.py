@@ -322,8 +322,6 @@ CASES = {
     "a vocabulary of empty text": case(
         "vocab {tmp}/text -o {out}", "{tmp}/text: no text in it", prepare=write_text(b"\n")
     ),
-    "no task": bad_corpus("--task 9/8", "--task: '9/8' is not a task", "3/8"),
-    "nothing to merge": case("corpus merge {out}", "{out}.parts: no parts of a data set"),
     "nothing to append to": case("corpus {text} -o {out} --append --workers 1", "{out}: no such directory"),
     "no vocabulary named": case(
         "corpus {text} -o {out}", "the flag --vocabulary is missing", "Name its directory"
@@ -631,7 +629,6 @@ CASES = {
     "this directory": case(
         "corpus {text} --vocabulary {vocab} -o .", ".: already exists", "Choose another name"
     ),
-    "parts of this directory": case("corpus merge .", ".parts: no parts of a data set"),
     "a URL for a local path": case(
         "vocab extend {vocab} --words {text} -o s3://bucket/vocab",
         "s3://bucket/vocab: only a local path can be written. Copy the output afterwards",

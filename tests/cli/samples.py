@@ -87,8 +87,8 @@ USES = {
     "help": "help fill",
 }
 """A small use of each verb but those in `NOT_USED`; later ones read what earlier ones write."""
-NOT_USED = {"demo", "corpus merge", "glue-submission", "push"}
-"""They run the others (demo), need parts of a job array or nine runs, or are for another machine (push)."""
+NOT_USED = {"demo", "glue-submission", "push"}
+"""They run the others (demo), need nine runs, or are for another machine (push)."""
 
 
 def one_line_of(stderr: str) -> str:

@@ -1,11 +1,11 @@
-"""`cloze corpus` over several commands: job arrays, appending, warnings, and the cache of remote output."""
+"""`cloze corpus` over several commands: appending, warnings, and the cache of remote output."""
 
 import json
 import shlex
 from pathlib import Path
 
 import pytest
-from samples import NANO, Cloze, ErrorLine, Samples
+from samples import NANO, Cloze, Samples
 
 from cloze.data.dataset import Dataset
 from helpers import read_all_files
@@ -54,37 +54,6 @@ def test_one_text_file_is_enough_to_pretrain(tmp_path: Path, cloze: Cloze) -> No
 def test_other_data_sets_are_not_warned_of(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
     command = f"corpus {samples.text} --vocabulary {samples.vocab} -o {tmp_path}/data --format paragraphs"
     assert "warning" not in cloze(command).err
-
-
-def test_a_job_array_makes_the_data_set_of_one_command(
-    samples: Samples, tmp_path: Path, cloze: Cloze
-) -> None:
-    build = f"corpus {samples.text} --vocabulary {samples.vocab} --workers 1 --format paragraphs"
-    cloze(f"{build} -o {tmp_path}/one --quiet")
-    for number in (2, 1):
-        printed = cloze(f"{build} -o {tmp_path}/two --task {number}/2")
-        assert printed.out == f"finished task {number}/2 of {tmp_path}/two\n"
-        if number == 2:
-            printed = cloze(f"corpus merge {tmp_path}/two --quiet", code=2)
-            assert printed.out == ""
-            assert "1 of 1 input shards are not finished" in printed.err
-            assert "tasks 1 of 2 have not finished" in printed.err
-    assert cloze(f"corpus merge {tmp_path}/two").out.startswith(f"wrote {tmp_path}/two: ")
-    assert read_all_files(tmp_path / "one") == read_all_files(tmp_path / "two")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
-
-
-def test_a_task_replaces_nothing(
-    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
-    build = f"corpus {samples.text} --vocabulary {samples.vocab} --workers 1 --format paragraphs -o {tmp_path}/data"
-    cloze(build)
-    assert "--overwrite: cannot be combined with --task. Give it to cloze corpus merge" in error_line(
-        f"{build} --task 1/1 --overwrite"
-    )
-    cloze(f"{build} --task 1/1")
-    assert "already exists" in error_line(f"corpus merge {tmp_path}/data")
-    cloze(f"corpus merge {tmp_path}/data --overwrite")
 
 
 @pytest.mark.slow

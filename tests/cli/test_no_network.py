@@ -11,11 +11,7 @@ from cloze.serving.served_model import ServedModel
 
 pytestmark = pytest.mark.protected
 
-COMMANDS = {
-    **{verb: command for verb, command in USES.items() if verb != "serve"},
-    "a job array": "corpus {text} --vocabulary {vocab} -o {tmp}/merged --workers 1 --task 1/1",
-    "corpus merge": "corpus merge {tmp}/merged",
-}
+COMMANDS = {verb: command for verb, command in USES.items() if verb != "serve"}
 REFUSED = {
     "fill -m org/name 'She closed the [MASK].'": "no such directory, and no such model in the cache of the Hub",
     "embed {text} -m nowhere -o {tmp}/x.npy": "no such file, directory or bundled model",

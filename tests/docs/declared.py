@@ -240,10 +240,6 @@ PAGES = {
     "docs/guides/export.md": Page(
         inputs="MODEL=reviews", not_run={"pip install": INSTALLS, "cloze serve": SERVES}
     ),
-    "docs/reference/files.md": Page(
-        inputs="texts vocabulary=vocab",
-        replaced={"$SLURM_ARRAY_TASK_ID/64": "1/1"},
-    ),
     "docs/performance.md": Page(
         inputs="MODEL=minilm lines.txt my-text.txt=text.txt vocab data",
         replaced={"--steps 10000": "--steps 4"},

@@ -1,4 +1,4 @@
-"""Build, merge and audit data sets, and preview their input."""
+"""Build and audit data sets, and preview their input."""
 
 import warnings
 from collections.abc import Sequence
@@ -44,11 +44,10 @@ def build_dataset(
     segmenter: str | None = None,
     validation_fraction: float | None = None,
     append: bool = False,
-    task: str | None = None,
     workers: AnyWorkers = "auto",
     overwrite: bool = False,
     progress: bool | Progress = False,
-) -> "BuildSummary | None":
+) -> "BuildSummary":
     """Tokenize text into a data set on disk.
 
     The same text gives the same bytes with any number of workers. An interrupted build resumes when it is run again.
@@ -73,31 +72,24 @@ def build_dataset(
         validation_fraction: share of held-out documents (default: 0.005, and up to 0.1 of a small data set; that of the
             data set that is appended to).
         append: add documents to an existing data set.
-        task: the task of a job array, as in 3/8 for the third of eight; cloze corpus merge joins their parts.
         workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        overwrite: replace existing output, and the unfinished job array of other settings.
+        overwrite: replace existing output.
         progress: True shows progress.
 
     Returns:
-        Counts of what the inputs became; None for a task of a job array.
+        Counts of what the inputs became.
 
     Raises:
         InputError: the text, the vocabulary or a setting is wrong, or there is no data set to append to.
         RunError: the disk is full, or a worker died.
     """
     from cloze.data.build import corpus as build
-    from cloze.data.build.job_arrays import ArrayTask
     from cloze.data.build.parts import BuildConfig
 
     check_path(output, "output")
     tokenizer = None if vocabulary is None else find_tokenizer(vocabulary, "vocabulary")
-    if is_url(output) and (append or task is not None):
-        raise InputError("append and task need a local or shared directory", where=output)
-    if task is not None and (overwrite or texts is not None):
-        where, remedy = (
-            ("overwrite", "Give it to cloze corpus merge instead") if overwrite else ("texts", None)
-        )
-        raise InputError("cannot be combined with `task`", where=where, remedy=remedy)
+    if is_url(output) and append:
+        raise InputError("append needs a local or shared directory", where=output)
     with open_text(inputs, texts, format, text_field, encoding, limit, without, clean) as (files, reading):
         config = BuildConfig(
             reading=reading,
@@ -107,7 +99,7 @@ def build_dataset(
             validation_fraction=validation_fraction,
         )
 
-        def write(directory: Path) -> "BuildSummary | None":
+        def write(directory: Path) -> "BuildSummary":
             shown = resolve_progress(progress)
             summary = build.build_dataset(
                 files,
@@ -115,39 +107,14 @@ def build_dataset(
                 directory,
                 config,
                 append=append,
-                task=None if task is None else ArrayTask.parse(task),
                 workers=resolve_workers(workers),
                 overwrite=overwrite,
                 progress=shown,
             )
-            if summary is not None:
-                _warn_of_dataset(directory, shown)
+            _warn_of_dataset(directory, shown)
             return summary
 
         return write_directory_to(output, write, overwrite=overwrite)
-
-
-@suggests_keywords()
-def merge_datasets(
-    output: str | Path, *, overwrite: bool = False, progress: bool | Progress = False
-) -> "BuildSummary":
-    """Merge the parts that the tasks of a job array wrote into a data set.
-
-    Args:
-        output: the output of the tasks.
-        overwrite: replace existing output.
-        progress: True shows progress.
-
-    Raises:
-        InputError: parts are missing or damaged, or the output exists.
-        RunError: the disk is full.
-    """
-    from cloze.data.build.corpus import merge_array_tasks
-
-    directory, shown = check_path(output, "output"), resolve_progress(progress)
-    summary = merge_array_tasks(directory, overwrite=overwrite, progress=shown)
-    _warn_of_dataset(directory, shown)
-    return summary
 
 
 @suggests_keywords()

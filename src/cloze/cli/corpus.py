@@ -12,12 +12,8 @@ if TYPE_CHECKING:
 
 
 @verb(build_dataset, PREVIEWS)
-def show(
-    summary: "BuildSummary | None", *, output: object, task: str | None = None
-) -> tuple[dict[str, Any], str]:
-    """Return the counts of a new data set, or that a task of a job array has finished."""
-    if summary is None:
-        return {"directory": str(output), "task": task}, f"finished task {task} of {output}"
+def show(summary: "BuildSummary", *, output: object) -> tuple[dict[str, Any], str]:
+    """Return the counts of a new data set."""
     names = ("document", "sentence", "token", "unknown_token")
     text = ", ".join(format_count(getattr(summary, f"{name}s"), name.replace("_", " ")) for name in names)
     return {"directory": str(output), **summary.as_dict()}, f"wrote {output}: {text}"

@@ -14,10 +14,9 @@ import pytest
 
 from cloze.data.build import corpus as build
 from cloze.data.build import parts
-from cloze.data.build.corpus import build_dataset, merge_array_tasks
+from cloze.data.build.corpus import build_dataset
 from cloze.data.build.finalize import read_summary
 from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.job_arrays import ArrayTask
 from cloze.data.build.parts import BuildConfig, BuildSummary, cached_tokenizer
 from cloze.data.build.vocabulary import train_vocabulary
 from cloze.data.build.word_counts import count_input_words
@@ -87,33 +86,14 @@ def small_parts(part_characters: int) -> BuildConfig:
     return BuildConfig(reading=ReadingConfig(part_characters=part_characters))
 
 
-def build_by_workers(inputs: list[Path], vocabulary: Path, output: Path, workers: int) -> None:
-    build_dataset(inputs, vocabulary, output, SMALL_SHARDS, workers=workers)
-
-
-def build_by_tasks(inputs: list[Path], vocabulary: Path, output: Path, tasks: int) -> None:
-    for number in range(tasks, 0, -1):
-        build_dataset(inputs, vocabulary, output, SMALL_SHARDS, task=ArrayTask(number, tasks))
-    merge_array_tasks(output)
-
-
-@pytest.mark.parametrize(
-    ("build_it", "count"),
-    [
-        (build_by_workers, 2),  # each reads its own shards
-        (build_by_workers, 4),  # this process reads for them
-        (build_by_tasks, 1),
-        (build_by_tasks, 3),
-        (build_by_tasks, 11),  # more than shards
-    ],
-)
+@pytest.mark.parametrize("workers", [2, 4])  # two read their own shards; for four, this process reads
 @pytest.mark.slow
-def test_bytes_do_not_depend_on_workers_or_tasks(tmp_path, vocabulary, text, build_it, count):
+def test_bytes_do_not_depend_on_workers(tmp_path, vocabulary, text, workers):
     inputs = [text, *(tmp_path / f"more-{n}" for n in range(2))]
     for file in inputs[1:]:
         file.write_text(f"{PARAGRAPH} the.\n\n{PARAGRAPH}\n" + text.read_text())
     build_dataset(inputs, vocabulary, tmp_path / "one", SMALL_SHARDS)
-    build_it(inputs, vocabulary, tmp_path / "other", count)
+    build_dataset(inputs, vocabulary, tmp_path / "other", SMALL_SHARDS, workers=workers)
     expected = read_all_files(tmp_path / "one")
     assert read_all_files(tmp_path / "other") == expected
     assert len([name for name in expected if name.endswith(".arrow")]) > 5
@@ -243,15 +223,18 @@ def test_an_existing_data_set_needs_overwrite(tmp_path, vocabulary, text):
 
 
 @pytest.mark.protected
-def test_a_damaged_tokenizer_of_a_job_array_is_refused(tmp_path, vocabulary, text):
-    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 1))
+def test_a_damaged_tokenizer_of_a_killed_build_is_refused(tmp_path, vocabulary, text, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "finalize", _fail)
+        with pytest.raises(RuntimeError):
+            build_dataset([text], vocabulary, tmp_path / "data")
     cached_tokenizer.cache_clear()  # a process keeps one tokenizer
     flip_bit(next((tmp_path / "data.parts").glob("vocabulary-*/tokenizer.json")))
     with pytest.raises(InputError, match=r"data\.parts/vocabulary-.*/tokenizer\.json: damaged"):
-        merge_array_tasks(tmp_path / "data")
+        build_dataset([text], vocabulary, tmp_path / "data", small_parts(1000))
 
 
-def test_a_task_uses_the_tokenizer_of_a_faster_one(tmp_path, vocabulary, text, monkeypatch):
+def test_a_build_uses_the_tokenizer_of_a_faster_one(tmp_path, vocabulary, text, monkeypatch):
     rename = Path.rename
 
     def rename_later(path: Path, target: Path) -> Path:
@@ -260,8 +243,9 @@ def test_a_task_uses_the_tokenizer_of_a_faster_one(tmp_path, vocabulary, text, m
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", rename_later)
-    build_by_tasks([text], vocabulary, tmp_path / "data", 2)
-    build_dataset([text], vocabulary, tmp_path / "expected", SMALL_SHARDS)
+    build_dataset([text], vocabulary, tmp_path / "data")
+    monkeypatch.undo()
+    build_dataset([text], vocabulary, tmp_path / "expected")
     assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
 
 
@@ -278,17 +262,6 @@ def test_other_settings_make_other_parts(tmp_path, vocabulary, text, monkeypatch
     assert not (tmp_path / "data.parts").exists()
 
 
-def test_other_settings_than_those_of_a_job_array_need_overwrite(tmp_path, vocabulary, text):
-    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 2))
-    for task in (None, ArrayTask(2, 2)):
-        with pytest.raises(
-            InputError, match=r'data\.parts: was started with language "en", not "de"\. Finish'
-        ):
-            build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(language="de"), task=task)
-    build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(language="de"), overwrite=True)
-    assert not (tmp_path / "data.parts").exists()
-
-
 def _fail(*args: object, **kwargs: object) -> None:
     raise RuntimeError
 
@@ -300,9 +273,8 @@ def test_inputs_in_the_output_are_refused(tmp_path, vocabulary, text):
     before = read_all_files(data)
     message = r"data.*: is an input, and would be replaced"
     for inputs, vocab in (([data / "*.txt"], vocabulary), ([vocabulary / "vocab.txt"], data)):
-        for settings in ({"overwrite": True}, {"task": ArrayTask(1, 2)}):
-            with pytest.raises(InputError, match=message):
-                build_dataset(inputs, vocab, data, **settings)
+        with pytest.raises(InputError, match=message):
+            build_dataset(inputs, vocab, data, overwrite=True)
     with pytest.raises(InputError, match=message):
         build_dataset([data / "*.txt"], vocabulary, data, append=True)
     assert read_all_files(data) == before

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from cloze import artifacts
 from cloze.data.build import directory as build_directory
 from cloze.data.build.cleaning import CleaningConfig
-from cloze.data.build.corpus import build_dataset, merge_array_tasks
+from cloze.data.build.corpus import build_dataset
 from cloze.data.build.finalize import read_summary
 from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.job_arrays import ArrayTask
 from cloze.data.build.parts import BuildConfig, BuildSummary
 from cloze.data.dataset import Dataset, DatasetInfo
 from cloze.data.held_out import choose_held_out_threshold
@@ -340,50 +339,6 @@ def test_a_kill_while_finalizing_leaves_the_old_or_the_new(
     assert sorted(os.listdir(tmp_path)) == ["0", "100", "data"]
 
 
-@pytest.mark.parametrize("append", [False, True])
-def test_tasks_are_merged(tmp_path, vocabulary, append):
-    reading = ReadingConfig(text_format="paragraphs", part_characters=300)
-    config = BuildConfig(reading=reading, validation_fraction=0.2)
-    text = write(tmp_path / "text", *(document(n, n % 5) for n in range(30)))
-    for name in ("alone", "data"):
-        if append:
-            build_dataset([write(tmp_path / "old", document(3))], vocabulary, tmp_path / name, config)
-    if append:  # the data set keeps its share
-        config = BuildConfig(reading=reading)
-    build_dataset([text], vocabulary, tmp_path / "alone", config, append=append)
-    for number in (3, 1):
-        build_dataset([text], vocabulary, tmp_path / "data", config, task=ArrayTask(number, 3), append=append)
-    with pytest.raises(
-        InputError, match=r"1 of 1 input shards .*text; tasks 2 of 3 have not finished\. Run the"
-    ):
-        merge_array_tasks(tmp_path / "data")
-    build_dataset([text], vocabulary, tmp_path / "data", config, task=ArrayTask(2, 3), append=append)
-    part = next((tmp_path / "data.parts").glob("*-00001.arrow"))
-    part.write_bytes(b"damaged")
-    with pytest.raises(
-        InputError, match=f"{part.name}: 1 parts were damaged and are deleted. Run the tasks again"
-    ):
-        merge_array_tasks(tmp_path / "data")
-    for number in (1, 2, 3):
-        build_dataset([text], vocabulary, tmp_path / "data", config, task=ArrayTask(number, 3), append=append)
-    merge_array_tasks(tmp_path / "data")
-    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "alone")
-    with pytest.raises(InputError, match="no parts"):
-        merge_array_tasks(tmp_path / "data")
-
-
-def test_a_task_repeated_after_the_merge_warns(tmp_path, vocabulary, capsys):
-    text, config = write(tmp_path / "text", document(1), document(2)), BuildConfig(reading=PARAGRAPHS)
-    for _ in range(2):
-        for number in (1, 2):
-            task = ArrayTask(number, 2)
-            build_dataset([text], vocabulary, tmp_path / "data", config, task=task, progress=Progress())
-        notes = capsys.readouterr().err
-        assert ("data exists already: cloze" in notes) == (tmp_path / "data").exists()
-        assert notes.count("already") <= 1
-        merge_array_tasks(tmp_path / "data", overwrite=True)
-
-
 @pytest.mark.protected
 def test_a_finalized_output_is_not_taken_for_other_inputs(tmp_path, vocabulary, monkeypatch):
     config = BuildConfig(reading=PARAGRAPHS)
@@ -397,18 +352,6 @@ def test_a_finalized_output_is_not_taken_for_other_inputs(tmp_path, vocabulary, 
         build_dataset([one, two], vocabulary, tmp_path / "data", config)
     assert read_all_files(tmp_path / "data") == before
     assert not (tmp_path / "data.parts").exists()
-
-
-def test_a_merge_and_stdin_of_tasks_are_refused(tmp_path, vocabulary):
-    text = write(tmp_path / "text", *(document(n) for n in range(9)))
-    with pytest.raises(InputError, match="stdin: can be read by one task only"):
-        build_dataset(["-"], vocabulary, tmp_path / "data", task=ArrayTask(1, 1))
-    build_dataset([text], vocabulary, tmp_path / "data", task=ArrayTask(1, 1))
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "mine").write_text("precious")
-    with pytest.raises(InputError, match="already exists"):
-        merge_array_tasks(tmp_path / "data")
-    assert (tmp_path / "data" / "mine").read_text() == "precious"
 
 
 def test_parts_are_copied_without_hard_links(tmp_path, vocabulary, monkeypatch):

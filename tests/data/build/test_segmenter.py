@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from cloze.data.audit import AuditConfig, audit_dataset
-from cloze.data.build.corpus import build_dataset, merge_array_tasks
+from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.job_arrays import ArrayTask
 from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset
 from cloze.data.instances.google_instances import GoogleSettings, materialize
@@ -37,13 +36,13 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join("\n".join([*SENTENCES, f"他的学生{'大' * n}"]) for n in range(1, 30)))
 
-    def make(name: str, *, function: str | None = "cut", **settings: object) -> Dataset | None:
+    def make(name: str, *, function: str | None = "cut", **settings: object) -> Dataset:
         reading = ReadingConfig(text_format="sentences", part_characters=100)
         segmenter = None if function is None else f"{module}:{function}"
         fraction = None if settings.get("append") else 0.1
         config = BuildConfig(reading=reading, segmenter=segmenter, validation_fraction=fraction)
-        summary = build_dataset([text], tmp_path / "vocabulary", tmp_path / name, config, **settings)
-        return summary and Dataset.open(tmp_path / name)
+        build_dataset([text], tmp_path / "vocabulary", tmp_path / name, config, **settings)
+        return Dataset.open(tmp_path / name)
 
     return make
 
@@ -100,12 +99,8 @@ def test_whole_words_are_those_of_the_segmenter(build):
     assert (same[0].input_ids == same[1].input_ids).all()
 
 
-def test_a_data_set_with_words_is_merged_appended_and_audited(build, tmp_path):
+def test_a_data_set_with_words_is_appended_and_audited(build, tmp_path):
     with_words = build("with")
-    for number in (1, 2):
-        build("merged", task=ArrayTask(number, 2))
-    merge_array_tasks(tmp_path / "merged")
-    assert rows_of(Dataset.open(tmp_path / "merged").documents) == rows_of(with_words.documents)
     audit = audit_dataset(with_words, AuditConfig(seq_lengths=(32,), masking=MaskingConfig(whole_word=True)))
     assert audit.counts.tokens == with_words.split("train").token_counts(with_words.vocab_size).sum()
     assert audit.counts.unknown_share == 0

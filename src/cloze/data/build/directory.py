@@ -1,7 +1,6 @@
 """The directory next to an output with the parts of its text, which a killed build leaves for the next one.
 
 OUTPUT.parts/KEY-00000.arrow  .json  KEY.json   parts, as in `cloze.data.build.part_files`
-             plan-HASH.json  task-3-of-8-HASH   a job array, as in `cloze.data.build.job_arrays`
              output.json                        the plan and the manifest of the finished output, written before it
                                                 takes its place and the parts are removed
 """
@@ -63,7 +62,7 @@ def keep_finished_parts(output: Path, plan: BuildPlan, progress: Progress) -> It
         if finished := sum(1 for key in set(plan.keys) for _ in directory.glob(f"{key}-*.json")):
             again = "once the error is fixed" if isinstance(error, InputError) else "when run again"
             progress.note(f"{directory} keeps {finished:,} finished parts; the build resumes {again}")
-        elif not any([*directory.glob("*.arrow"), *directory.glob("plan-*")]):  # of other builds
+        elif not any(directory.glob("*.arrow")):  # of other builds
             remove_parts(output)
         is_changed = _modification_time(output) != before and finished_plan(output) != plan.hash
         if is_changed and isinstance(error, (InputError, RunError, OSError)):

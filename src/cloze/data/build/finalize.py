@@ -19,9 +19,9 @@ import numpy as np
 
 from cloze.data.build.cleaning import no_text_error
 from cloze.data.build.counts import MAX_EXAMPLES
-from cloze.data.build.directory import parts_directory, remove_parts, write_output
+from cloze.data.build.directory import remove_parts, write_output
 from cloze.data.build.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
-from cloze.data.build.part_files import Part, list_parts
+from cloze.data.build.part_files import Part
 from cloze.data.build.parts import BuildSummary, count_shard
 from cloze.data.build.plan import BuildPlan
 from cloze.data.dataset import KIND, REPORT_FILE, Dataset, DatasetInfo, split_documents, without_words
@@ -32,8 +32,10 @@ from cloze.tokenization.tokenizer import Tokenizer
 _EXCERPT_TOKENS = 16
 
 
-def finalize(output: Path, plan: BuildPlan, tokenizer: Tokenizer, *, overwrite: bool) -> BuildSummary:
-    """Make a data set of the parts of a plan, all of which exist, with the tokenizer that made them.
+def finalize(
+    output: Path, plan: BuildPlan, parts: Sequence[Part], tokenizer: Tokenizer, *, overwrite: bool
+) -> BuildSummary:
+    """Make a data set of all parts of a plan, with the tokenizer that made them.
 
     The shards and the held-out documents of a data set that is appended to stay as they are; of a single document the
     end is no longer held out.
@@ -41,7 +43,7 @@ def finalize(output: Path, plan: BuildPlan, tokenizer: Tokenizer, *, overwrite: 
     settings = plan.settings
     dataset = Dataset.open(output) if settings["append"] else None
     old = [_Source(path) for path in dataset.shards] if dataset else []
-    new = [_Source(part.path, part) for part in list_parts(parts_directory(output), plan)]
+    new = [_Source(part.path, part) for part in parts]
     sources = [*old, *new]
     units = [_documents_of(source.shard) for source in sources]
     everywhere = [np.ones(len(unit.digests), np.bool_) for unit in units]

@@ -16,10 +16,9 @@ from typing import Any, TypeAlias
 
 from cloze import file_io
 from cloze.data.build.input_shards import InputShard, read_documents, total_bytes
-from cloze.data.build.job_arrays import ArrayTask, describe_missing_tasks, mark_task_finished
 from cloze.data.build.plan import BuildPlan
 from cloze.data.reading.documents import Document, split_into_parts
-from cloze.errors import InputError
+from cloze.errors import RunError
 from cloze.parallel_map import Workers, map_unordered, num_workers
 from cloze.progress import SILENT_BAR, Bar, Progress
 
@@ -52,27 +51,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
-    """The parts of an input shard that one worker or task makes: number % modulus == remainder."""
+class _PlannedShard:
+    """An input shard and the place of its parts."""
 
     directory: Path
     key: str
     input_shard: InputShard
     part_characters: int
-    remainder: int
-    modulus: int
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether all of its parts are finished."""
-        return _count_parts(self.directory, self.key, self.remainder, self.modulus) is not None
 
     def read_missing(self, bar: Bar = SILENT_BAR) -> Iterator[tuple[Path, list[Document]]]:
         """Read the shard, yield path and documents of missing parts, and record how many parts the shard has."""
         count = 0
         for documents in split_into_parts(read_documents(self.input_shard, bar), self.part_characters):
             path = _path(self.directory, self.key, count)
-            if count % self.modulus == self.remainder and not path.with_suffix(".json").exists():
+            if not path.with_suffix(".json").exists():
                 yield path, documents
             count += 1
         file_io.write_text(self.directory / f"{self.key}.json", str(count), **_WRITE_OPTIONS)
@@ -82,16 +74,12 @@ def list_parts(directory: Path, plan: BuildPlan) -> list[Part]:
     """Return all parts of a plan in the order of the text.
 
     Raises:
-        InputError: some are missing.
+        RunError: some are missing.
     """
-    counts = {key: _count_parts(directory, key) for key in set(plan.keys)}
-    missing = [file for key, file in zip(plan.keys, plan.files, strict=True) if counts[key] is None]
-    if missing:
-        what = (
-            f"{len(missing)} of {len(plan.keys)} input shards are not finished, the first is of {missing[0]}"
-        )
-        remedy = "Run the missing tasks, or the command without `task`: finished parts are kept"
-        raise InputError(what + describe_missing_tasks(directory, plan), where=directory, remedy=remedy)
+    counts = {key: _count_parts(directory, key) for key in plan.input_shards}
+    if missing := sum(count is None for count in counts.values()):
+        what = f"{missing} of {len(counts)} input shards are not finished"
+        raise RunError(what, where=directory, remedy="Run the command again: finished parts are kept")
     return [Part(_path(directory, key, number)) for key in plan.keys for number in range(counts[key] or 0)]
 
 
@@ -113,63 +101,53 @@ def make_parts(
     counts: Sequence[str],
     workers: Workers,
     progress: Progress,
-    task: ArrayTask | None = None,
 ) -> list[Part]:
-    """Make the missing and damaged parts of a plan and return all; or make those of a task, and return none.
+    """Make the missing and damaged parts of a plan, and return all.
 
     A progress bar advances by the bytes read from disk and those of finished shards. It shows the sums of these
     `counts` in the records of the parts.
     """
-    shares = _divide(directory, plan, task or ArrayTask(1, 1))
+    part_characters = plan.settings["part_characters"]
+    shards = [
+        _PlannedShard(directory, key, shard, part_characters) for key, shard in plan.input_shards.items()
+    ]
     totals = dict.fromkeys(counts, 0)
-    total = total_bytes(share.input_shard for share in shares)
+    total = total_bytes(plan.input_shards.values())
     with progress.bar(label, total=total, unit="bytes") as bar:
-        for record in _make_missing(shares, make, workers, bar):
+        for record in _make_missing(shards, make, workers, bar):
             totals = {name: total + record[name] for name, total in totals.items()}
             bar.show(**{name: f"{number:,}" for name, number in totals.items()})
-        if task is not None:
-            mark_task_finished(directory, plan, task)
-            return []
         parts = list_parts(directory, plan)
         if damaged := discard_damaged(parts):
             progress.note(f"{len(damaged):,} damaged parts are made again, the first is {damaged[0]}")
-            list(_make_missing(shares, make, workers, bar))
+            list(_make_missing(shards, make, workers, bar))
     return parts
 
 
-def _divide(directory: Path, plan: BuildPlan, task: ArrayTask) -> list[_Share]:
-    """Divide the shards among the tasks; if there are fewer shards than tasks, each shard is divided, too."""
-    modulus = -(-task.count // len(plan.input_shards))
-    shares = [
-        _Share(directory, key, input_shard, plan.settings["part_characters"], remainder, modulus)
-        for key, input_shard in plan.input_shards.items()
-        for remainder in range(modulus)
-    ]
-    return shares[task.number - 1 :: task.count]
-
-
-def _make_missing(shares: Sequence[_Share], make: MakePart, workers: Workers, bar: Bar) -> Iterator[Record]:
+def _make_missing(
+    shards: Sequence[_PlannedShard], make: MakePart, workers: Workers, bar: Bar
+) -> Iterator[Record]:
     """Make the missing parts and yield the record of each, in any order.
 
     If there are enough shards, each worker reads its own. Otherwise this process reads for all of them, as it does for
     stdin.
     """
-    missing = [share for share in shares if not share.is_finished]
-    total, rest = (sum(share.input_shard.size_bytes for share in some) for some in (shares, missing))
+    missing = [shard for shard in shards if _count_parts(shard.directory, shard.key) is None]
+    total, rest = (sum(shard.input_shard.size_bytes for shard in some) for some in (shards, missing))
     bar.advance(total - rest)
-    reads_stdin = total_bytes(share.input_shard for share in missing) is None
+    reads_stdin = total_bytes(shard.input_shard for shard in missing) is None
     if 1 < num_workers(workers) <= len(missing) // 2 and not reads_stdin:
-        for share, records in map_unordered(partial(_finish_share, make=make), missing, workers=workers):
-            bar.advance(share.input_shard.size_bytes)
+        for shard, records in map_unordered(partial(_finish_shard, make=make), missing, workers=workers):
+            bar.advance(shard.input_shard.size_bytes)
             yield from records
     else:
-        parts = (part for share in missing for part in share.read_missing(bar))
+        parts = (part for shard in missing for part in shard.read_missing(bar))
         yield from map_unordered(partial(_finish_part, make=make), parts, workers=workers)
 
 
-def _finish_share(share: _Share, *, make: MakePart) -> tuple[_Share, list[Record]]:
-    """Make the missing parts of a share, and return their records with it."""
-    return share, [_finish_part(part, make=make) for part in share.read_missing()]
+def _finish_shard(shard: _PlannedShard, *, make: MakePart) -> tuple[_PlannedShard, list[Record]]:
+    """Make the missing parts of a shard, and return their records with it."""
+    return shard, [_finish_part(part, make=make) for part in shard.read_missing()]
 
 
 def _finish_part(part: tuple[Path, list[Document]], *, make: MakePart) -> Record:
@@ -183,13 +161,13 @@ def _finish_part(part: tuple[Path, list[Document]], *, make: MakePart) -> Record
     return record
 
 
-def _count_parts(directory: Path, key: str, remainder: int = 0, modulus: int = 1) -> int | None:
-    """Return the number of parts of a shard if all of them, or all of a share, are finished."""
+def _count_parts(directory: Path, key: str) -> int | None:
+    """Return the number of parts of a shard if all of them are finished."""
     try:
         count = int((directory / f"{key}.json").read_text("utf-8"))
     except (OSError, ValueError):  # the shard was not read to its end, or the file is damaged
         return None
-    paths = (_path(directory, key, number) for number in range(remainder, count, modulus))
+    paths = (_path(directory, key, number) for number in range(count))
     return count if all(path.with_suffix(".json").exists() for path in paths) else None
 
 

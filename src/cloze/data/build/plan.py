@@ -8,7 +8,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cloze.data.build.input_shards import InputShard
@@ -26,10 +26,8 @@ class BuildPlan:
     """Settings of the parts and of the output."""
     keys: Sequence[str]
     """Key of each input shard, in order. A shard that was named twice has its key here twice."""
-    files: Sequence[str]
-    """The file that each shard begins in."""
-    input_shards: Mapping[str, InputShard] = field(default_factory=dict)
-    """The text to read, by key. Not in the file of a job array, since the merge reads no text."""
+    input_shards: Mapping[str, InputShard]
+    """The text to read, by key."""
 
     @classmethod
     def of(
@@ -46,17 +44,12 @@ class BuildPlan:
             settings: everything else that the output depends on.
         """
         keys = [_key(shard, part_settings) for shard in input_shards]
-        files = [shard.ranges[0].file for shard in input_shards]
-        return cls({**part_settings, **settings}, keys, files, dict(zip(keys, input_shards, strict=True)))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the plan for JSON, without its input shards."""
-        return {"settings": self.settings, "keys": self.keys, "files": self.files}
+        return cls({**part_settings, **settings}, keys, dict(zip(keys, input_shards, strict=True)))
 
     @property
     def hash(self) -> str:
         """Hash of the settings and the keys."""
-        return content_hash(self.as_dict())
+        return content_hash([self.settings, self.keys])
 
 
 def _key(input_shard: InputShard, settings: Mapping[str, Any]) -> str:
