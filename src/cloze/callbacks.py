@@ -60,28 +60,23 @@ class Callbacks(Callback):
         self._started: list[Callback] = []
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Begin with all."""
         for callback in self._callbacks:
             callback.on_start(run, settings, step)
             self._started.append(callback)
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
-        """Pass on the means of steps."""
         for callback in self._callbacks:
             callback.on_step(step, values)
 
     def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
-        """Pass on the metrics of an evaluation."""
         for callback in self._callbacks:
             callback.on_evaluation(step, values)
 
     def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Pass on an event."""
         for callback in self._callbacks:
             callback.on_event(step, kind, values)
 
     def on_end(self, *, completed: bool) -> None:
-        """Finish all that have begun, then raise the first error."""
         errors = []
         for callback in self._started:
             try:
@@ -112,11 +107,9 @@ class MetricsWriter(Callback):
         raise NotImplementedError
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
-        """Write values under train/."""
         self._write_under("train", step, values)
 
     def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
-        """Write values under validation/."""
         self._write_under("validation", step, values)
 
     def _write_under(self, kind: str, step: int, values: Mapping[str, float]) -> None:
@@ -144,14 +137,12 @@ class TensorBoardWriter(MetricsWriter):
         self._add_event(step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Write scalars."""
         from tensorboardX.proto.summary_pb2 import Summary
 
         for name, value in values.items():
             self._add_event(step, summary=Summary(value=[Summary.Value(tag=name, simple_value=value)]))
 
     def on_end(self, *, completed: bool) -> None:
-        """Flush and close."""
         self._writer.close()
 
     def _add_event(self, step: int, **content: Any) -> None:
@@ -177,7 +168,6 @@ class WandbWriter(MetricsWriter):
 
     @_errors_of("wandb")
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Start or resume a run of Weights & Biases with the settings as its config."""
         require(["wandb"], extra="wandb", where="WandbWriter")
         import wandb
 
@@ -193,12 +183,10 @@ class WandbWriter(MetricsWriter):
 
     @_errors_of("wandb")
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Log values."""
         self._run.log({"step": step, **values})
 
     @_errors_of("wandb")
     def on_end(self, *, completed: bool) -> None:
-        """Finish the run."""
         self._run.finish(exit_code=0 if completed else 1)
 
 
@@ -217,7 +205,6 @@ class MLflowWriter(MetricsWriter):
 
     @_errors_of("mlflow")
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Start or resume a run of MLflow with the settings as its parameters."""
         require(["mlflow"], extra="mlflow", where="MLflowWriter")
         self._client: Any = import_package("mlflow").MlflowClient(tracking_uri=self._tracking_uri)
         self._id = _tracking_id(run, "mlflow", lambda: self._create(run, settings))
@@ -225,7 +212,6 @@ class MLflowWriter(MetricsWriter):
 
     @_errors_of("mlflow")
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Log metrics in one request."""
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
@@ -233,7 +219,6 @@ class MLflowWriter(MetricsWriter):
 
     @_errors_of("mlflow")
     def on_end(self, *, completed: bool) -> None:
-        """Mark the run as finished or failed."""
         self._client.set_terminated(self._id, status="FINISHED" if completed else "FAILED")
 
     def _create(self, run: Path, settings: Mapping[str, Any]) -> str:
@@ -250,16 +235,7 @@ class MLflowWriter(MetricsWriter):
 
 
 def load_writers(services: Iterable[str], *, where: str = "services") -> tuple[Callback, ...]:
-    """Return the writers of services by name, as in wandb, wandb:PROJECT, mlflow or mlflow:EXPERIMENT.
-
-    Args:
-        services: names of services, with a project or an experiment after a colon.
-        where: place of the names, for messages.
-
-    Raises:
-        InputError: there is no such service, one is named twice, or its package is not installed,
-            or has no key.
-    """
+    """Return the writers of services by name, as in wandb, wandb:PROJECT, mlflow or mlflow:EXPERIMENT."""
     writers: dict[str, Callback] = {}
     for service in services:
         name, _, project = service.partition(":")

@@ -199,9 +199,6 @@ def overlay_settings(table: Mapping[str, Any], explicit: Mapping[str, Any]) -> d
     """Return the settings of a recipe, TOML file or config object with others over them.
 
     A size replaces the sizes of layers below it, and steps a budget or the reverse.
-
-    Raises:
-        InputError: the encoder of a checkpoint to start from is set besides.
     """
     merged: dict[str, Any] = {}
     merge_dicts(merged, table)

@@ -40,11 +40,7 @@ _CAUSAL_PREDICTIONS = 8  # a causal encoder predicts every token, a bidirectiona
 
 
 def verify_data(config: PretrainConfig) -> PretrainConfig:
-    """Verify the data sets of a run; return the settings with the SHA-256 of each.
-
-    Raises:
-        InputError: a data set is damaged, or another one than the settings were made for.
-    """
+    """Verify the data sets of a run; return the settings with the SHA-256 of each."""
     fingerprints: dict[str, Any] = {}
     for setting in ("data", "old_data"):
         path, recorded = getattr(config, setting), getattr(config, f"{setting}_sha256")
@@ -97,12 +93,7 @@ class PretrainingData:
 
     @classmethod
     def load(cls, config: PretrainConfig, context: DistributedContext) -> "PretrainingData":
-        """Read a run's data set, and draw the instances to evaluate on.
-
-        Raises:
-            InputError: no documents are held out, no pairs can be made, a batch is not divisible by the number of
-                ranks, or the old data have another vocabulary.
-        """
+        """Read a run's data set, and draw the instances to evaluate on."""
         path = Path(config.data)
         dataset = Dataset.open(path, verify=False)
         context.check_batch_sizes([phase.batch_size for phase in config.phases])
@@ -133,21 +124,12 @@ class PretrainingData:
 
 @dataclass(frozen=True, slots=True)
 class PretrainingBatches:
-    """The training batches of a run.
-
-    Args:
-        phases: each phase, and the source of its instances.
-        context: this rank, which takes its share of each step.
-    """
+    """The training batches of a run, of which this rank takes its share of each step."""
 
     phases: Sequence[tuple[PhaseConfig, InstanceSource]]
     context: DistributedContext
 
     def may_be_at(self, position: DataPosition, step: int) -> bool:
-        """Return whether a run that has taken `step` steps can be at this position.
-
-        Epochs have about equally many instances; all of them are not planned again to count them.
-        """
         if position.phase >= len(self.phases):
             return False
         phase, source = self.phases[position.phase]
@@ -157,6 +139,7 @@ class PretrainingBatches:
             return least <= position.index <= most and position.index % phase.batch_size == 0
         if position.epoch > most:
             return False
+        # all epochs have about the size of this one; each would have to be planned to count it
         size = source.num_instances(position.epoch)
         is_within = position.index < size
         return is_within and size * position.epoch / 2 <= most and size * (position.epoch + 1) * 2 >= least
@@ -164,7 +147,6 @@ class PretrainingBatches:
     def step_data(
         self, progress: float, position: DataPosition, micro_batch_tokens: int
     ) -> StepData[PretrainingBatch]:
-        """Return this rank's share of the next `batch_size` instances of the phase at `progress`."""
         number = int(phase_indices(np.array(progress), [phase for phase, _ in self.phases]))
         if number != position.phase:
             position = DataPosition(phase=number)

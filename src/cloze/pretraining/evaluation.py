@@ -78,9 +78,6 @@ def evaluate_pretrained(
         data: text for `build_dataset`; or one data set, whose held-out documents are used.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
-
-    Raises:
-        InputError: the model lacks a head, or the text or data set is wrong.
     """
     context = DistributedContext(resolve_device(device))
     bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)

@@ -29,11 +29,7 @@ _BYTES_PER_PARAMETER = 4 * 4
 
 
 def with_initial_architecture(config: PretrainConfig, checkpoint: Path | None) -> PretrainConfig:
-    """Return settings with the architecture and the commit of the checkpoint to start from, as `run.toml` keeps them.
-
-    Raises:
-        InputError: the checkpoint has 8-bit weights, or its config is damaged.
-    """
+    """Return settings with architecture and commit of the checkpoint to start from, as `run.toml` keeps them."""
     if checkpoint is not None:
         refuse_int8(checkpoint, "trained")
         model = config.model.with_architecture(load_config(checkpoint))
@@ -46,12 +42,7 @@ def with_initial_architecture(config: PretrainConfig, checkpoint: Path | None) -
 def initial_model(
     config: PretrainConfig, checkpoint: Path | None, tokenizer: WordPieceTokenizer, progress: Progress
 ) -> BertForPreTraining:
-    """Return a model with random weights, or that of the checkpoint to start from, with rows for added tokens.
-
-    Raises:
-        InputError: the checkpoint differs from the settings in its direction of attention, has too few positions or
-            another vocabulary, or lacks a head.
-    """
+    """Return a model with random weights, or that of the checkpoint to start from, with rows for added tokens."""
     if config.init is None:
         generator = torch.Generator().manual_seed(config.seed)
         encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size).with_padding(tokenizer.pad_id)
@@ -76,11 +67,7 @@ def initial_model(
 
 
 def _check_memory(config: PretrainConfig, encoder: EncoderConfig) -> None:
-    """Check that the weights, their gradients and the optimizer's averages fit in memory, before they are made.
-
-    Raises:
-        InputError: they do not.
-    """
+    """Check that the weights, their gradients and the optimizer's averages fit in memory, before they are made."""
     available = available_memory(resolve_device(config.device))
     num_parameters = encoder.num_parameters
     if available is None or _BYTES_PER_PARAMETER * num_parameters <= available:
@@ -93,11 +80,7 @@ def _check_memory(config: PretrainConfig, encoder: EncoderConfig) -> None:
 
 
 def check_lengths(config: PretrainConfig, encoder: EncoderConfig) -> None:
-    """Check that the sequences are not too long for the checkpoint to start from.
-
-    Raises:
-        InputError: a phase has longer sequences.
-    """
+    """Check that the sequences are not too long for the checkpoint to start from."""
     longest, batch_size = max((phase.max_seq_length, phase.batch_size) for phase in config.phases)
     positions = encoder.max_position_embeddings
     if longest > positions:
@@ -109,14 +92,7 @@ def check_lengths(config: PretrainConfig, encoder: EncoderConfig) -> None:
 def load_for_pretraining(
     checkpoint: Path, *, next_sentence: bool, seed: int, verify: bool = True
 ) -> BertForPreTraining:
-    """Load a model with both heads of pre-training; without pairs, a missing pooler and next-sentence head are new.
-
-    Args:
-        next_sentence: whether the next-sentence head is needed.
-
-    Raises:
-        InputError: a head is missing, or the checkpoint is damaged.
-    """
+    """Load a model with both heads of pre-training; without pairs, a missing pooler and next-sentence head are new."""
     try:
         return load_model(checkpoint, BertForPreTraining, verify=verify)
     except MissingWeightsError as error:
@@ -137,13 +113,6 @@ def map_added_tokens(
 
     A token is added in the place of an [unused] one or at the end, as by `cloze vocab extend`. A word that the old
     vocabulary cannot spell was [UNK].
-
-    Args:
-        old: the model's tokenizer.
-        new: the data set's tokenizer.
-
-    Raises:
-        InputError: the new vocabulary is not the old one with tokens added.
     """
     if _normalization(old) != _normalization(new):
         raise _unrelated("it treats case, accents or Chinese characters differently", where)

@@ -25,12 +25,8 @@ class PretrainingObjective(Objective):
     """Masked words and next sentence.
 
     Args:
-        model: the model, on its device.
-        tokenizer: its tokenizer, which is saved with it.
-        held_out: held-out batches to evaluate on.
         unigram_nats: [V], the loss on each token of a model that knows token frequencies alone.
         next_sentence: whether the instances are pairs.
-        context: this rank, which evaluates its share of the batches.
         old_held_out: held-out batches of the text of an earlier run, to measure forgetting.
     """
 
@@ -60,7 +56,6 @@ class PretrainingObjective(Objective):
         )
 
     def forward(self, batch: PretrainingBatch) -> MetricSums:
-        """Return the sums of both losses."""
         batch = to_device(batch, self.device)
         sums = self.model.losses(batch)
         losses = {
@@ -70,12 +65,10 @@ class PretrainingObjective(Objective):
         return {name: losses[name] for name in self.loss_names}
 
     def evaluation_step(self, batch: PretrainingBatch) -> PreTrainingLogits:
-        """Return the logits of a batch on the device."""
         logits: PreTrainingLogits = self.model(batch, batch.masked_lm_positions)
         return logits
 
     def evaluate(self) -> Iterator[MetricSums]:
-        """Yield losses, accuracies and the unigram loss of held-out batches."""
         for batch, metrics in self._measure(self.held_out):
             if batch is not None:
                 unigram_nats = self.unigram_nats[batch.masked_lm_ids]
@@ -85,7 +78,6 @@ class PretrainingObjective(Objective):
             yield {f"old_{name}": metric for name, metric in metrics.items()}
 
     def fill_samples(self) -> list[dict[str, Any]]:
-        """Return a few held-out texts, each with one hidden word and the model's most probable tokens for it."""
         samples = []
         for sample in self.samples:
             batch = to_device(sample.batch, self.device)
@@ -99,11 +91,9 @@ class PretrainingObjective(Objective):
         return samples
 
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
-        """Return the negative loss."""
         return (-metrics["loss"],)
 
     def shown_metrics(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
-        """Return losses and accuracies by short names, without sums and constants."""
         shown = {
             "mlm_loss": "masked_lm_loss",
             "mlm_accuracy": "masked_lm_accuracy",

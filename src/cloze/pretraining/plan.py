@@ -23,9 +23,6 @@ def plan_pretraining(
 
     Args:
         start: directory of the checkpoint that `config.init` names.
-
-    Raises:
-        InputError: as `pretrain`.
     """
     config = verify_data(
         replace(config, google_instances=None)

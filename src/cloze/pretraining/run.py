@@ -39,15 +39,11 @@ def pretrain(
     """Pre-train an encoder with masked words and next sentence, as `cloze.pretrain` does.
 
     Args:
-        config: the settings; `run.toml` keeps them.
         start: directory of the checkpoint that `config.init` names.
         resume: continue the run in the directory; the settings are those that `resumed_settings` returns.
 
     Returns:
         The last metrics on held-out documents: losses in nats, accuracies in 0..1.
-
-    Raises:
-        InputError, Interrupted, RunError: as for `cloze.pretrain`.
     """
     with init_distributed(config.device) as context:
         progress = progress if context.is_rank_zero else SILENT
@@ -90,14 +86,11 @@ def pretrain(
 
 
 def resumed_settings(run: Path, settings: Mapping[str, Any], explicit: Mapping[str, Any]) -> PretrainConfig:
-    """Return the settings of a run to resume, with those that may change and do.
+    """Return the settings of a run to resume, with those that may change and do; refuse other differences.
 
     Args:
         settings: all that are given, also in a TOML file.
         explicit: settings of arguments, not of a recipe, which may change a setting.
-
-    Raises:
-        InputError: other settings differ; the message names them.
     """
     file = run_settings_file(run, verb="pretrain")
     saved = configuration.load(PretrainConfig, file)

@@ -39,7 +39,6 @@ class AdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
         for group in self.param_groups:
             self._adamw_step(group)
 

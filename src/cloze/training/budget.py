@@ -39,9 +39,6 @@ class Budget:
 def parse_duration(text: str) -> float:
     """Read "90s", "30m", "1.5h" or "2h30m" as seconds.
 
-    Raises:
-        InputError: the text has another form, or is not positive.
-
     >>> parse_duration("2h30m")
     9000.0
     """

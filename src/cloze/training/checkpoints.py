@@ -81,13 +81,8 @@ def save_checkpoint(
     """Write the checkpoint of `state.step` atomically, and update `latest` and `best`.
 
     Args:
-        run: the run's directory.
-        state: the state after the step.
         optimizer_state: tensors by the names of `optimizer_state_tensors`.
         save_model: writes config, weights, tokenizer and card into a directory.
-
-    Raises:
-        RunError: the disk is full or cannot be written; earlier checkpoints stay intact.
     """
     path = run / _checkpoint_name(state.step)
     with artifacts.write_directory(path, kind=KIND, overwrite=True) as directory:
@@ -109,13 +104,7 @@ def link_steps(run: Path, latest: int | None, best: int | None) -> None:
 def link_checkpoints(run: Path, latest: str | None, best: str | None) -> None:
     """Write the links `latest` and `best`, and those to the files of the model of the best, else of the latest.
 
-    Args:
-        run: the run's directory.
-        latest: path of a checkpoint, relative to the run; None deletes the link.
-        best: another, or the same.
-
-    Raises:
-        RunError: the disk is full or cannot be written.
+    Paths of checkpoints are relative to the run; None deletes the link.
     """
     targets = {name: path for name, path in (("latest", latest), ("best", best)) if path is not None}
     for name, target in targets.items():
@@ -207,11 +196,7 @@ def remove_checkpoints(run: Path) -> None:
 
 
 def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
-    """Return the newest intact checkpoint, with a warning for each damaged one; None if there are no checkpoints.
-
-    Raises:
-        InputError: no checkpoint is intact, or one has another format. Starting again would delete them.
-    """
+    """Return the newest intact checkpoint, with a warning for each damaged one; None if there are no checkpoints."""
     newest_damage = None
     for path in reversed(_checkpoints_of(run)):
         try:
@@ -221,7 +206,7 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
             progress.note(f"warning: skipped a damaged checkpoint: {error}")
         else:
             return path
-    if newest_damage is not None:
+    if newest_damage is not None:  # a new start would delete checkpoints that can be repaired
         what = f"{newest_damage.what}, and no other checkpoint is intact"
         raise InputError(what, where=newest_damage.where, remedy="`overwrite` starts from the first step")
     return None
@@ -237,9 +222,6 @@ def read_state(checkpoint: Path) -> TrainingState:
     """Read the state of a run.
 
     A best checkpoint that no longer exists is ignored: it was pruned for a later one, which is damaged.
-
-    Raises:
-        InputError: it has other values, as one of another version.
     """
     values, run = file_io.read_json(checkpoint / STATE_FILE), checkpoint.parent.parent
     try:
@@ -276,11 +258,7 @@ def does_not_fit(file: Path) -> InputError:
 
 
 def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Load the optimizer's state of a checkpoint.
-
-    Raises:
-        InputError: it is that of other parameters.
-    """
+    """Load the optimizer's state of a checkpoint."""
     parameters = dict(model.named_parameters())
     for key_and_name, tensor in load_file(checkpoint / _OPTIMIZER).items():
         key, _, name = key_and_name.partition("/")

@@ -112,11 +112,7 @@ class DistributedContext:
         return error if self.is_rank_zero else SystemExit(error.exit_code)
 
     def check_batch_sizes(self, batch_sizes: Sequence[int]) -> None:
-        """Check that every batch can be divided evenly among the ranks.
-
-        Raises:
-            InputError: a batch size is not divisible by the number of ranks.
-        """
+        """Check that every batch can be divided evenly among the ranks."""
         possible = [n for n in range(1, min(batch_sizes) + 1) if not any(size % n for size in batch_sizes)]
         if self.world_size not in possible:
             sizes = " and ".join(map(str, sorted(set(batch_sizes))))
@@ -140,7 +136,6 @@ def init_distributed(device: str) -> Iterator[DistributedContext]:
         device: cpu, cuda, mps or auto; each rank takes the accelerator of its number on the machine.
 
     Raises:
-        InputError: there is no such device, or there are more ranks on a machine than devices.
         RunError: a rank was lost; the message names it.
     """
     resolved = resolve_device(device)

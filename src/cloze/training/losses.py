@@ -32,12 +32,8 @@ def pad_groups(rows: Tensor, counts: Sequence[int], padding: float) -> Tensor:
 def softmax_divergence(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
     """Return the Kullback-Leibler divergence of the student's softmax from the teacher's, summed over the rows.
 
-    Times the squared temperature, so that gradients have the same size at each.
-
-    Args:
-        logits: the student's, finite.
-        teacher_logits: of the same shape.
-        temperature: divides both.
+    The temperature divides both logits, which are finite and have the same shape. The result is multiplied by its
+    square, so that gradients have the same size at each temperature.
     """
     log_probabilities = (logits / temperature).log_softmax(-1)
     teacher_probabilities = (teacher_logits / temperature).softmax(-1)

@@ -24,8 +24,6 @@ def available_memory(
     """Return the bytes that can be taken without swapping, or None if neither system nor device knows.
 
     Args:
-        device: the device of the model.
-        meminfo: Linux's file about memory.
         cgroup: directory with the limits of the container.
     """
     if device.type == "cuda":

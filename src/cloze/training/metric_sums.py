@@ -90,7 +90,6 @@ class LogWindow:
 
         Args:
             state: from `to_state`; None is an empty window.
-            context: the ranks of the resumed run.
         """
         if state is None:
             return cls()

@@ -25,7 +25,6 @@ class MetricsLog(Callback):
     """Appends to a run's metrics; a resumed run first drops the lines after its checkpoint."""
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Open the file."""
         self._step = step
         with file_io.disk_errors(run):
             run.mkdir(parents=True, exist_ok=True)
@@ -36,22 +35,18 @@ class MetricsLog(Callback):
         file_io.write_text(self._path, "".join(lines))
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
-        """Append a line of the kind "train"."""
         self.on_event(step, "train", values)
 
     def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
-        """Append a line of the kind "validation"."""
         self.on_event(step, VALIDATION, values)
 
     def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Append a line."""
         self._step = step
         row = {"kind": kind, "step": step, **values}
         with file_io.disk_errors(self._path), self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(file_io.with_nulls(row)) + "\n")
 
     def on_end(self, *, completed: bool) -> None:
-        """Append a line of the kind "end" if the run has completed."""
         if completed:
             self.on_event(self._step, END, {})
 
@@ -63,11 +58,7 @@ def default_callbacks() -> list[Callback]:
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """Return the rows of a run's metrics, without a last line that a kill cut short.
-
-    Raises:
-        InputError: there is no such file, or a line other than the last is damaged.
-    """
+    """Return the rows of a run's metrics, without a last line that a kill cut short."""
     path = Path(run) / METRICS
     try:
         lines = file_io.read_file(path, max_bytes=_MAX_BYTES).splitlines()

@@ -32,11 +32,7 @@ _LIMITS = (
 
 
 def check_license(name: str) -> None:
-    """Check that a text is an identifier of a license.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Raise ValueError unless a text is an identifier of a license."""
     if not _LICENSE.fullmatch(name):
         raise ValueError(
             f"license {name!r} is not an identifier such as apache-2.0, cc-by-sa-4.0 or {UNKNOWN_LICENSE}"
@@ -70,7 +66,6 @@ class BaseModel:
 
         Args:
             model: name, path or run.
-            checkpoint: its directory.
             commit: of a model of the Hugging Face Hub.
         """
         fields = _read_fields(checkpoint)
@@ -123,14 +118,7 @@ def describe_commit(commit: str | None) -> str:
 
 
 def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState) -> str:
-    """Return the card of a model.
-
-    Args:
-        info: the facts known before the run.
-        model: its weights are counted.
-        run: its log is read.
-        state: the state of the run.
-    """
+    """Return the card of a model."""
     evaluations = [row for row in read_metrics(run) if row["kind"] == VALIDATION]
     license, license_text = _license(info)
     header: dict[str, str | tuple[str, ...]] = {"license": license, "library_name": "transformers"}

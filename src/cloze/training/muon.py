@@ -53,7 +53,6 @@ class MuonAdamW(AdamW):
 
     Args:
         matrices: parameters of Muon.
-        config: settings of Muon.
         groups: parameters of AdamW.
         relative_rate: peak of Muon's learning rate, divided by AdamW's.
         product_dtype: format of the products; None chooses bfloat16 on devices that are faster with it.
@@ -81,7 +80,6 @@ class MuonAdamW(AdamW):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
         *adamw_groups, muon_group = self.param_groups
         for group in adamw_groups:
             self._adamw_step(group)

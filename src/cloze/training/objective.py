@@ -61,11 +61,7 @@ class BatchSource(Protocol):
 
 
 class Objective(nn.Module, ABC):
-    """A model and what it is trained for.
-
-    Args:
-        model: the model, on its device.
-    """
+    """A model, on its device, and what it is trained for."""
 
     loss_names: tuple[str, ...] = ("loss",)
     """Names of the metrics that add up to the loss."""

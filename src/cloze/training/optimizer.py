@@ -57,9 +57,6 @@ class OptimizerConfig:
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> AdamW:
     """Return the optimizer of the trainable parameters.
 
-    Raises:
-        InputError: the settings ask for Muon, and the model has no layers to train.
-
     Differs: vectors are exempt from decay, not names that match a pattern: in BERT these are its biases and LayerNorms.
     """
     encoder = find_encoder(model) if config.muon is not None else None

@@ -49,11 +49,8 @@ def accumulate_gradients(
     """Run forward and backward over the micro-batches of a step; gradients add up in the parameters.
 
     Args:
-        objective: the objective.
         step: this rank's share of the step.
-        compute_dtype: the format of matrix products.
         replicas: the wrapper of `replicate`, which sums the gradients of the last micro-batch over the ranks.
-        stop: a request to stop.
 
     Returns:
         This rank's share of the step's loss, and the metrics of its micro-batches; nothing waits for the device.

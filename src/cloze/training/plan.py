@@ -90,17 +90,9 @@ def plan_run(
 
     Args:
         objective: the objective, on its device; its model changes.
-        optimizer: the settings of the run.
-        dtype: the format of matrix products.
-        phases: the phases of the run.
         budget_seconds: time of the run without its evaluations.
         evaluation_tokens: tokens of all evaluations.
         available_memory: bytes that were free before the model was made.
-        runs: number of such runs.
-        progress: receives progress messages.
-
-    Raises:
-        RunError: out of memory.
     """
     device = next(objective.parameters()).device
     timer = StepTimer(objective, optimizer, dtype)
@@ -128,13 +120,7 @@ def plan_run(
 
 
 class StepTimer:
-    """Times steps of a model, which change it.
-
-    Args:
-        objective: the objective, on its device.
-        optimizer: the settings of the run.
-        dtype: the format of matrix products.
-    """
+    """Times steps of a model, which change it."""
 
     def __init__(self, objective: Objective, optimizer: OptimizerConfig, dtype: torch.dtype) -> None:
         self._objective = objective
@@ -143,11 +129,7 @@ class StepTimer:
         self._optimizer = build_optimizer(objective.model, optimizer)
 
     def step_seconds(self, step: StepData[Any]) -> float:
-        """Return how long an optimizer step takes: of many micro-batches some are timed, from all over the step.
-
-        Raises:
-            RunError: out of memory.
-        """
+        """Return how long an optimizer step takes: of many micro-batches some are timed, from all over the step."""
         chosen = random.Random(0).sample(step.batches, len(step.batches))
         largest = max(step.batches, key=lambda batch: batch.num_tokens)
         with training_arithmetic(), memory_errors():

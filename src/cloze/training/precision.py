@@ -29,11 +29,7 @@ _FASTER_IN_INT8 = ("avx2", "vnni")
 
 
 def resolve_device(name: str) -> torch.device:
-    """Return the device called `name`; "auto" is the accelerator if there is one.
-
-    Raises:
-        InputError: the device is not available.
-    """
+    """Return the device called `name`; "auto" is the accelerator if there is one."""
     if not isinstance(name, (str, torch.device)):
         raise InputError(f"device is {describe(name)}", remedy="Use auto, cpu, cuda or mps")
     accelerator = torch.accelerator.current_accelerator(check_available=True)
@@ -99,10 +95,7 @@ def int8_kind(instructions: CpuInstructions) -> Int8Kind:
 def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> None:
     """Set the number format of a model's matrix products, on the device it is on, and the library that computes them.
 
-    Heads stay in float32.
-
-    Raises:
-        InputError: int8 on another device than a CPU.
+    Heads stay in float32. int8 needs a CPU.
     """
     encoder = find_encoder(model)
     if encoder is None:
@@ -131,12 +124,6 @@ def fastest_precision(
 
     It is int8 only where the records show a gain in speed and a small loss: for BERT on processors with AVX2 alone, or
     with AVX512-VNNI. With AMX, bfloat16 is nearly as fast and loses less.
-
-    Args:
-        encoder: the class of the encoder.
-        device: the device.
-        instructions: those of the CPU.
-        processor: name of the CPU.
     """
     has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     is_measured = encoder is BertModel and device.type == "cpu" and has_kernels
@@ -146,13 +133,7 @@ def fastest_precision(
 
 
 def is_faster_in_bfloat16(device: torch.device, instructions: CpuInstructions, processor: str) -> bool:
-    """Return whether a device is faster in bfloat16 than in float32.
-
-    Args:
-        device: the device.
-        instructions: those of the CPU.
-        processor: name of the CPU.
-    """
+    """Return whether a device is faster in bfloat16 than in float32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
@@ -169,10 +150,6 @@ def is_faster_with_onednn(instructions: CpuInstructions, processor: str) -> bool
 
     It does on a Zen 4, where MKL takes its kernels for AVX2, which copy the weights at every product; not on a Zen 3,
     where both have AVX2. Others are not measured.
-
-    Args:
-        instructions: those of the CPU.
-        processor: name of the CPU.
     """
     has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return has_kernels and instructions.avx512 and "AMD" in processor

@@ -102,9 +102,7 @@ class TrainingRun:
 
         Args:
             load: loads the model of a checkpoint, or builds the initial one without, with its loss.
-            build_batches: builds the training batches.
             resume: train from the newest intact checkpoint.
-            overwrite: replace an older run.
 
         Raises:
             InputError: another process uses the run, or a setting is not Unicode text; then nothing was written. Of a
@@ -147,9 +145,7 @@ class TrainingRun:
         """Train until the budget is used up; return the metrics of the last evaluation.
 
         Args:
-            build_batches: builds the training batches.
             state: that of the checkpoint, or the initial one.
-            stop: set by a signal.
             checkpoint: the one that the model was read from.
             changes: settings that the resumed run changes: the values before and from here.
         """
@@ -396,7 +392,6 @@ class TrainingRun:
         prune_checkpoints(self.path, self.config.checkpoints)
 
     def _save_model(self, directory: Path) -> None:
-        """Write the model, its card and a copy of the settings into a checkpoint."""
         self._objective.save_model(directory)
         (directory / SETTINGS_FILE).parent.mkdir()
         (directory / SETTINGS_FILE).write_text(self.settings, encoding="utf-8")

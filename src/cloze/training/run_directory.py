@@ -25,11 +25,7 @@ _READ = ("model", "init")
 
 
 def check_output(run: Path, *, overwrite: bool, inputs: Iterable[Path | str | None] = ()) -> None:
-    """Check that a run may be created in a directory.
-
-    Raises:
-        InputError: as for `artifacts.check_output_path`.
-    """
+    """Check that a run may be created in a directory."""
     hint = ", continue with `resume`"
     artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
 
@@ -68,15 +64,11 @@ def is_changeable(setting: str) -> bool:
 def changed_settings(
     run: Path, differences: Mapping[str, tuple[object, object]], explicit: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the settings of a run to resume, with those that may change and do, as nested dictionaries.
+    """Return the settings of a run to resume, with those that may change and do; refuse other differences.
 
     Args:
-        run: the run.
         differences: the value in the run and the new one, by setting.
         explicit: settings of arguments, not of a recipe, which may change a setting.
-
-    Raises:
-        InputError: other settings differ; the message names them.
     """
     changeable = set(filter(is_changeable, configuration.differences(explicit, {})))
     different = {
@@ -100,13 +92,11 @@ def _absolute(path: object) -> str:
 def check_settings(run: Path, settings: Mapping[str, Any], copy: Path | None) -> dict[str, tuple[Any, Any]]:
     """Return the settings that a run changes on resume: the values in a copy of `run.toml` and the new ones.
 
+    Settings that may not change are refused.
+
     Args:
-        run: the run.
         settings: those that `run.toml` has, or will have.
         copy: that of the checkpoint to resume from; None compares nothing.
-
-    Raises:
-        InputError: settings differ that may not change; the message names them.
     """
     if copy is None:
         return {}
@@ -120,15 +110,10 @@ def check_settings(run: Path, settings: Mapping[str, Any], copy: Path | None) ->
 
 
 def replace_settings(run: Path, settings: str, checkpoint: Path | None) -> dict[str, tuple[Any, Any]]:
-    """Write the settings of a run to resume into `run.toml`; return those that change.
+    """Write the settings of a run to resume into `run.toml`; return those that change; refuse those that may not.
 
     Args:
-        run: the run.
-        settings: the new content of `run.toml`.
         checkpoint: the one to resume from; None resumes from the start.
-
-    Raises:
-        InputError: settings differ that may not change; the message names them.
     """
     copy = copy_of_settings(run) if checkpoint is None else checkpoint / SETTINGS_FILE
     changes = check_settings(run, tomllib.loads(settings), copy)
@@ -142,11 +127,7 @@ def is_run(path: Path) -> bool:
 
 
 def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Path:
-    """Return the settings of a run to resume.
-
-    Raises:
-        InputError: there is no such run, or it is one of another verb.
-    """
+    """Return the settings of a run to resume."""
     if not is_run(run):
         what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
         raise InputError(what, where=run, remedy="Give the settings of a new run and a free `output`")

@@ -19,9 +19,6 @@ def file_lock(file: Path, taken: InputError) -> Iterator[None]:
     Args:
         file: an empty file in an existing directory; it is not deleted.
         taken: the error to raise if another process holds the lock.
-
-    Raises:
-        RunError: the disk is full or cannot be written.
     """
     lock = FileLock(file, timeout=0)
     with file_io.disk_errors(file), suppress(NotImplementedError):  # raised on disks without locks
@@ -37,11 +34,7 @@ def file_lock(file: Path, taken: InputError) -> Iterator[None]:
 
 @contextmanager
 def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
-    """Keep other processes from creating, resuming or replacing a run; leave no directory if none was created.
-
-    Raises:
-        InputError: another process uses the run.
-    """
+    """Keep other processes from creating, resuming or replacing a run; leave no directory if none was created."""
     with ExitStack() as locks:
         context.run_on_rank_zero(lambda: locks.enter_context(_lock(run)))
         try:

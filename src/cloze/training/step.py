@@ -76,11 +76,7 @@ class OptimizerSteps:
         self.saved_step = self.state.step
 
     def resume(self, checkpoint: Path) -> None:
-        """Load the optimizer's state of a checkpoint, and the steps since the last line of the log.
-
-        Raises:
-            InputError: it is that of other parameters.
-        """
+        """Load the optimizer's state of a checkpoint, and the steps since the last line of the log."""
         load_optimizer(checkpoint, self.objective.model, self.optimizer)
         self.window = LogWindow.from_state(self.state.log_window, self.context)
 
@@ -94,7 +90,6 @@ class OptimizerSteps:
         Args:
             share: share of the run, in [0, 1], that is over when the step begins.
             next_share: the same for the step after it, as far as is known; the data of that step are drawn for it.
-            stop: a request to stop.
 
         Raises:
             StopRequested: a stop was requested; weights are unchanged.
@@ -136,7 +131,6 @@ class OptimizerSteps:
         return min(self.state.micro_batch_tokens or setting, setting)
 
     def _load(self, share: float, micro_batch_tokens: int) -> StepData[Any]:
-        """Return this rank's data of the step."""
         data = self._loader.load(share, self.state.position, micro_batch_tokens)
         return data.sum_over_ranks(self.context)
 

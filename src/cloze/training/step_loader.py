@@ -18,7 +18,6 @@ class StepLoader:
     position after the last step, whatever was drawn since.
 
     Args:
-        source: the training batches.
         device: the device of the model; for a GPU the data are pinned, so that copying them does not wait.
     """
 

@@ -18,12 +18,8 @@ def place_workers(workers: Workers, device: str, *, items: int | None = None) ->
     """Return where workers compute: each with its share of this machine's threads, or with resources of a cluster.
 
     Args:
-        workers: number of processes, or a cluster.
         device: cpu, cuda, mps or auto.
         items: number of large items, which use many threads each; None for many small ones.
-
-    Raises:
-        InputError: there are no workers, or several processes would share an accelerator.
     """
     check_workers(workers)
     if not isinstance(workers, int):
