@@ -23,9 +23,6 @@ def heads_off(encoder: Encoder, heads: Collection[Head]) -> Iterator[None]:
 
     This holds for every head of a task on this encoder, as in `with heads_off(fill_mask.encoder, [(1, 2)])`.
 
-    Raises:
-        InputError: the encoder has no such head.
-
     Source:
         Michel, Levy and Neubig 2019, "Are Sixteen Heads Really Better than One?", 2.3; `head_mask` of transformers 4.
     """

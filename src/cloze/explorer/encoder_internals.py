@@ -30,11 +30,7 @@ _MAX_MEGABYTES = 32  # of a page, for browsers
 def encode_untruncated(
     model: nn.Module, tokenizer: Tokenizer, text: str, pair: str | None = None
 ) -> tuple[Encoding, PackedBatch]:
-    """Encode a text or a pair that must fit the model; return it and a batch of it on the model's device.
-
-    Raises:
-        InputError: the text is no str, or has more tokens than the model takes.
-    """
+    """Encode a text or a pair that must fit the model; return it and a batch of it on the model's device."""
     encoding = tokenizer.encode(text, pair)
     check_length(encoding.input_ids, get_encoder(model).config.max_position_embeddings)
     return encoding, batch_of(model, encoding)
@@ -134,7 +130,6 @@ class AttentionMap:
         )
 
     def __repr__(self) -> str:
-        """Return the sizes."""
         heads = len(self.layers[0].query)
         return f"AttentionMap({len(self.tokens)} tokens, {len(self.layers)} layers, {heads} heads)"
 

@@ -43,13 +43,7 @@ def trace_token(
 
     Args:
         model: an encoder whose layers have the submodules of BERT's.
-        tokenizer: its tokenizer.
-        text: the text.
-        pair: a second text.
         token: counted from 0; 0 is [CLS]. None takes the first [MASK], or else the token in the middle.
-
-    Raises:
-        InputError: the text has more tokens than the model takes, or `token` is not one of them.
 
     Source:
         Vaswani et al. 2017, 3.1 and figure 1.
@@ -118,11 +112,8 @@ def trace_masked_lm(
     The head was trained on the last layer only; on the others it shows what the vector is already like.
 
     Args:
-        head: the MLM head.
         word_embeddings: [V, D], its output matrix.
-        tokenizer: the tokenizer.
         hidden_states: `TokenTrace.hidden_states`, [L + 1, D].
-        top_k: number of candidates.
 
     Source:
         nostalgebraist 2020, "interpreting GPT: the logit lens".

@@ -23,11 +23,6 @@ def view_masking(tokenizer: Tokenizer, window: TextWindow, *, seed: int = 0) -> 
         `positions` of these, in ascending order; the number in [0, 1) of each, `replace`, and what that decides,
         `kinds`: mask, random or keep; and the rates.
 
-    Args:
-        tokenizer: the tokenizer.
-        window: the text or pair.
-        seed: of the random numbers, from 0.
-
     Source:
         Devlin et al. 2019, 3.1 (task 1) and A.1.
     """

@@ -50,15 +50,10 @@ def text_window(
     """Return the whole text, or as many of its words from a token on as are shown beside the pair.
 
     Args:
-        tokenizer: the tokenizer of the model.
-        text: the text.
         pair: a second text, which is not cut.
         start: the first token of the window, counted from 0 without [CLS]. None puts the first [MASK] into the
             middle, and begins with the text where it has none.
-        max_tokens: at least 1, with [CLS], [SEP] and the pair.
-
-    Raises:
-        InputError: the pair leaves no room for a token of the text.
+        max_tokens: with [CLS], [SEP] and the pair, which must leave room for a token.
     """
     encoding, whole = tokenizer.encode(text), tokenizer.encode(text, pair)
     total, length = len(encoding) - 2, len(whole)
@@ -88,8 +83,6 @@ def written_tokens(
     """Return tokens, in place of unknown ones the characters of their text.
 
     Args:
-        tokenizer: the tokenizer of the model.
-        tokens: names of the tokens.
         offsets: characters of each token in its text.
         texts: the text of each token.
     """

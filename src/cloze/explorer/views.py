@@ -136,16 +136,10 @@ def view_ablation(
 
     Args:
         encoder: the encoder that all three have.
-        tokenizer: its tokenizer.
-        window: the text or pair.
-        heads: the attention heads that are switched off.
         token: the token to mask if none is [MASK], counted from 0; None takes the one in the middle.
         fill_mask: answers with the masked tokens.
         next_sentence: answers whether the pair follows.
         classifier: answers with labels, or with a number, which is called `score`.
-
-    Raises:
-        InputError: the encoder has no such heads, the text no such token, or the classifier does not read such texts.
     """
     encoding, pair = window.encoding, window.pair
     ids = list(encoding.input_ids)

@@ -80,9 +80,6 @@ def word_in_context(
 
     Args:
         word: found where its tokens are a whole word; case matters if the tokenizer keeps it.
-
-    Raises:
-        InputError: the word is empty, occurs nowhere or too often, or a sentence has more tokens than the model takes.
     """
     word_ids = tokenizer.encode(word).input_ids[1:-1]
     if not word_ids:

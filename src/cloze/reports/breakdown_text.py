@@ -26,7 +26,6 @@ def format_breakdown(breakdown: Breakdown, *, width: int | None = None) -> list[
     Of many parts those with the most errors are shown, and a line says how many are left out.
 
     Args:
-        breakdown: the scores.
         width: columns of the terminal; by default those that it has, or 80.
     """
     width = width or terminal_width() or _DEFAULT_WIDTH

@@ -108,12 +108,7 @@ def _split_baseline(name: str) -> tuple[str, str] | None:
 
 
 def describe_curves(metrics: Sequence[Metric], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what `report.js` draws: the lines of each metric, the last step, the starts of phases, and times.
-
-    Args:
-        metrics: those of `collect_metrics`.
-        rows: all rows of the run.
-    """
+    """Return what `report.js` draws: the lines of each metric, the last step, the starts of phases, and times."""
     training = [row for row in rows if row["kind"] == "train" and "phase" in row]
     starts = [before["step"] for before, after in pairwise(training) if after["phase"] != before["phase"]]
     return {

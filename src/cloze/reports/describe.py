@@ -57,9 +57,6 @@ def describe(directory: Path | str) -> Description:
     """Describe a checkpoint, data set, vocabulary or run, and verify the files that its manifest lists.
 
     A directory without a manifest, as Hugging Face tools write it, is described only.
-
-    Raises:
-        InputError: `directory` is of another kind, or a file differs from the manifest.
     """
     directory = find_model_directory(directory)
     if not directory.is_dir():

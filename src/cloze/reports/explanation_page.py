@@ -26,10 +26,7 @@ def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str,
     """Write explained texts as one HTML file without external resources.
 
     Args:
-        path: the file.
         texts: in order; the first `MAX_TEXTS` are shown.
-        task: name of the task.
-        model: name or path of the model.
     """
     shown = texts[:MAX_TEXTS]
     gaps = [abs(text.explanation.convergence_gap) for text in texts]
@@ -54,6 +51,5 @@ def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str,
 
 
 def _describe(text: ExplainedText) -> dict[str, Any]:
-    """Return the text as the script reads it."""
     texts = [segment for segment in (text.example.text, text.example.pair) if segment is not None]
     return {"texts": texts, **asdict(text.explanation)}

@@ -36,11 +36,6 @@ def write_report(run: Path, *, output: Path | None = None, overwrite: bool = Fal
     Args:
         run: directory of a pre-training or fine-tuning run, finished or not.
         output: default `report.html` in the run, which is always replaced.
-        overwrite: replace `output` if it exists.
-
-    Raises:
-        InputError: `run` is not a run, its metrics are damaged, or `output` exists.
-        RunError: the file cannot be written.
     """
     rows = read_run_metrics(run)
     if output is not None:
@@ -82,11 +77,7 @@ def write_report(run: Path, *, output: Path | None = None, overwrite: bool = Fal
 
 
 def read_run_metrics(run: Path) -> list[dict[str, Any]]:
-    """Read the rows of a run's metrics, each with a kind and a step.
-
-    Raises:
-        InputError: `run` is not a run, or a row is damaged.
-    """
+    """Read the rows of a run's metrics, each with a kind and a step."""
     if not run.is_dir():
         what = "is a file" if run.exists() else "no such directory"
         raise InputError(what, where=run, remedy="Give the directory of a run")
