@@ -79,10 +79,8 @@ def mask_tokens(
         cu_seqlens: the start of each sequence, and T.
         maskable_T: False at [CLS] and [SEP].
         keys_B: a random number per sequence, from which all others are derived.
-        config: rates.
         max_predictions_per_seq: maximum per sequence; None for no limit.
         is_continuation: for each token of the vocabulary, whether it continues a word.
-        mask_id: ID of [MASK].
         continues_T: whether each token continues a word; None follows `is_continuation`.
 
     Returns:
@@ -217,7 +215,6 @@ def describe_whole_words(
     """Return what a whole word is in text without spaces between words; None if there is little of it.
 
     Args:
-        tokens: the vocabulary.
         shares_V: share of each token in the text.
         has_words: whether a segmenter split the text into words.
     """

@@ -68,14 +68,8 @@ def plan_epoch(
         first_sentence: [D], the first sentence of each document.
         end_sentence: [D], the sentence after each document's last.
         sentence_offsets: [S+1], the first token of each sentence, and the number of tokens.
-        config: whether to make pairs, and the share of short ones.
         max_seq_length: including [CLS] and [SEP].
-        seed: of the run; the plan is a function of it, `phase` and `epoch`.
-        phase: from 0.
-        epoch: from 0.
-
-    Raises:
-        InputError: pairs are asked for and fewer than two documents have two sentences.
+        phase: from 0, as `epoch`.
 
     Source: Devlin et al. 2019, 3.1 (task 2); google-research/bert create_pretraining_data.py:207-339 @eedf571.
 

@@ -85,8 +85,6 @@ def check_annotated(row: Mapping[str, Any], where: str, answers: dict[str, objec
     """Refuse a row whose annotations cannot be used.
 
     Args:
-        row: the row.
-        where: its place.
         answers: annotators' answers of earlier rows by `task`; those of this row are added.
 
     Raises:

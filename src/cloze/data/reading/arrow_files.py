@@ -76,11 +76,7 @@ def open_parquet(file: str, *, dictionaries: Sequence[str] = ()) -> Iterator[pq.
     """Open a local or remote Parquet file, and check its pages where it has checksums.
 
     Args:
-        file: a path or a URL.
         dictionaries: columns whose repeated texts are kept once.
-
-    Raises:
-        InputError: as `open_arrow_source`.
     """
     with (
         open_arrow_source(file) as source,
@@ -122,8 +118,6 @@ def python_rows(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iter
     would fill the memory.
 
     Args:
-        batch: the batch.
-        max_rows: maximum number of rows of a part.
         max_bytes: maximum size of the shared entries of a column; larger columns are decoded part by part.
     """
     shared = {
@@ -237,13 +231,7 @@ def read_batches(
     """Yield some columns of a Parquet or Arrow file, a number of rows at a time.
 
     Args:
-        file: a path or a URL.
-        columns: their names.
-        max_rows: rows of a batch.
         max_bytes: of a batch of Parquet, estimated from the mean size of a row.
-
-    Raises:
-        InputError: the file is damaged, or several columns have one of the names.
     """
     if file.lower().endswith(".parquet"):
         with open_parquet(file) as parquet:

@@ -15,7 +15,6 @@ def find_class_names(table: Any, keeps_numbers: KeepsNumbers) -> dict[str, tuple
 
     Args:
         table: a table or a schema of Arrow, or a data set of `datasets`.
-        keeps_numbers: returns whether a column is.
     """
     features = getattr(table, "features", None)
     metadata = getattr(getattr(table, "schema", table), "metadata", None)
@@ -43,11 +42,7 @@ def _names(feature: Any) -> tuple[str, ...]:
 def name_classes(
     row: Mapping[str, Any], class_names: Mapping[str, Sequence[str]], where: str
 ) -> dict[str, Any]:
-    """Return a row with the names of classes for their numbers; -1, which `datasets` has for no class, is null.
-
-    Raises:
-        InputError: a number has no name.
-    """
+    """Return a row with the names of classes for their numbers; -1, which `datasets` has for no class, is null."""
     return {
         column: _name(cell, class_names[column], column, where) if column in class_names else cell
         for column, cell in row.items()

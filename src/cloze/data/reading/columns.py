@@ -56,8 +56,6 @@ def find_columns(cells: Mapping[str, Any], columns: Sequence[Column], where: str
 
     Args:
         cells: those of a row by name; all are None if only the names are known.
-        columns: all that are asked for.
-        where: "file:line", for the error.
 
     Raises:
         NoColumnError: a required column is missing; the remedy lists those of the row.

@@ -24,15 +24,7 @@ _PART = re.compile(r"(.+-)(\d+)-of-(\d+)(\..+)")
 
 
 def names_in_dataset(folder: str | Path, names: Sequence[str]) -> list[str] | None:
-    """Return the names in a folder of `save_to_disk` that have the rows; None for another folder.
-
-    Args:
-        folder: the folder.
-        names: all names in it, sorted.
-
-    Raises:
-        InputError: the rows are a selection of those of the files, or a name leads out of the folder.
-    """
+    """Return those of the sorted names in a folder of `save_to_disk` that have its rows; None for another folder."""
     if _SPLITS in names:
         return _names_within(folder, _SPLITS, _json_list(folder, _SPLITS, "splits"))
     if _STATE in names and _INFO in names:
@@ -98,11 +90,7 @@ def brat_texts(path: object, *, labeled: bool) -> list[Path]:
 
 
 def glob_files(path: object) -> list[str]:
-    """Return the files that a glob matches, sorted by name; none of anything else.
-
-    Raises:
-        InputError: they are some of the numbered parts of a data set.
-    """
+    """Return the files that a glob matches, sorted by name; none of anything else."""
     if not isinstance(path, str | Path) or not glob.has_magic(str(path)) or Path(path).exists():
         return []
     files = list_files(str(path)) if is_url(path) else sorted(glob.glob(str(path), recursive=True))

@@ -17,9 +17,6 @@ def read_cells(path: PathOrUrl) -> Iterator[tuple[list[Any], str]]:
     """Yield the cells of each row of a workbook's only sheet, and its place; empty rows are left out.
 
     Dates are texts in ISO 8601, formulas their last results.
-
-    Raises:
-        InputError: openpyxl is not installed, the file is damaged or too large, or several sheets have cells.
     """
     check_file(path)
     require(["openpyxl"], extra="excel", where=path)

@@ -112,11 +112,7 @@ def open_text(file: str, encoding: str | None = None) -> Iterator[tuple[IO[bytes
     If the beginning has CR but no LF, CR ends a line; the content then has LF instead.
 
     Args:
-        file: its name.
         encoding: that of the file, if it is not UTF-8, in which the content is.
-
-    Raises:
-        InputError: the file is not text, or not in the encoding.
     """
     with open_decompressed(file) as (stream, on_disk):
         if encoding is not None and encoding != UTF_8:
@@ -252,7 +248,6 @@ class LineReader:
 
     Args:
         file: its name, for messages.
-        stream: its content.
         on_disk: the file whose position shows the progress.
         bar: advances by the bytes read from disk.
         begin: byte to begin at; a line cut there is left out. Only 0 if the file is compressed.
@@ -260,9 +255,6 @@ class LineReader:
         progress_bytes: bytes of text between two updates of the bar.
         strip: remove white space around each line, not only its end.
         encoding: `UTF_8` if the user cannot say another one.
-
-    Raises:
-        InputError: a line is too long, not UTF-8 or not text.
     """
 
     def __init__(
@@ -362,11 +354,7 @@ def read_lines(path: PathOrUrl, encoding: str | None = None) -> Iterator[Line]:
 
 
 def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
-    """Return texts with their places, and in place of a text - the lines of stdin.
-
-    Raises:
-        InputError: there is no text, or stdin is empty or not UTF-8.
-    """
+    """Return texts with their places, and in place of a text - the lines of stdin."""
     read: list[Line] = []
     texts = list(iterate_texts(texts))
     for number, text in enumerate(texts):
@@ -381,11 +369,7 @@ def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
 
 
 def read_line_of_stdin(text: object, name: str = "text") -> str:
-    """Return a text, or in place of - the only line of stdin.
-
-    Raises:
-        InputError: it is no text, or stdin does not have one line.
-    """
+    """Return a text, or in place of - the only line of stdin."""
     checked = check_text(text, name)
     lines = read_lines_of_stdin([checked]) if checked == STDIN else [(checked, name)]
     if len(lines) > 1:

@@ -37,15 +37,7 @@ def json_lines(lines: Iterator[Line]) -> Iterator[RawRow]:
 
 
 def read_json(path: object, lines: Iterator[Line]) -> Iterator[tuple[Any, str]]:
-    """Yield the lines of JSON lines as text, or the rows of a file that is one list or one object.
-
-    Args:
-        path: the file.
-        lines: its lines.
-
-    Raises:
-        InputError: a list cannot be parsed, or all of it is over `MAX_WHOLE_BYTES`.
-    """
+    """Yield the lines of JSON lines as text, or the rows of a file that is one list or one object."""
     full = (line for line in lines if line[0].strip())
     first_two = list(islice(full, 2))
     begin = first_two[0][0].strip() if first_two else ""

@@ -26,11 +26,9 @@ class MemoryRows:
     rows: tuple[Mapping[str, Any], ...]
 
     def __str__(self) -> str:
-        """Return the name of the argument."""
         return self.name
 
     def __iter__(self) -> Iterator[tuple[Mapping[str, Any], str]]:
-        """Yield each row and its place."""
         return ((row, f"{self.name}[{number}]") for number, row in enumerate(self.rows))
 
     @property
@@ -50,11 +48,7 @@ Source: TypeAlias = PathOrUrl | MemoryRows
 
 
 def rows_from_memory(data: Any, name: str) -> MemoryRows:
-    """Return data in memory as rows.
-
-    Raises:
-        InputError: as for `iterate_rows`, or a row is no dict.
-    """
+    """Return data in memory as rows."""
     rows = list(iterate_rows(data, name))
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
@@ -73,12 +67,7 @@ def iterate_rows(
     """Yield the rows of data, dicts for those of a table, as they are in other collections.
 
     Args:
-        data: the data.
-        name: name of the argument, for messages.
         keeps_numbers: returns whether a column of named classes is read as numbers.
-
-    Raises:
-        InputError: the data have no rows, or no order; or the number of a class has no name.
     """
     if isinstance(data, Mapping) and data and all(hasattr(part, "column_names") for part in data.values()):
         first = next(iter(data))
@@ -109,11 +98,7 @@ def plain_row(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def check_unicode_texts(texts: Any, name: str) -> Iterator[str]:
-    """Yield texts; those of a table are in its column text.
-
-    Raises:
-        InputError: one is not a text, or has half a character; the message has its position.
-    """
+    """Yield texts; those of a table are in its column text."""
     if is_table(texts):
         columns = list(getattr(texts, "column_names", getattr(texts, "columns", texts)))
         if "text" not in columns:

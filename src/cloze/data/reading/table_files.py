@@ -105,14 +105,10 @@ def open_table(
     Args:
         path: a file, a glob, a directory of a data set, or rows in memory.
         columns: the columns that are read of Parquet and Arrow, and show the separator of others.
-        is_also_read: whether another column is read.
         header: the names of the columns of a TSV whose first line may be a row.
         keeps_numbers: which columns of classes are read as numbers.
         encoding: that of text, if it is not UTF-8.
         column_names: the names of the columns of a TSV or CSV whose first line is a row.
-
-    Raises:
-        InputError: the file is no table, or cannot be read.
     """
     if isinstance(path, MemoryRows):
         return RawTable(iter(path), json_row, is_json=True)
@@ -164,10 +160,8 @@ def open_delimited(
     """Open a TSV or CSV; its raw rows are lists of cells.
 
     Args:
-        path: the file.
         lines: its lines; the first names the columns.
         columns: some names that show the separator.
-        keep_empty: whether empty lines are rows.
         column_names: the names of the columns, if the first line is a row.
     """
     first, where = next(lines, ("", f"{path}:1"))

@@ -125,12 +125,8 @@ def parse_rows(
     Args:
         source: a .tsv, .csv, .jsonl, .ndjson, .json, .parquet or .arrow file, where text may be compressed; or rows in
             memory.
-        config: what is read.
         parse: raises `InputError` for a bad row.
         table: the source, if it is open already.
-
-    Raises:
-        InputError: no such file, no rows, a missing column, or bad rows.
     """
     raw_rows, to_cells, is_json = table or _open(source, config)
     errors, left_out = BadRows(), BadRows()

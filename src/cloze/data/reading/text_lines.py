@@ -15,11 +15,7 @@ _JSON_OBJECT = re.compile(r'\s*\{\s*"[^"]*"\s*:')
 
 
 def read_texts_of_lines(path: PathOrUrl, text_column: Column, encoding: str | None = None) -> Iterator[Line]:
-    """Yield the lines of a plain text.
-
-    Raises:
-        InputError: there are none, or the first ones are those of a table.
-    """
+    """Yield the lines of a plain text."""
     lines = read_lines(path, encoding)
     sample = list(islice(lines, _SAMPLE_LINES))
     if not sample:
