@@ -19,11 +19,7 @@ _MAX_LAYER = 1000
 
 
 def check_text(text: object, name: str = "text") -> str:
-    """Return a text as a str, also if it is a subclass such as NumPy's.
-
-    Raises:
-        InputError: it is something else.
-    """
+    """Return a text as a str, also if it is a subclass such as NumPy's."""
     if isinstance(text, str):
         return str.__str__(text)
     if is_missing(text):
@@ -38,11 +34,7 @@ def check_text(text: object, name: str = "text") -> str:
 
 
 def check_texts(texts: object, name: str = "texts", *, paired_with: list[str] | None = None) -> list[str]:
-    """Return texts as a list, from a list, tuple, array, column of a table or iterator.
-
-    Raises:
-        InputError: `texts` is one text or has no order, an item is no text, or the number is not that of `paired_with`.
-    """
+    """Return texts as a list, from a list, tuple, array, column of a table or iterator."""
     is_checked = isinstance(texts, list) and set(map(type, texts)) <= {str}  # fast for a corpus
     checked: list[str] = texts if is_checked else list(iterate_texts(texts, name))  # type: ignore[assignment]
     if paired_with is not None and len(checked) != len(paired_with):
@@ -59,11 +51,7 @@ def check_one_or_many(texts: object, name: str = "texts") -> tuple[list[str], bo
 def check_text_lists(
     texts: object, lists: object, names: tuple[str, str]
 ) -> tuple[list[str], list[list[str]], bool]:
-    """Return texts, the list of texts that belongs to each, and whether there is one text instead of a list.
-
-    Raises:
-        InputError: a text is of another kind, or the lengths differ.
-    """
+    """Return texts, the list of texts that belongs to each, and whether there is one text instead of a list."""
     checked, is_one = check_one_or_many(texts, names[0])
     if is_one:
         return checked, [check_texts(lists, names[1])], True
@@ -81,9 +69,6 @@ def check_sentences(sentences: object, name: str = "words") -> tuple[list[list[s
 
     >>> check_sentences(["Ada", "ran"]), check_sentences([["Ada"], ["Bo", "ran"]])
     (([['Ada', 'ran']], True), ([['Ada'], ['Bo', 'ran']], False))
-
-    Raises:
-        InputError: a word is blank or of another kind.
     """
     items = list(iterate(sentences, name, "word"))
     is_one = bool(items) and isinstance(items[0], str)
@@ -127,11 +112,7 @@ def check_pairs(
     Args:
         first: a text, a tuple of two, or a list of either.
         second: the second text of each, if `first` has no tuples.
-        names: the names of both arguments.
         required: whether every input has two texts; else the second is None where none is given.
-
-    Raises:
-        InputError: a text is of another kind or is missing, or the lengths differ.
     """
     is_pair = second is None and _is_pair(first)
     if is_pair or isinstance(first, str):
@@ -154,11 +135,7 @@ def _is_pair(value: object) -> bool:
 
 
 def check_path(path: object, name: str) -> Path:
-    """Return a path of a file or directory.
-
-    Raises:
-        InputError: it is neither a str nor a path, or it is empty or has a null character.
-    """
+    """Return a path of a file or directory."""
     if not isinstance(path, (str, os.PathLike)):
         raise InputError(f"{name} is {describe(path)}", remedy="Give a path as str or Path")
     if not str(path) or "\0" in str(path):
@@ -167,11 +144,7 @@ def check_path(path: object, name: str) -> Path:
 
 
 def check_paths(paths: object, name: str = "inputs") -> list[str | Path]:
-    """Return paths as a list; one path is a list of one. Text such as URLs, globs and - stays as it is.
-
-    Raises:
-        InputError: one is no path, or `paths` has no order.
-    """
+    """Return paths as a list; one path is a list of one. Text such as URLs, globs and - stays as it is."""
     items = [paths] if isinstance(paths, (str, os.PathLike)) else list(iterate(paths, name, "path"))
     for i, item in enumerate(items):
         check_path(item, f"{name}[{i}]" if item is not paths else name)
@@ -179,11 +152,7 @@ def check_paths(paths: object, name: str = "inputs") -> list[str | Path]:
 
 
 def check_integer(value: Any, name: str, *, minimum: int | None = 1, maximum: int | None = None) -> int:
-    """Return an integer, also of NumPy or torch, as an int.
-
-    Raises:
-        InputError: it is something else, or outside `minimum` to `maximum`.
-    """
+    """Return an integer, also of NumPy or torch, as an int."""
     try:
         number = None if isinstance(value, bool) else index(value)
     except TypeError:
@@ -198,11 +167,7 @@ def check_integer(value: Any, name: str, *, minimum: int | None = 1, maximum: in
 
 
 def check_integers(values: object, name: str, *, minimum: int, maximum: int) -> list[int]:
-    """Return integers as a list, from a list, tuple, array, tensor or iterator.
-
-    Raises:
-        InputError: as `check_integer`, with the position, or `values` has no order.
-    """
+    """Return integers as a list, from a list, tuple, array, tensor or iterator."""
     return [
         check_integer(value, f"{name}[{number}]", minimum=minimum, maximum=maximum)
         for number, value in enumerate(iterate(values, name, "number"))
@@ -214,9 +179,6 @@ def parse_layers(text: str, name: str = "layers") -> tuple[int, ...]:
 
     >>> parse_layers("0,-4:-2")
     (0, -4, -3, -2)
-
-    Raises:
-        InputError: `text` has another form or an empty range.
     """
     layers: list[int] = []
     try:
@@ -233,22 +195,14 @@ def parse_layers(text: str, name: str = "layers") -> tuple[int, ...]:
 
 
 def check_choice(value: object, choices: Sequence[object], name: str) -> None:
-    """Refuse a value that is not one of several; None is left out of the remedy.
-
-    Raises:
-        InputError: it is another.
-    """
+    """Refuse a value that is not one of several; None is left out of the remedy."""
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         remedy = did_you_mean(value, [str(choice) for choice in choices if choice is not None])
         raise InputError(f"no {name} {value!r}", where=name, remedy=remedy)
 
 
 def check_type(value: object, kind: type, name: str, *, remedy: str) -> None:
-    """Refuse an object of another kind.
-
-    Raises:
-        InputError: it is of another kind.
-    """
+    """Refuse an object of another kind."""
     if not isinstance(value, kind):
         raise InputError(f"{name} is {describe(value)}, not a {kind.__name__}", remedy=remedy)
 
@@ -278,11 +232,7 @@ def describe(value: object) -> str:
 
 
 def iterate(values: Any, name: str, of: str) -> Iterator[Any]:
-    """Iterate over an ordered collection or an iterator.
-
-    Raises:
-        InputError: it is something else, such as a dict, whose keys would be taken.
-    """
+    """Iterate over an ordered collection or an iterator; refuse others, such as a dict, whose keys would be taken."""
     remedy = f"Give a list of {of}s"
     if isinstance(values, str):
         raise InputError(f"is one {of}", where=name, remedy=remedy)

@@ -101,15 +101,10 @@ def check_output_path(
     """Raise unless `path` is free, an empty directory, or may be overwritten.
 
     Args:
-        path: the output.
         overwrite: whether it may replace a file, or a directory that cloze wrote.
         inputs: files and directories that are read; they must not be inside of what is replaced.
         resume_hint: another remedy, for the message.
         hint_file: the file of directories for which it is a remedy.
-        directory: whether the output is a directory or a file.
-
-    Raises:
-        InputError: `path` must not be written; the message has the reason.
     """
     choose = "Choose another name"
     if _URL.match(str(path)):
@@ -166,14 +161,12 @@ def write_directory(
     Args:
         path: the destination; if it is a link, the directory that it points to.
         kind: one of `KINDS`: recorded in the manifest, and checked by readers.
-        overwrite: replace an existing directory.
         temporary_parent: where to fill it, on the same disk; None is next to `path`. A killed writer leaves the
             temporary directory there, which the next one deletes.
         before_commit: called with the finished directory just before the rename.
         exchange: replace an existing directory in one step, where the system can.
 
     Raises:
-        InputError: `path` exists and `overwrite` is False.
         RunError: the disk is full or cannot be written, or the directory that is replaced cannot be deleted.
     """
     assert kind in KINDS, kind
@@ -299,10 +292,6 @@ def remove_temporary_files(parent: Path) -> None:
 def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
     """Read the manifest of a directory without checking the files.
 
-    Args:
-        directory: written by `write_directory`.
-        kind: the expected kind; None accepts any.
-
     Raises:
         IntegrityError: the manifest is missing or damaged.
         InputError: it is of another kind or of another format version.
@@ -356,11 +345,7 @@ def parse_record(table: Mapping[str, Any]) -> FileRecord:
 
 
 def read_card(directory: Path) -> str:
-    """Return the text of a model card, or "" for a model without one; invalid UTF-8 is replaced.
-
-    Raises:
-        InputError: it is larger than `MAX_JSON_BYTES`, or cannot be read.
-    """
+    """Return the text of a model card, or "" for a model without one; invalid UTF-8 is replaced."""
     card = directory / CARD_FILE
     return read_file(card, max_bytes=MAX_JSON_BYTES).decode("utf-8", "replace") if card.is_file() else ""
 

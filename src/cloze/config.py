@@ -67,11 +67,7 @@ class Settings:
 
 
 def load(config: type[Config], path: Path | None = None, overrides: Iterable[str] = ()) -> Config:
-    """Build `config` from its defaults, then a TOML file, then overrides of the form `section.key=value`.
-
-    Raises:
-        InputError: an unknown key, a wrong type, a value out of range, or a file that is not TOML.
-    """
+    """Build `config` from its defaults, then a TOML file, then overrides of the form `section.key=value`."""
     return from_dict(config, read_dict(path, overrides), where="settings" if path is None else str(path))
 
 
@@ -106,10 +102,6 @@ def find_recipe(name: str | None, folder: str | Path = "", *, where: str = "conf
     Args:
         name: a path, or the name of a recipe.
         folder: a path, or a folder within the recipes of cloze.
-        where: flag or argument with the name, for errors.
-
-    Raises:
-        InputError: no recipe has this name.
     """
     if name is None or name.endswith(".toml") or Path(name).is_file():
         return None if name is None else Path(name)
@@ -134,14 +126,10 @@ def from_dict(
 
     Args:
         config: the dataclass; its fields may be dataclasses.
-        table: values by field name.
         where: the source of the values, for error messages.
         prefix: dotted key of the table with a final dot, for error messages.
         default: values of missing keys; None takes the defaults of the class.
         others: further keys that the error about an unknown one may suggest.
-
-    Raises:
-        InputError: an unknown or missing key, a wrong type, or a value out of range.
     """
     assert dataclasses.is_dataclass(config)
     hints = typing.get_type_hints(config)
@@ -197,15 +185,11 @@ class SettingError(ValueError):
 
 
 def check_positive(settings: object, *names: str, **maxima: int) -> None:
-    """Check that settings are positive, or None, and not above their maximum.
+    """Raise SettingError unless settings are positive, or None, and not above their maximum.
 
     Args:
-        settings: a dataclass.
         names: settings without a maximum.
         maxima: the maximum of others, by name; the values of a list are checked one by one.
-
-    Raises:
-        ValueError: one is not.
     """
     for name in (*names, *maxima):
         value = getattr(settings, name)
@@ -217,11 +201,7 @@ def check_positive(settings: object, *names: str, **maxima: int) -> None:
 
 
 def check_interval(settings: object, interval: str, *names: str) -> None:
-    """Check that settings, or all values of lists, are in an interval, as in "[0, 1)", or None.
-
-    Raises:
-        ValueError: one is not.
-    """
+    """Raise SettingError unless settings, or all values of lists, are in an interval, as in "[0, 1)", or None."""
     low, high = interval[1:-1].split(", ")
     is_above, start = (operator.ge, "at least") if interval[0] == "[" else (operator.gt, "above")
     is_below, end = (operator.le, "at most") if interval[-1] == "]" else (operator.lt, "below")
@@ -246,11 +226,7 @@ def _default_of(field: "dataclasses.Field[Any]") -> Any:
 
 
 def check_types(config: Any) -> None:
-    """Refuse a value in a dataclass that is not of the type of its field.
-
-    Raises:
-        InputError: there is one.
-    """
+    """Refuse a value in a dataclass that is not of the type of its field."""
     hints, where = typing.get_type_hints(type(config)), type(config).__name__
     for field in dataclasses.fields(config):
         hint, value = hints[field.name], getattr(config, field.name)

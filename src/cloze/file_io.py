@@ -123,9 +123,6 @@ def write_link(path: Path, target: str) -> None:
     """Write a symbolic link atomically, in a directory with one writer: readers see the old link or the new link.
 
     A disk without links, such as one with exFAT, gets a text file with the target, as git and unzip write it there.
-
-    Raises:
-        RunError: the disk is full or cannot be written.
     """
     if path.is_symlink() and os.readlink(path) == target:
         return
@@ -158,7 +155,6 @@ def claim_temporary(
     The system releases the lock when the process ends, however it ends, so that what is not locked has no writer.
 
     Args:
-        path: the output.
         create: creates an empty file or directory.
         directory: where; None is next to `path`.
         clean: whether to delete what is left, which lists the directory.
@@ -256,12 +252,9 @@ def sha256_of_file(path: Path) -> str:
 
 
 def safe_join(directory: Path, name: str, *, where: Path) -> Path:
-    """Join a directory and a relative POSIX path from the file `where`.
+    """Join a directory and a relative POSIX path from the file `where`, which must not lead out of it.
 
     The result may be a link, as files in the cache of Hugging Face's Hub are.
-
-    Raises:
-        InputError: the path leads out of the directory.
     """
     parts = PurePosixPath(name).parts
     if PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name or "\0" in name:
@@ -270,11 +263,7 @@ def safe_join(directory: Path, name: str, *, where: Path) -> Path:
 
 
 def resolve_links(path: Path) -> Path:
-    """Return the absolute path without links.
-
-    Raises:
-        InputError: the links form a cycle.
-    """
+    """Return the absolute path without links."""
     resolved = Path(os.path.realpath(path))  # Path.resolve raises for cycles, but not in every Python
     if resolved.is_symlink():
         raise InputError("is a link that leads back to itself", where=path)

@@ -44,11 +44,6 @@ def download(name: HubName, files: HubFiles) -> Path:
 
     Args:
         name: the model; a commit whose files are in the cache needs no network.
-        files: those that are read.
-
-    Raises:
-        InputError: there is no such model or revision, it may not be read, or it has no weights that cloze reads.
-        RunError: the Hub cannot be reached or is busy, a file is damaged, or the disk is full.
     """
     cached = find_cached(name)
     if cached is not None and name.commit is not None and has_all(cached, files):

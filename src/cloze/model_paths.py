@@ -61,7 +61,6 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
     anywhere: it is a path, else a bundled model, else a model in the cache.
 
     Args:
-        path: a path or a name.
         files: those that are read of a model on the Hub.
         commit: the commit of a model on the Hub, where a run recorded it.
 
@@ -135,10 +134,6 @@ def resolve_checkpoint(
     A run that was not evaluated has no best checkpoint; its latest is returned. Which one it is, is logged.
 
     Args:
-        path: a path or a name.
-        prefer: which checkpoint of a run.
-        files: those that are read of a model on the Hub.
-        commit: the commit of a model on the Hub, where a run recorded it.
         graphs: accept an exported graph, which answers and has no weights to change.
 
     Raises:

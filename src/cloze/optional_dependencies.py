@@ -20,10 +20,6 @@ def require(packages: Iterable[str], *, extra: str, where: object) -> None:
     Args:
         packages: names to import.
         extra: the extra of cloze-bert that installs them.
-        where: the file, setting or command that needs them, for the message.
-
-    Raises:
-        InputError: a package is not installed.
     """
     for package in packages:
         if find_spec(package) is None:

@@ -99,11 +99,8 @@ def map_unordered(
 
     Args:
         function: a top-level function or a `partial` of one, so that it can be pickled.
-        items: the arguments.
-        workers: where to call it.
 
     Raises:
-        InputError: as `check_workers`.
         RunError: a worker died, most often for lack of memory.
     """
     return _map(function, items, workers, per_worker=2, ordered=False)

@@ -35,9 +35,6 @@ def configure_process(work: Literal["batches", "requests"] = "batches") -> None:
     Args:
         work: batches, of training or of many texts, or requests to a server that runs for weeks.
 
-    Raises:
-        InputError: `work` is another word.
-
     Warns:
         UserWarning: torch, or another library that loads OpenMP, is imported already: its threads wait as before.
     """

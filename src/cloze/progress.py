@@ -60,9 +60,7 @@ class Progress:
         """Yield a progress bar.
 
         Args:
-            label: name of the work.
             total: number of units; None if unknown.
-            unit: name of a unit, as in "documents".
             done: units finished earlier, which do not count for the speed.
         """
         label = escape_controls(label)
@@ -100,7 +98,6 @@ class _Lines(ProgressColumn):
         self._console = console
 
     def render(self, task: Task) -> RenderableType:
-        """Return the lines of a task."""
         width = self._console.width
         label, left = task.description, task.time_remaining if task.total else None
         text = _count_and_times(task.completed, task.total, task.fields["unit"], task.elapsed or 0.0, left)

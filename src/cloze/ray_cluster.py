@@ -19,11 +19,7 @@ _RETRIES = 5
 
 
 def resolve_workers(workers: AnyWorkers) -> Workers:
-    """Return the number of processes, or the cluster, that an argument of a public function means.
-
-    Raises:
-        InputError: it is another word.
-    """
+    """Return the number of processes, or the cluster, that an argument of a public function means."""
     if workers == "ray":
         return RayCluster()
     if isinstance(workers, str) and workers != "auto":
@@ -77,11 +73,7 @@ class RayCluster:
 
     @contextmanager
     def open(self, function: Callable[[Item], Result]) -> Iterator[Callable[[Item], Future[Result]]]:
-        """Open the workers of a function; unfinished calls are canceled on leaving.
-
-        Raises:
-            RunError: an item was lost too often.
-        """
+        """Open the workers of a function; unfinished calls are canceled on leaving."""
         ray, directory = _ray(), os.getcwd()
         handles: dict[Future[Result], Any] = {}
 
@@ -120,7 +112,6 @@ def cpus_per_item(items: int, nodes: Sequence[int]) -> int:
     With several machines, two of them have that many, so that an item of a lost machine can move to another.
 
     Args:
-        items: number of items.
         nodes: processors of each machine.
     """
     two_largest = sorted((node for node in nodes if node), reverse=True)[:2] or [1]
@@ -129,11 +120,7 @@ def cpus_per_item(items: int, nodes: Sequence[int]) -> int:
 
 
 def _ray() -> Any:
-    """Return the module ray, connected to a cluster.
-
-    Raises:
-        InputError: Ray is not installed, or the cluster does not answer.
-    """
+    """Return the module ray, connected to a cluster."""
     require(["ray"], extra="ray", where="workers")
     ray: Any = import_package("ray")
     if not ray.is_initialized():

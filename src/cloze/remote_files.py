@@ -66,12 +66,9 @@ def _remote_type(url: str) -> str | None:
 
 
 def list_files(url: str) -> list[str]:
-    """Return the URLs of the files that a file, directory or glob matches, sorted by name.
+    """Return the URLs of the files that a file, directory or glob matches, at least one, sorted by name.
 
     Hidden files are left out, unless the URL contains the hidden name itself.
-
-    Raises:
-        InputError: no file matches, or the store cannot be read.
     """
     with _store(url) as (system, path):
         literal = re.split(r"[*?\[]", path)[0]
@@ -143,13 +140,7 @@ class _RemoteStream(io.RawIOBase):
 def upload_directory(directory: Path, url: str, *, overwrite: bool = False) -> None:
     """Copy a directory with a manifest to a store; the manifest goes last and marks the copy as complete.
 
-    Args:
-        directory: written by `artifacts.write_directory`.
-        url: the destination.
-        overwrite: replace a directory that cloze wrote.
-
     Raises:
-        InputError: the destination holds something else.
         RunError: the store cannot be written.
     """
     names = artifacts.read_manifest(directory).files
@@ -231,12 +222,9 @@ def write_directory_to(
     """Write a directory to a path, or to the user's cache and then to a URL.
 
     Args:
-        output: a path or a URL.
         write: writes a directory with a manifest to a path, and returns what describes it.
-        overwrite: replace a directory that cloze wrote.
 
     Raises:
-        InputError: the destination holds something else.
         RunError: the store cannot be written; the local directory is kept.
     """
     url = to_path_or_url(output)

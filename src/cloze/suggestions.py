@@ -37,7 +37,6 @@ def nearest(
     (lr), or that contains all its words (num_train_epochs).
 
     Args:
-        word: as the user wrote it.
         names: all that are accepted, such as optimizer.learning_rate or "corpus audit".
         synonyms: names by lower-case words with hyphens.
         separators: characters between the sections of a name.
@@ -80,9 +79,6 @@ def did_you_mean(
     'Choose from auto, float32, bfloat16'
 
     Args:
-        word: as the user wrote it.
-        names: all that are accepted.
-        synonyms: as for `nearest`.
         choose: words before a list of names.
         full_list: what prints the names if there are more than ten, as in "cloze tasks".
     """
@@ -116,9 +112,6 @@ def no_such_path(
     """Return the error for a local path that does not exist, with the path of a similar name where there is one.
 
     Args:
-        path: as the user wrote it.
-        what: the problem.
-        remedy: another solution.
         other: what the user may have meant in the place of a path.
         fits: whether a path may be suggested.
     """
@@ -159,16 +152,10 @@ def check_keywords(
     known: Collection[str],
     settings: Callable[[], Iterable[str]] = tuple,
 ) -> None:
-    """Refuse keywords that a function does not have, as Python does, and suggest one.
+    """Raise TypeError for keywords that a function does not have, and suggest one.
 
     Args:
-        function: its name.
-        keywords: of a call.
-        known: all that it has.
         settings: returns the keys that its argument `settings` may have.
-
-    Raises:
-        TypeError: there is no such keyword.
     """
     for word in keywords:
         if word not in known:

@@ -89,11 +89,7 @@ def _wide_encoding(head: bytes) -> str | None:
 
 
 def check_encoding(name: str) -> str:
-    """Return the name of an encoding of text that Python knows.
-
-    Raises:
-        InputError: Python does not know the encoding.
-    """
+    """Return the name of an encoding of text that Python knows."""
     try:
         "".encode(name)
     except (LookupError, ValueError):
