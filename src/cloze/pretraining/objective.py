@@ -104,13 +104,9 @@ class PretrainingObjective(Objective):
         return {short: metrics[name] for short, name in shown.items() if name in metrics}
 
     def save_model(self, directory: Path) -> None:
-        """Write config, weights and tokenizer.
-
-        Without pairs, a model of a family without a next-sentence head has none.
-        """
         model: BertForPreTraining = self.model
         has_pairs = "next_sentence_loss" in self.loss_names
-        keeps_all = has_pairs or model.bert.trains_on_pairs
+        keeps_all = has_pairs or model.bert.trains_on_pairs  # some families have no next-sentence head
         save_model(directory, model if keeps_all else model.without_next_sentence(), self.tokenizer)
 
     def _measure(
