@@ -55,9 +55,7 @@ def export_card(
         model: the model as it was named.
         checkpoint: its checkpoint, whose card names the license.
         head: name of its class.
-        outputs: names of the outputs of the graph.
         max_length: tokens that the model takes.
-        precision: of the weights.
     """
     base = BaseModel.read(model, checkpoint)
     labels = load_labels(checkpoint) if "logits" in outputs else ()

@@ -26,12 +26,7 @@ _IR_VERSION = 9
 def build_graph(model: Encoder | ModelWithHead, *, precision: GraphPrecision = "float32") -> onnx.ModelProto:
     """Return a model as a graph with the outputs of `padded_outputs`, in float32; at padding they have no meaning.
 
-    Args:
-        model: an encoder, a head on one, or a `SentenceEncoder`.
-        precision: of its weights; inputs and outputs are the same in each.
-
-    Raises:
-        ValueError: the encoder, the head or its pooling has no graph.
+    `precision` is of its weights alone. A ValueError if the encoder, the head or its pooling has no graph.
     """
     graph = Graph(precision)
     values = model.write_outputs(graph)
@@ -60,8 +55,7 @@ def padded_outputs(
 ) -> dict[str, Tensor]:
     """Return the outputs of a model by their names in transformers, which its graph must reproduce, 0 at the padding.
 
-    Shapes:
-        input_ids, attention_mask, token_type_ids [B, L]; outputs [B, …] or [B, L, …].
+    Shapes: input_ids, attention_mask, token_type_ids [B, L]; outputs [B, …] or [B, L, …].
     """
     counts_padding = get_encoder(model).config.counts_padding
     batch, padding = pack_padded(input_ids, attention_mask, token_type_ids, counts_padding=counts_padding)

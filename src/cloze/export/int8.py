@@ -53,14 +53,7 @@ class Int8Report(Result):
 def export_int8(source: Path | str, output: Path, *, overwrite: bool = False) -> Int8Report:
     """Write a checkpoint with int8 weights, atomically; it answers the same as `precision="int8"` of the source.
 
-    Args:
-        source: a checkpoint of cloze or transformers, or a run, whose best or else latest checkpoint is exported.
-        output: the directory to write.
-        overwrite: replace the output where it exists.
-
-    Raises:
-        InputError: the source is damaged or int8 already, or the output exists.
-        RunError: the disk is full or cannot be written.
+    The source is a checkpoint of cloze or transformers, or a run, whose best or else latest checkpoint is exported.
     """
     artifacts.check_output_path(Path(output), overwrite=overwrite, inputs=[source])
     checkpoint = resolve_checkpoint(source)

@@ -77,8 +77,6 @@ def export_onnx(
     Args:
         source: a checkpoint of cloze or transformers, or a run, whose best or else latest checkpoint is exported.
         output: the directory to write, atomically.
-        precision: of the weights.
-        overwrite: replace the output where it exists.
 
     Raises:
         InputError: the source is damaged, a model without a graph, or too large for one file; the output exists.

@@ -61,11 +61,6 @@ def push_checkpoint(
         name: the repository, as in org/name; created if it does not exist.
         private: whether only people with access to `org` may see the repository.
         revision: the branch, created if it does not exist; None is main.
-        progress: receives progress messages.
-
-    Raises:
-        InputError: the directory is no checkpoint or is damaged, the name is wrong, or the token may not write there.
-        RunError: the Hub cannot be reached or is busy.
     """
     target = _parse_target(check_text(name, "name"), revision)
     checkpoint = _check_checkpoint(check_path(directory, "directory"))
@@ -104,11 +99,6 @@ def push_checkpoint(
 
 
 def _parse_target(name: str, revision: str | None) -> HubName:
-    """Return the repository and the branch.
-
-    Raises:
-        InputError: the name is not of the form org/name, or names another revision.
-    """
     target = parse_hub_name(name if name.startswith(PREFIX) else f"{PREFIX}{name}")
     if target is None or "/" not in target.repo or not is_repo(target.repo):
         remedy = "Write org/name, with your name on the Hub or that of an organization"
@@ -121,11 +111,7 @@ def _parse_target(name: str, revision: str | None) -> HubName:
 
 
 def _check_checkpoint(directory: Path) -> Path:
-    """Return the checkpoint that a directory or a run has.
-
-    Raises:
-        InputError: it has none, or it is damaged.
-    """
+    """Return the checkpoint that a directory or a run has."""
     remedy = "Give the directory of a checkpoint or a run"
     if not directory.is_dir():
         raise InputError("no such directory", where=directory, remedy=remedy)

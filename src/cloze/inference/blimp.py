@@ -33,9 +33,9 @@ class BlimpScores:
 def evaluate_blimp(scorer: SentenceScorer, source: Source, *, progress: Progress = SILENT) -> BlimpScores:
     """Return the scores of a model on a table with the columns UID, field, sentence_good and sentence_bad.
 
-    Raises:
-        InputError: there is no such table, a paradigm is in two fields, or a sentence is empty or too long for the
-            model.
+    A model is right on a pair if the acceptable sentence is more probable to it.
+
+    Source: Warstadt et al. 2020, "BLiMP: The benchmark of linguistic minimal pairs for English".
     """
     is_right: dict[str, list[bool]] = defaultdict(list)
     field_of_paradigm: dict[str, str] = {}

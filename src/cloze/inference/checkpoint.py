@@ -46,14 +46,10 @@ class Checkpoint(ModelFiles):
 
     @classmethod
     def open(cls, model: Path | str, *, precision: InferencePrecision | None = None) -> "Checkpoint":
-        """Return the checkpoint of a model, or the best one of a run.
+        """Return the checkpoint of a model, or the best one of a run; refuse an exported graph.
 
         Args:
-            model: a directory or the name of a model.
             precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
-
-        Raises:
-            InputError: no model or bundled model has that name, a run has no checkpoint, or it is an exported graph.
         """
         path = resolve_checkpoint(check_path(model, "model"))
         return cls(path, precision or stored_precision(path))
@@ -65,17 +61,14 @@ class Checkpoint(ModelFiles):
 
     @cached_property
     def config(self) -> EncoderConfig:
-        """The architecture of the encoder."""
         verify_checkpoint(self.directory)  # first: a directory of another kind is reported as such
         return load_config(self.directory)
 
     @property
     def encoder_class(self) -> type[Encoder]:
-        """The class of the encoder."""
         return get_encoder_class(self.config)
 
     def has(self, head: HeadKind) -> bool:
-        """Return whether the files have the weights of a head; vectors need none."""
         if head == "vectors":
             return True
         if head == "masked-word" and self.config.attends_to != "all":
@@ -85,10 +78,6 @@ class Checkpoint(ModelFiles):
 
     def load_model(self, head: Callable[[Encoder], Model], *, device: str) -> Model:
         """Return a model in evaluation mode; models on the CPU share their weights.
-
-        Args:
-            head: builds the head on an encoder, such as `BertForPreTraining`.
-            device: cpu, cuda, mps or auto.
 
         Raises:
             InputError: it is damaged, or was fine-tuned for another task.
@@ -106,26 +95,15 @@ class Checkpoint(ModelFiles):
         return model
 
     def finetuned_engine(self, task: AnyTask, *, device: str) -> TorchEngine:
-        """Return the engine of the model with the head of a task."""
         return TorchEngine(self.load_model(task.head, device=device))
 
     def masked_lm_engine(self, *, device: str) -> TorchEngine:
-        """Return the engine whose `logits` are of masked tokens.
-
-        Raises:
-            InputError: the model does not predict them.
-        """
         if (attends_to := self.config.attends_to) != "all":
             what = f"attends to the {attends_to} only, and does not predict masked tokens"
             raise InputError(what, where=self.directory)
         return TorchEngine(self.load_model(BertForMaskedLM, device=device))
 
     def next_sentence_engine(self, *, device: str) -> TorchEngine:
-        """Return the engine whose `logits` are of the next-sentence classes.
-
-        Raises:
-            InputError: the model has no such head.
-        """
         if not self.encoder_class.trains_on_pairs and not self.has("next-sentence"):
             family = self.encoder_class.names.family
             what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
@@ -142,16 +120,6 @@ class Checkpoint(ModelFiles):
         combine: Combine,
         device: str,
     ) -> TorchEngine:
-        """Return the engine of the encoder, with or without a head in the files, for the vectors of texts.
-
-        Args:
-            pooling: how the vectors of tokens become one; None returns those of the tokens.
-            normalize: scale it to length 1.
-            truncate_dim: number of dimensions kept of it; None keeps all.
-            layers: from 0, the word-embedding table, to the last.
-            combine: how several layers are combined.
-            device: cpu, cuda, mps or auto.
-        """
         # this head does not use the pooler, which many checkpoints lack
         encoder = self.load_model(BertForFeatureExtraction, device=device).bert
         if pooling is None:

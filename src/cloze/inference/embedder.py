@@ -173,11 +173,9 @@ class Embedder(LoadedModel):
 
         [CLS] and [SEP] get weight 0.
 
-        Source:
-            Zhang et al. 2020 (BERTScore), 3.
+        Source: Zhang et al. 2020 (BERTScore), 3.
 
-        Differs:
-            The logarithm is of the whole quotient, so that a token of all texts, or of the prompt, has weight 0.
+        Differs: The logarithm is of the whole quotient, so that a token of all texts, or of the prompt, has weight 0.
         """
         vocab_size, count = self.tokenizer.vocab_size, 0
         num_texts_V = np.zeros(vocab_size, np.int64)
@@ -266,10 +264,7 @@ class Embedder(LoadedModel):
         return [np.concatenate([prompt, text[window]]) for window in half_overlapping(len(text), size)]
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the vectors of all tokens of each text, [CLS], prompt and [SEP] included, [L, D].
-
-        They are not normalized, unlike those of texts and words.
-        """
+        """Return the vectors of all tokens of each text, [CLS], prompt and [SEP] included, [L, D], not normalized."""
         return self.embed_tokens_of_ids(self.token_ids(texts))
 
     def embed_tokens_of_ids(self, token_ids: Sequence[npt.ArrayLike]) -> list[Vectors]:
@@ -403,11 +398,7 @@ class Embedder(LoadedModel):
 
 
 def _resolve_layers(layers: str | Sequence[int], num_layers: int) -> tuple[int, ...]:
-    """Return non-negative numbers of layers.
-
-    Raises:
-        InputError: a layer does not exist or is repeated, or `layers` is empty.
-    """
+    """Return non-negative numbers of layers; refuse none, repeated ones and those that do not exist."""
     if isinstance(layers, str):
         layers = parse_layers(layers)
     numbers = [

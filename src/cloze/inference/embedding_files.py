@@ -103,24 +103,11 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     """Write the vectors of a file's texts, in their order and in bounded memory.
 
     Args:
-        load: returns the embedder on a device.
         source: path or URL of a text file with a text per line, or of a table; - is stdin.
         output: path or URL ending in .npy, .parquet or .jsonl; it appears only when it is complete.
-        of: whether to write a vector per text or per word.
-        text_column: column with the text, if the input is a table.
-        encoding: that of text files, if it is not UTF-8.
         clean: kind of text that the texts are cleaned as.
         idf_source: texts in which tokens are counted for idf_mean; None is the input, which is then read twice.
-        dtype: number format of the vectors in the file.
         workers: processes on a machine without an accelerator, or a cluster.
-        device: cpu, cuda, mps or auto.
-        texts_per_part: maximum number of texts that are embedded at once.
-        overwrite: replace an existing output.
-        progress: of the texts.
-
-    Raises:
-        InputError: a file or a setting is invalid, or a number is too large for the output.
-        RunError: the disk is full, or a worker died.
     """
     check_output_file(output, overwrite=overwrite, source=source)
     suffix = _check_format(output, of)
@@ -171,11 +158,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
 def read_texts(
     path: PathOrUrl, text_column: str = "text", encoding: str | None = None, clean: Clean | None = None
 ) -> Iterator[str]:
-    """Yield the lines of a text file, or the cells of a table's column.
-
-    Raises:
-        InputError: there is no such file or column, or a line cannot be read.
-    """
+    """Yield the lines of a text file, or the cells of a table's column."""
     column = Column("text", names=(text_column,), flag="`text_column=NAME`")
     config = TableConfig(columns=(column,), may_be_lines=True, encoding=encoding, clean=clean)
     return parse_rows(path, config, lambda row: replace_lone_surrogates(row.text("text")))
@@ -227,11 +210,7 @@ def _embed_part(get_embedder: Callable[[], Embedder], idf: Vectors | None, of: U
 
 
 def _convert(vectors: StoredVectors, storage: str) -> StoredVectors:
-    """Return vectors in the number format of the file.
-
-    Raises:
-        InputError: a number is too large for it.
-    """
+    """Return vectors in the number format of the file; refuse a number that is too large for it."""
     with np.errstate(over="ignore"):
         converted: StoredVectors = vectors.astype(storage)
     if not np.isfinite(converted).all():

@@ -32,37 +32,31 @@ Name = TypeVar("Name", bound=Path | str)
 
 @dataclass(frozen=True, eq=False)
 class EnsembleEngine:
-    """The mean of the outputs of several models."""
+    """The mean of the outputs of several models, in float32."""
 
     engines: Sequence[Engine]
 
     @property
     def config(self) -> EncoderConfig:
-        """The architecture of the first model's encoder."""
         return self.engines[0].config
 
     @property
     def device_type(self) -> str:
-        """The kind of device that computes."""
         return self.engines[0].device_type
 
     @property
     def batch_tokens(self) -> int:
-        """The number of tokens that each model reads at once."""
         return min(engine.batch_tokens for engine in self.engines)
 
     @property
     def number_format(self) -> str:
-        """The format of the first model's matrix products."""
         return self.engines[0].number_format
 
     @property
     def num_parameters(self) -> int:
-        """The number of parameters of all models."""
         return sum(engine.num_parameters for engine in self.engines)
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
-        """Return the means for a batch, in float32."""
         outputs = [engine.run(batch) for engine in self.engines]
         return {name: np.mean([values[name] for values in outputs], axis=0) for name in outputs[0]}
 
@@ -80,7 +74,7 @@ def load_ensemble(
         directories: checkpoints or runs.
         task: the name of the task; by default that of the first model.
         device: cpu, cuda, mps or auto. All models are in its memory at once.
-        precision: number format of matrix products; None is float32, or int8 for directories of int8 models.
+        precision: None is float32, or int8 for directories of int8 models.
 
     Raises:
         InputError: a directory has no such model or is repeated, or the models differ in classes, tokenizer or settings
@@ -108,17 +102,7 @@ def as_predictor(
     device: str = "auto",
     precision: InferencePrecision | None = None,
 ) -> Predictor:
-    """Return a model that is loaded already, or load one or several.
-
-    Args:
-        model: a loaded model, a checkpoint or a run, or several whose logits are averaged.
-        task: as for `load_ensemble`.
-        device: likewise.
-        precision: likewise.
-
-    Raises:
-        InputError: as for `load_ensemble`; or a model that is loaded is given another task or device, or a precision.
-    """
+    """Return a model that is loaded already, or load one or several; refuse other settings for one that is loaded."""
     if not isinstance(model, Predictor):
         return load_ensemble(check_models(model), task, device=device, precision=precision)
     is_other = {
@@ -143,11 +127,7 @@ def _device_type(device: str) -> str:
 
 
 def check_models(model: object) -> list[str | Path]:
-    """Return the paths or names of one or several models.
-
-    Raises:
-        InputError: there are none, or one is no path.
-    """
+    """Return the paths or names of one or several models."""
     models = check_paths(model, "model")
     if not models:
         raise InputError("has no model", where="model", remedy="Give one or several")
@@ -155,11 +135,7 @@ def check_models(model: object) -> list[str | Path]:
 
 
 def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict[str, list[Name]]:
-    """Return the models that were fine-tuned for each task, by the task's name.
-
-    Raises:
-        InputError: a directory has no task, is repeated, or has the task of another one without `ensemble`.
-    """
+    """Return the models fine-tuned for each task, by its name; refuse several of one task without `ensemble`."""
     _check_distinct(directories)
     models: dict[str, list[Name]] = {}
     for directory in directories:
@@ -179,7 +155,6 @@ def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict
 
 
 def _check_distinct(directories: Sequence[Path | str]) -> None:
-    """Refuse two directories of one checkpoint."""
     seen: set[Path] = set()
     for directory in directories:
         checkpoint = resolve_checkpoint(directory, graphs=True).resolve()

@@ -70,9 +70,7 @@ class EmbeddingPath:
 
     Args:
         model: a head on an encoder, in evaluation mode.
-        input_ids: the text, [T].
-        token_type_ids: its segments, [T].
-        baseline_ids: an uninformative text, [T].
+        baseline_ids: an uninformative text, [T], like `input_ids`.
         output: maps the model's output for C sequences to one number for each, [C].
     """
 
@@ -168,8 +166,7 @@ def integrated_gradients(path: EmbeddingPath, steps: int, *, max_tokens: int = 4
     The gradient of the output is averaged along the path and multiplied by the difference of its ends; a token's
     attribution is the sum over its D numbers.
 
-    Source:
-        Sundararajan et al. 2017, 3 and 5.
+    Source: Sundararajan et al. 2017, 3 and 5.
     """
     return path.attributions([segment.gradients() for segment in path.segments(steps, max_tokens)])
 
@@ -267,16 +264,10 @@ class PendingExplanation:
     def begin(
         cls, predictor: Predictor, example: LabeledText, prediction: Any, label: str | None = None
     ) -> "PendingExplanation":
-        """Prepare the explanation of a prediction.
+        """Prepare the explanation of a prediction by a model that passed `check_explainable`.
 
-        Args:
-            predictor: a model that passed `check_explainable`.
-            example: its input.
-            prediction: its output.
-            label: the one whose logit is explained (default: the most probable one, or the score).
-
-        Raises:
-            InputError: the text was read in several windows, or the model has no such label.
+        By default the logit of the most probable label is explained, or the score; a text that was read in several windows
+        is refused.
         """
         task, tokenizer = predictor.task, predictor.tokenizer
         features = predictor.features(example)
@@ -342,10 +333,7 @@ def explain(
     *,
     label: str | None = None,
 ) -> Explanation:
-    """Return the contribution of each word to the logit of a prediction.
-
-    Args, raises: as `PendingExplanation.begin`.
-    """
+    """Return the contribution of each word to the logit of a prediction; see `PendingExplanation.begin`."""
     config = config or ExplainConfig()
     pending = PendingExplanation.begin(predictor, example, prediction, label)
     for steps in config.steps:

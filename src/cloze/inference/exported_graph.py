@@ -77,11 +77,7 @@ class ExportedGraph(ModelFiles):
 
     @classmethod
     def open(cls, directory: Path, precision: InferencePrecision | None) -> "ExportedGraph":
-        """Return the graph in a directory.
-
-        Raises:
-            InputError: a file is not as it was written, the graph has another precision, or its files do not agree.
-        """
+        """Return the graph in a directory; refuse another precision, and files that do not agree."""
         require(["onnxruntime"], extra="onnx", where=directory)
         artifacts.verify(directory, kind=GRAPH_KIND)
         graph = cls(directory)
@@ -96,21 +92,14 @@ class ExportedGraph(ModelFiles):
 
     @property
     def config(self) -> EncoderConfig:
-        """The sizes of the encoder."""
         return self._facts.encoder
 
     def has(self, head: HeadKind) -> bool:
-        """Return whether it has a head, or vectors of tokens to pool."""
         if head == "vectors":
             return bool({_VECTORS, _HIDDEN} & {*self._facts.outputs})
         return self._logits(head) is not None
 
     def finetuned_engine(self, task: AnyTask, *, device: str) -> Engine:
-        """Return the engine of the model with the head of a task.
-
-        Raises:
-            InputError: the graph has another head.
-        """
         if not task.has_head:  # its settings are those of the files: they are part of the graph
             stored = load_sentence_encoder_config(self.directory) or SentenceEncoderConfig()
             return self.vector_engine(
@@ -127,19 +116,9 @@ class ExportedGraph(ModelFiles):
         return self._engine({name: name for name in _SHAPES[model]}, device, classes=len(task.class_names))
 
     def masked_lm_engine(self, *, device: str) -> Engine:
-        """Return the engine whose `logits` are of masked tokens.
-
-        Raises:
-            InputError: the graph has no such head.
-        """
         return self._pretrained_engine("masked-word", device)
 
     def next_sentence_engine(self, *, device: str) -> Engine:
-        """Return the engine whose `logits` are of the next-sentence classes.
-
-        Raises:
-            InputError: the graph has no such head.
-        """
         return self._pretrained_engine("next-sentence", device)
 
     def vector_engine(
@@ -152,11 +131,6 @@ class ExportedGraph(ModelFiles):
         combine: Combine,
         device: str,
     ) -> Engine:
-        """Return the engine for the vectors of texts, or of tokens where `pooling` is None.
-
-        Raises:
-            InputError: the graph has no vectors, or has others than those asked for.
-        """
         if layers != (self.config.num_hidden_layers,):
             raise InputError("an exported graph has the last layer alone", where="layers", remedy=_REMEDY)
         asked: dict[str, Any] = {"pooling": pooling, "normalize": normalize, "truncate_dim": truncate_dim}
@@ -228,11 +202,7 @@ class ExportedGraph(ModelFiles):
 
 
 def read_graph_facts(directory: Path) -> GraphFacts:
-    """Return what `cloze export` wrote about a graph.
-
-    Raises:
-        InputError: a fact is missing or of another type, or the inputs are others than those of `cloze export`.
-    """
+    """Return what `cloze export` wrote about a graph; refuse missing facts and other inputs."""
     where, remedy = directory / GRAPH_FACTS_FILE, EXPORT_AGAIN
     table = read_json(where)
     names = [field.name for field in fields(GraphFacts)]

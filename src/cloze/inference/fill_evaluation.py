@@ -22,9 +22,6 @@ def evaluate_fill(
 
     An answer that is not a single token cannot be predicted and counts as wrong; the share of single-token answers is
     among the scores, and so is the accuracy of always predicting the most frequent answer.
-
-    Raises:
-        InputError: there is no such table, or a text has not exactly one [MASK] or too many tokens for the model.
     """
     tokenizer = fill_mask.tokenizer
     mask = tokenizer.special_token("mask")

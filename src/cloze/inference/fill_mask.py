@@ -68,13 +68,7 @@ def top_tokens(
 
 
 def top_candidates(logits: FloatArray, text_of: Callable[[int], str], top_k: int) -> list[list[Candidate]]:
-    """Return the most probable tokens of each row, the best first.
-
-    Args:
-        logits: of masked tokens, [P, V].
-        text_of: returns the text of a token.
-        top_k: number of candidates, at most V.
-    """
+    """Return the `top_k` most probable tokens of each row of logits, [P, V], the best first."""
     return [
         [Candidate(text_of(token_id), probability) for token_id, probability in row]
         for row in top_tokens(logits, top_k)
@@ -90,7 +84,6 @@ class MaskedSequence:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of the sequence."""
         return len(self.ids)
 
 
@@ -163,10 +156,7 @@ class FillMask(MaskedLanguageModel):
     def fill_texts(
         self, texts: Sequence[tuple[str, str]], *, top_k: int, long_texts: Literal["windows"] | None = None
     ) -> list[FilledText]:
-        """Return texts with the candidates for each [MASK], given their places; warn of unknown words.
-
-        Args, raises: as for a call.
-        """
+        """Return texts with the candidates for each [MASK], given their places; warn of unknown words."""
         top_k = check_integer(top_k, "top_k")
         masked = [self.mask(text, long_texts=long_texts, where=place) for text, place in texts]
         filled = [
@@ -187,11 +177,9 @@ class FillMask(MaskedLanguageModel):
         masked: Sequence[Sequence[MaskedSequence]],
         choose_tokens: Callable[[int, FloatArray], list[ChosenT]],
     ) -> list[list[ChosenT]]:
-        """Return the tokens that a function chooses for each [MASK] of texts from `mask`.
+        """Return the tokens that a function chooses for each [MASK] of texts from `mask`, given as windows.
 
-        Args:
-            masked: the windows of each text.
-            choose_tokens: called with the index of a text and the logits of its masked tokens, [P, V].
+        The function takes the index of a text and the logits of its masked tokens, [P, V].
         """
         text_of_window = [text for text, windows in enumerate(masked) for _ in windows]
         sequences = list(chain.from_iterable(masked))
@@ -203,12 +191,7 @@ class FillMask(MaskedLanguageModel):
         return [[mask for _ in windows for mask in chosen[next(indices)]] for windows in masked]
 
     def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> FloatArray:
-        """Return the probability of each token of the vocabulary at each [MASK] of a text.
-
-        Shapes: [masks, V].
-
-        Args, raises: as for a call.
-        """
+        """Return the probability of each token of the vocabulary at each [MASK] of a text, [masks, V]; raises as a call."""
         windows = self.mask(check_text(text), long_texts=long_texts)
         of_window = dict(self.logits(windows))
         logits_MV = np.concatenate([of_window[index] for index in range(len(windows))])
@@ -217,11 +200,7 @@ class FillMask(MaskedLanguageModel):
     def mask(
         self, text: str, *, long_texts: Literal["windows"] | None = None, where: str = "text"
     ) -> list[MaskedSequence]:
-        """Encode a text, or the windows of a long text that have the most context around each [MASK].
-
-        Raises:
-            InputError: as for a call; the error names the place `where`.
-        """
+        """Encode a text, or the windows of a long text that have the most context around each [MASK]."""
         ids = self.tokenizer.encode(text).input_ids
         positions = [place for place, token_id in enumerate(ids) if token_id == self.tokenizer.mask_id]
         if not positions:

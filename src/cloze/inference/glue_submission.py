@@ -85,12 +85,8 @@ def write_submission(
     Args:
         models: checkpoints or runs, fine-tuned for tasks of GLUE; several of one task only with `ensemble`.
         data: the directory of GLUE's data.
-        path: the zip.
         fill_majority: whether to fill the file of a task without a model with the most frequent label of its training
             data, or for STS-B the mean score.
-
-    Raises:
-        InputError: a task has no model, a model is not for a task of GLUE, or test data are missing or incomplete.
     """
     by_task = _models_by_task(models, files, ensemble=ensemble, fill_majority=fill_majority)
     planned = [_plan(file, by_task, data) for file in files]

@@ -29,15 +29,7 @@ _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
 
 
 def open_model(model: Path | str | ModelFiles, *, precision: InferencePrecision | None = None) -> ModelFiles:
-    """Return the files of a model that answers: its checkpoint, the best one of a run, or a graph.
-
-    Args:
-        model: a directory, the name of a model, or the files themselves.
-        precision: number format of matrix products; None is float32, or that of an int8 model or a graph.
-
-    Raises:
-        InputError: no model or bundled model has that name, a run has no checkpoint, or there is no such precision.
-    """
+    """Return the files of a model that answers: its checkpoint, the best one of a run, or a graph."""
     check_choice(precision, (*get_args(InferencePrecision), None), "precision")
     if isinstance(model, ModelFiles):
         return model
@@ -100,7 +92,6 @@ class LoadedModel:
         return self.engine.config.max_position_embeddings
 
     def __repr__(self) -> str:
-        """Return class, name, main facts and the number of parameters."""
         count = self.engine.num_parameters
         size, unit = next((pair for pair in _UNITS if count >= pair[0]), (1, ""))
         facts = [*self._facts(), f"{count / size:.1f}{unit} parameters" if unit else f"{count} parameters"]
@@ -205,10 +196,6 @@ def load_encoder(
 def check_length(
     input_ids: Sequence[int], limit: int, *, where: str = "text", remedy: str = "Give a shorter text"
 ) -> None:
-    """Refuse a text with more tokens than the model takes.
-
-    Raises:
-        InputError: it has more than `limit`.
-    """
+    """Refuse a text with more tokens than the model takes."""
     if len(input_ids) > limit:
         raise InputError(f"{len(input_ids):,} tokens, the model takes {limit}", where=where, remedy=remedy)

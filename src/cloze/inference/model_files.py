@@ -20,7 +20,10 @@ HeadKind: TypeAlias = Literal["vectors", "masked-word", "next-sentence"]
 
 @dataclass(frozen=True)
 class ModelFiles(ABC):
-    """A directory that answers: a checkpoint or an exported graph, read once for all of its heads."""
+    """A directory that answers: a checkpoint or an exported graph, read once for all of its heads.
+
+    An engine of a head that it does not have raises an InputError.
+    """
 
     directory: Path
 
@@ -31,7 +34,6 @@ class ModelFiles(ABC):
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer."""
         return load_tokenizer(self.directory)
 
     @abstractmethod
@@ -61,4 +63,7 @@ class ModelFiles(ABC):
         combine: Combine,
         device: str,
     ) -> Engine:
-        """Return the engine for the vectors of texts, or of tokens where `pooling` is None."""
+        """Return the engine for the vectors of texts, or of tokens where `pooling` is None.
+
+        `truncate_dim` is the number of dimensions kept, None for all; `layers` count from 0, the word-embedding table.
+        """

@@ -43,14 +43,7 @@ class Neighbor(Result):
 
 @dataclass(frozen=True, slots=True)
 class VectorFile:
-    """Vectors of texts or words in a file of `cloze embed`.
-
-    Args:
-        path: .npy or .parquet.
-        lines: the embedded file, for an .npy.
-        text_column: column with the text, if that file is a table.
-        chunk_size: rows that are read at once.
-    """
+    """Vectors of texts or words in a file of `cloze embed`, .npy with the embedded file (`lines`) or .parquet."""
 
     path: Path
     lines: Path | None = None
@@ -70,15 +63,10 @@ class VectorFile:
 
     @property
     def is_of_words(self) -> bool:
-        """Whether the vectors are of words."""
         return self.lines is None and "word" in _open_parquet(self.path).schema_arrow.names
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield the texts or words with their vectors.
-
-        Raises:
-            InputError: the file is damaged or contains something else, or has another number of texts than vectors.
-        """
+        """Yield the texts or words with their vectors."""
         return self._read_parquet() if self.lines is None else self._read_npy(self.lines)
 
     def _read_npy(self, lines: Path) -> Iterator[Chunk]:
@@ -148,9 +136,6 @@ def neighbors_in_file(
         query: a text; in a file of words, the mean of its words.
         plus: texts whose normalized vectors are added to the query's; those of `minus` are subtracted.
         idf_source: texts in which tokens were counted for idf_mean; None is the texts of the file.
-
-    Raises:
-        InputError: the file is damaged or was made with another model or settings, or a word is not in the vocabulary.
     """
     _, texts, vectors = next(file.chunks(), ((), (), np.empty((0, 0))))
     if not len(vectors):
@@ -185,10 +170,7 @@ def neighbors_in_table(
     Args:
         embedder: of layer 0.
         query: a word; of several tokens or words, the mean.
-        plus: words whose normalized vectors are added to the query's; those of `minus` are subtracted.
-
-    Raises:
-        InputError: a text has no word, or one that is not in the vocabulary.
+        plus, minus: as for `neighbors_in_file`.
     """
     tokenizer = embedder.tokenizer
     target = _combine(embedder, [query, *plus], minus, of_words=True)

@@ -102,11 +102,7 @@ class Predictor(LoadedModel):
         )
 
     def with_task(self, task: AnyTask) -> Self:
-        """Return the model for its task with other settings.
-
-        Raises:
-            InputError: an exported graph cannot follow one.
-        """
+        """Return the model for its task with other settings, which an exported graph cannot follow."""
         changed = [name for name in task.head_settings if getattr(task, name) != getattr(self.task, name)]
         if not changed:
             return replace(self, task=task)
@@ -152,11 +148,7 @@ class Predictor(LoadedModel):
         return self.task.features(example, self.tokenizer, max_seq_length=self.max_seq_length)
 
     def check_example(self, example: object, name: str) -> None:
-        """Check that an argument called `name` is an example of the form that the model was fine-tuned on.
-
-        Raises:
-            InputError: it is not an example, or a pair for a model of single texts, or a single text for one of pairs.
-        """
+        """Refuse an argument called `name` that is not an example of the form that the model was fine-tuned on."""
         if not is_dataclass(example) or isinstance(example, type):
             remedy = "Read examples with predictor.task.examples(path), or give texts to a class such as TextClassifier"
             raise InputError(f"{name} is {describe(example)}", remedy=remedy)
@@ -193,12 +185,8 @@ class Predictor(LoadedModel):
         """Yield every example with its prediction, in order and in bounded memory.
 
         Args:
-            examples: any number, about `total`.
             predict: `self.predict`, or the same in a worker.
-            part_size: examples that are predicted at once.
-            workers: processes or a cluster.
             total: number of examples, if known.
-            progress: of the examples.
 
         Raises:
             InputError: an example is invalid; those before it may have been yielded.
@@ -239,8 +227,7 @@ class Predictor(LoadedModel):
 def read_ahead(examples: Iterable[Any], source: Source) -> tuple[Iterator[Any], int | None]:
     """Read up to 20,000 examples of a source, so that an invalid one is reported before the first prediction.
 
-    Returns:
-        All examples, and their number if there are no more or the source knows it.
+    Return all examples, and their number if there are no more or the source knows it.
     """
     if str(source) == STDIN:
         return iter(examples), None
@@ -250,11 +237,7 @@ def read_ahead(examples: Iterable[Any], source: Source) -> tuple[Iterator[Any], 
 
 
 def find_task_name(checkpoint: Path) -> str | None:
-    """Return the task that a model was fine-tuned for, by cloze or another program; None for a pre-trained model.
-
-    Raises:
-        InputError: a file of the checkpoint is damaged.
-    """
+    """Return the task that a model was fine-tuned for, by cloze or another program; None for a pre-trained model."""
     if (stored := load_task(checkpoint)) is not None:
         return stored[0].name
     return find_task_of_head(checkpoint)

@@ -57,11 +57,7 @@ def score_pretrained(
     precision: InferencePrecision | None = None,
     progress: Progress,
 ) -> PretrainedScores:
-    """Return scores of a pre-trained model; `kind` is a key of `USED_ARGUMENTS`, the others are as for `evaluate`.
-
-    Raises:
-        InputError: the model lacks the head, or the data are wrong.
-    """
+    """Return scores of a pre-trained model; `kind` is a key of `USED_ARGUMENTS`, the others are as for `evaluate`."""
     if kind in ("mlm", "nsp"):
         from cloze.inference.checkpoint import Checkpoint
         from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained

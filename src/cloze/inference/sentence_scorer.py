@@ -99,13 +99,7 @@ class SentenceScorer(MaskedLanguageModel):
     ) -> Iterator[SentenceScore]:
         """Yield the score of each sentence, in order, some at a time; that of an empty one is 0.
 
-        Args:
-            texts: the sentences.
-            word_masking: as for a call.
-            where: returns the place of a text, given its number from 0, for errors.
-
-        Raises:
-            InputError: a text has more tokens than the model takes.
+        A text with more tokens than the model takes raises an InputError, at the place that `where` returns for its number.
         """
         check_choice(word_masking, get_args(WordMasking), "word_masking")
         window: list[list[MaskedCopy]] = []
@@ -128,16 +122,7 @@ class SentenceScorer(MaskedLanguageModel):
     def masked_copies(
         self, text: str, word_masking: WordMasking = "later", *, where: Callable[[], str] = lambda: "text"
     ) -> list[MaskedCopy]:
-        """Return a copy for each token of a sentence, [CLS] and [SEP] apart.
-
-        Args:
-            text: the sentence.
-            word_masking: as for a call.
-            where: returns its place, for the error.
-
-        Raises:
-            InputError: it has more tokens than the model takes.
-        """
+        """Return a copy for each token of a sentence, [CLS] and [SEP] apart; refuse a text that is too long."""
         ids = self.tokenizer.encode(text).input_ids
         if len(ids) > self.max_positions:
             check_length(ids, self.max_positions, where=where(), remedy="Give one sentence at a time")

@@ -59,8 +59,6 @@ def pool_words(
 
     Args:
         hidden: the vectors of the tokens without [CLS] and [SEP], [L, D]; those of a truncated text are fewer.
-        encoding: the prompt and the text.
-        tokenizer: their tokenizer.
         prompt_length: characters of the prompt; places are counted from its end.
     """
     count = len(hidden)
