@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cloze.errors import InputError
-from cloze.inference.blimp import evaluate_blimp
+from cloze.inference.pretrained_scores import evaluate_blimp
 from cloze.inference.sentence_scorer import SentenceScorer
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from cloze.errors import InputError
-from cloze.inference.fill_evaluation import evaluate_fill
 from cloze.inference.fill_mask import FillMask
+from cloze.inference.pretrained_scores import evaluate_fill
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
 from cloze.models.torch_engine import TorchEngine

@@ -266,8 +266,8 @@ class PendingExplanation:
     ) -> "PendingExplanation":
         """Prepare the explanation of a prediction by a model that passed `check_explainable`.
 
-        By default the logit of the most probable label is explained, or the score; a text that was read in several windows
-        is refused.
+        By default the logit of the most probable label is explained, or the score. A text that was read in several
+        windows is refused.
         """
         task, tokenizer = predictor.task, predictor.tokenizer
         features = predictor.features(example)

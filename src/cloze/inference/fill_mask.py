@@ -191,7 +191,7 @@ class FillMask(MaskedLanguageModel):
         return [[mask for _ in windows for mask in chosen[next(indices)]] for windows in masked]
 
     def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> FloatArray:
-        """Return the probability of each token of the vocabulary at each [MASK] of a text, [masks, V]; raises as a call."""
+        """Return the probability of each token of the vocabulary at each [MASK], [masks, V]; raises as a call."""
         windows = self.mask(check_text(text), long_texts=long_texts)
         of_window = dict(self.logits(windows))
         logits_MV = np.concatenate([of_window[index] for index in range(len(windows))])

@@ -1,11 +1,12 @@
 """Scores of pre-trained models: masked words, next sentence, blanks, pseudo-likelihood, minimal pairs."""
 
 import math
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
@@ -13,14 +14,15 @@ from cloze import config as configuration
 from cloze.arguments import check_paths, iterate_texts
 from cloze.choices import InferencePrecision
 from cloze.data.reading.memory import Source, rows_from_memory
+from cloze.data.reading.tables import read_rows
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
-from cloze.inference.blimp import evaluate_blimp
 from cloze.inference.embedding_files import read_texts
-from cloze.inference.fill_evaluation import evaluate_fill
 from cloze.inference.fill_mask import FillMask
+from cloze.inference.predictor import read_ahead
 from cloze.inference.sentence_scorer import SentenceScorer
-from cloze.progress import Progress
+from cloze.progress import SILENT, Progress
+from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
 USED_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -32,6 +34,9 @@ USED_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The arguments of `cloze.evaluate` that each of them uses, besides model, data and device."""
+_PAIRS_AT_ONCE = 1000
+_ROWS_AT_ONCE = 256
+_TOP = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +141,92 @@ def _score_likelihood(
         "pseudo_perplexity": math.exp(-mean_token_score),
     }
     return PretrainedScores(means, {"examples": count})
+
+
+def evaluate_fill(
+    fill_mask: FillMask, source: Source, *, progress: Progress = SILENT
+) -> tuple[dict[str, float], int]:
+    """Return the scores of a model on a table with the columns text and answer, and the number of questions.
+
+    An answer that is not a single token cannot be predicted and counts as wrong; the share of single-token answers is
+    among the scores, and so is the accuracy of always predicting the most frequent answer.
+    """
+    tokenizer = fill_mask.tokenizer
+    mask = tokenizer.special_token("mask")
+    ranks: list[int | None] = []
+    answers: Counter[tuple[int, ...]] = Counter()
+    unknown = NONE_UNKNOWN
+    rows, total = read_ahead(read_rows(source, ["text", "answer"]), source)
+    with progress.bar("filling in", total=total, unit="texts") as bar:
+        while part := list(islice(rows, _ROWS_AT_ONCE)):
+            for row in part:
+                if (count := row.required("text").count(mask)) != 1:
+                    what = f"{count} times {mask} in {row.required('text')!r}"
+                    remedy = f"Write {mask} once, in place of the answer"
+                    raise InputError(what, where=row.where, remedy=remedy)
+            ids = [tokenizer.word_ids([row.required("answer")])[0].tolist() for row in part]
+            answers.update(map(tuple, ids))
+            texts = [row.required("text") for row in part]
+            unknown += count_unknown(tokenizer, texts)
+            masked = [fill_mask.mask(text, where=row.where)[0] for text, row in zip(texts, part, strict=True)]
+            of_row: dict[int, int | None] = {}
+            for index, (logits_V,) in fill_mask.logits(masked):
+                is_token = len(ids[index]) == 1 and ids[index][0] != tokenizer.unknown_id
+                # among equal logits the answer ranks last: a uniform model knows nothing
+                of_row[index] = int((logits_V >= logits_V[ids[index][0]]).sum()) - 1 if is_token else None
+            ranks += [of_row[index] for index in range(len(part))]
+            bar.advance(len(part))
+    unknown.warn("texts")
+    count = len(ranks)
+    scores = {
+        "accuracy": sum(rank == 0 for rank in ranks) / count,
+        f"accuracy@{_TOP}": sum(rank is not None and rank < _TOP for rank in ranks) / count,
+        "mean_reciprocal_rank": sum(1 / (rank + 1) for rank in ranks if rank is not None) / count,
+        "majority_accuracy": max(answers.values()) / count,
+        "answers_of_one_piece": sum(rank is not None for rank in ranks) / count,
+    }
+    return scores, count
+
+
+@dataclass(frozen=True, slots=True)
+class BlimpScores:
+    """Shares of pairs on which the model is right; chance is 0.5, and a tie is wrong."""
+
+    accuracy: float
+    """The mean over the paradigms."""
+    fields: dict[str, float]
+    """For morphology, semantics, syntax and their interface: the mean over the field's paradigms."""
+    paradigms: dict[str, float]
+    num_pairs: int
+
+
+def evaluate_blimp(scorer: SentenceScorer, source: Source, *, progress: Progress = SILENT) -> BlimpScores:
+    """Return the scores of a model on a table with the columns UID, field, sentence_good and sentence_bad.
+
+    A model is right on a pair if the acceptable sentence is more probable to it.
+
+    Source: Warstadt et al. 2020, "BLiMP: The benchmark of linguistic minimal pairs for English".
+    """
+    is_right: dict[str, list[bool]] = defaultdict(list)
+    field_of_paradigm: dict[str, str] = {}
+    rows, total = read_ahead(read_rows(source, ["UID", "field", "sentence_good", "sentence_bad"]), source)
+    with progress.bar("scoring", total=total, unit="pairs") as bar:
+        while part := list(islice(rows, _PAIRS_AT_ONCE)):
+            places = [row.where for row in part for _ in ("good", "bad")]
+            sentences = [row.required(f"sentence_{which}") for row in part for which in ("good", "bad")]
+            results = scorer.scores(sentences, where=places.__getitem__)
+            scores = [result.score for result in results]
+            for row, good, bad in zip(part, scores[::2], scores[1::2], strict=True):
+                # the file has both syntax_semantics and syntax/semantics
+                paradigm, field = row.required("UID"), row.required("field").replace("/", "_")
+                if (known := field_of_paradigm.setdefault(paradigm, field)) != field:
+                    what = f"{paradigm!r} is in the field {field!r} here, and in {known!r} above"
+                    raise InputError(what, where=row.where, remedy="Give each paradigm one field")
+                is_right[paradigm].append(good > bad)
+            bar.advance(len(part))
+    paradigms = {paradigm: fmean(values) for paradigm, values in is_right.items()}
+    fields = {
+        field: fmean(paradigms[paradigm] for paradigm, its in field_of_paradigm.items() if its == field)
+        for field in dict.fromkeys(field_of_paradigm.values())
+    }
+    return BlimpScores(fmean(paradigms.values()), fields, paradigms, sum(map(len, is_right.values())))

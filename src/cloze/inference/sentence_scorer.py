@@ -99,7 +99,7 @@ class SentenceScorer(MaskedLanguageModel):
     ) -> Iterator[SentenceScore]:
         """Yield the score of each sentence, in order, some at a time; that of an empty one is 0.
 
-        A text with more tokens than the model takes raises an InputError, at the place that `where` returns for its number.
+        A text with more tokens than the model takes raises an InputError, which names the place that `where` returns.
         """
         check_choice(word_masking, get_args(WordMasking), "word_masking")
         window: list[list[MaskedCopy]] = []
