@@ -36,6 +36,10 @@ def test_files_are_compressed_for_clients_that_ask(locked: Client, path: str) ->
     plain = locked.get(path, headers={"Accept-Encoding": "identity"})
     assert (plain.status_code, plain.content) == (200, content)
     assert "content-encoding" not in plain.headers
+    assert plain.headers["x-content-type-options"] == "nosniff"
+    assert plain.headers["cache-control"] == "no-cache"
+    media_type = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}[PATHS[path].suffix]
+    assert plain.headers["content-type"] == f"{media_type}; charset=utf-8"
     with locked.stream("GET", path, headers={"Accept-Encoding": "gzip"}) as response:
         raw = b"".join(response.iter_raw())
     assert response.headers["content-encoding"] == "gzip"
@@ -58,7 +62,7 @@ def test_a_file_that_the_client_has_is_not_sent_again(locked: Client, path: str)
 def test_head_has_the_headers_of_get_and_no_body(models: Mapping[str, ServedModel]) -> None:
     httpx = pytest.importorskip("httpx")
     with listening(create_app({"bert": models["bert"]}, Limits())) as address:
-        for path in (*PATHS, "/health", "/info", "/metrics", "/v1/models", "/openapi.json"):
+        for path in (*PATHS, "/docs/", "/health", "/info", "/metrics", "/v1/models", "/openapi.json"):
             head, get = httpx.head(f"{address}{path}"), httpx.get(f"{address}{path}")
             assert (head.status_code, head.content) == (200, b"")
             for name in ("content-type", "etag", "content-security-policy"):

@@ -13,7 +13,6 @@ from cloze.serving import (
     embedding_routes,
     explorer_routes,
     info_routes,
-    static_files,
     task_routes,
 )
 from cloze.serving.batcher import Batcher
@@ -25,6 +24,7 @@ from cloze.serving.metrics import Metrics
 from cloze.serving.middleware import RequestMiddleware
 from cloze.serving.routes import SERVER_TAG, GetRoute, Route, ServerState, add_routes
 from cloze.serving.served_model import ABILITIES, ServedModel
+from cloze.serving.static_files import static_routes
 from cloze.serving.strict_json import StrictRoute
 
 ROUTES: tuple[Route | GetRoute, ...] = (
@@ -33,7 +33,6 @@ ROUTES: tuple[Route | GetRoute, ...] = (
     *classification_routes.ROUTES,
     *task_routes.ROUTES,
     *explorer_routes.ROUTES,
-    *static_files.ROUTES,
 )
 
 
@@ -89,6 +88,7 @@ def create_app(
         evaluation=evaluation,
     )
     add_routes(app, ROUTES, server)
+    app.router.routes.extend(static_routes())
     add_error_handlers(app)
     app.add_middleware(
         RequestMiddleware, batcher=batcher, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts
