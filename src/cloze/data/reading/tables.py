@@ -1,8 +1,10 @@
 """Rows of named cells from TSV, CSV, JSON, Parquet and Arrow. The first line of a TSV or CSV names the columns."""
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from cloze.choices import AnnotationFormat, Clean
@@ -10,19 +12,22 @@ from cloze.data.reading.annotations import ANSWER, AnnotatedRow, annotated_row, 
 from cloze.data.reading.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.reading.class_names import KeepsNumbers
 from cloze.data.reading.columns import Column, NoColumnError, find_columns
-from cloze.data.reading.files import extension_of
+from cloze.data.reading.files import Line, extension_of, read_lines
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.memory import MemoryRows, Source
 from cloze.data.reading.pdf_text import clean_pdf_text
 from cloze.data.reading.table_files import CellCountError, RawTable, is_table, open_table
-from cloze.data.reading.text_lines import read_texts_of_lines
 from cloze.errors import DataWarning, InputError
+from cloze.remote_files import PathOrUrl
 from cloze.tables import format_count
 from cloze.text_encoding import UTF_8
 
 Parsed = TypeVar("Parsed")
 
 _MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE = 10, 0.01  # rows that may be left out
+_SAMPLE_LINES = 20
+_COLUMN_NAME = re.compile(r"[\w.#-]*")
+_JSON_OBJECT = re.compile(r'\s*\{\s*"[^"]*"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +194,7 @@ def _open(source: Source, config: TableConfig) -> RawTable:
     if config.may_be_lines and not isinstance(source, MemoryRows) and not is_table(source):
         text = config.columns[0]
         return RawTable(
-            read_texts_of_lines(source, text, config.encoding), lambda line, where: {text.names[0]: line}
+            _read_texts_of_lines(source, text, config.encoding), lambda line, where: {text.names[0]: line}
         )
 
     def is_read(name: str) -> bool:
@@ -239,3 +244,25 @@ def _clean_pdf(cell: Any) -> tuple[Any, int]:
         cleaned = list(map(_clean_pdf, cell))
         return [text for text, _ in cleaned], sum(changes for _, changes in cleaned)
     return clean_pdf_text(cell) if isinstance(cell, str) else (cell, 0)
+
+
+def _read_texts_of_lines(path: PathOrUrl, text_column: Column, encoding: str | None = None) -> Iterator[Line]:
+    """Yield the lines of a plain text, which must not be those of a table."""
+    lines = read_lines(path, encoding)
+    sample = list(islice(lines, _SAMPLE_LINES))
+    if not sample:
+        raise InputError("contains no text", where=path)
+    first, where = sample[0]
+    if _JSON_OBJECT.match(first):
+        raise InputError("JSON lines, not plain text", where=where, remedy="Call the file .jsonl")
+    names = set(text_column.names)
+    for separator, extension in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
+        cells = {cell.strip(' "') for cell in first.split(separator)}
+        if len(cells) > 1 and cells & names and all(_COLUMN_NAME.fullmatch(cell) for cell in cells):
+            what = "the first line names the columns of a table, which plain text does not have"
+            raise InputError(what, where=where, remedy=f"Call the file {extension}")
+    tabs = {text.count("\t") for text, _ in sample if text.strip()}
+    if len(sample) > 1 and len(tabs) == 1 and 0 not in tabs:
+        remedy = "Call the file .tsv, with names of the columns in its first line, or write spaces for tabs"
+        raise InputError("columns with tabs between them, not plain text", where=where, remedy=remedy)
+    yield from chain(sample, lines)
