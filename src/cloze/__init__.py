@@ -127,7 +127,6 @@ __all__ = sorted(MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its module."""
     if name == "__version__":
         return import_module("importlib.metadata").version("cloze-bert")
     if name not in MODULES:
@@ -138,5 +137,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names, for completion."""
     return __all__

@@ -89,7 +89,6 @@ class Callbacks(Callback):
 
 @contextmanager
 def _errors_of(service: str) -> Iterator[None]:
-    """Name a service in its errors."""
     try:
         yield
     except ClozeError:

@@ -277,7 +277,6 @@ def _check_number(value: float, key: str, where: str) -> None:
 
 
 def _convert_items(hint: Any, value: Any, key: str, where: str) -> Any:
-    """Convert the items of a list or a table."""
     if get_origin(hint) is tuple:
         if not isinstance(value, (list, tuple)):
             raise InputError(f"{key} must be a list, not {value!r}", where=where)

@@ -120,7 +120,6 @@ def cpus_per_item(items: int, nodes: Sequence[int]) -> int:
 
 
 def _ray() -> Any:
-    """Return the module ray, connected to a cluster."""
     require(["ray"], extra="ray", where="workers")
     ray: Any = import_package("ray")
     if not ray.is_initialized():

@@ -157,7 +157,6 @@ def upload_directory(directory: Path, url: str, *, overwrite: bool = False) -> N
 
 
 def _names_in_manifest(manifest: bytes) -> set[str]:
-    """Return the files that a remote manifest lists; empty if it is damaged."""
     try:
         return {name for name in json.loads(manifest)["files"] if ".." not in name.split("/")}
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -19,7 +19,6 @@ class Result:
         return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in _fields(self))})"
 
     def _repr_html_(self) -> str:
-        """Return a table of the fields for a notebook."""
         return _html_table(_fields(self))
 
 
@@ -32,7 +31,6 @@ class NamedScores(dict[str, float]):
         return dict(self)
 
     def _repr_html_(self) -> str:
-        """Return a table of the scores for a notebook."""
         return _html_table((name, _shorten(value)) for name, value in self.items())
 
 

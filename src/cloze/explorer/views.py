@@ -210,7 +210,6 @@ def _projections(attention: LayerAttention, token: int) -> dict[str, Any]:
 
 
 def _masked_lm(model: FillMask, trace: TokenTrace) -> dict[str, Any]:
-    """Return what the MLM head reads from the token after each layer."""
     module: Any = model.module
     table_VD = model.encoder.embeddings.word_embeddings.weight
     read = trace_masked_lm(module.masked_lm, table_VD, model.tokenizer, trace.hidden_states, top_k=_TOP_K)
@@ -222,7 +221,6 @@ def _masked_lm(model: FillMask, trace: TokenTrace) -> dict[str, Any]:
 
 
 def _pooler(model: NextSentence, trace: TokenTrace) -> dict[str, Any]:
-    """Return the pooler's output and the next-sentence logits."""
     module: Any = model.module
     layer = module.next_sentence
     with torch.inference_mode():
@@ -240,6 +238,5 @@ def _vector(vector: Tensor) -> dict[str, Any]:
 
 
 def _rounded(values: Tensor) -> Any:
-    """Return nested lists of numbers, rounded to the digits of float32."""
     scale = 10.0**_DIGITS
     return ((values.double() * scale).round() / scale).tolist()

@@ -144,7 +144,6 @@ def _note_losses(run: Path, progress: Progress) -> None:
 
 
 def _warn_of_settings(config: PretrainConfig, data: PretrainingData, progress: Progress) -> None:
-    """Warn of a phase without steps, and of few held-out instances."""
     for phase, steps in zip(config.phases, steps_per_phase(config.steps or 0, config.phases), strict=True):
         if config.steps is not None and not steps:
             what = f"sequences of up to {phase.max_seq_length} tokens have {phase.fraction:.0%} of the run"

@@ -103,7 +103,6 @@ def _matrix_rows(matrix: list[list[int]], names: list[str], width: int) -> list[
 
 
 def _pair_lines(breakdown: Breakdown) -> list[str]:
-    """Return the most frequent confusions as a table."""
     pairs = [
         [f"{_short(gold)} → {_short(predicted)}", f"{count:,}"]
         for gold, predicted, count in breakdown.confused_pairs(_MAX_PAIRS)

@@ -134,7 +134,6 @@ def _describe(metric: Metric) -> dict[str, Any]:
 
 
 def _times(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return round times since the start, with the steps at which they were."""
     timed = [(row["seconds"], row["step"]) for row in rows if "seconds" in row]
     if not timed:
         return []

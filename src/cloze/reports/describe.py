@@ -93,7 +93,6 @@ def _had_manifest(directory: Path) -> bool:
 
 
 def _verify(directory: Path, kind: str | None = None) -> int:
-    """Verify the files of a manifest and return their number."""
     files = artifacts.verify(directory, kind=kind).files.keys()
     verify_shared_weights(directory)
     return len(files - {artifacts.CARD_FILE})

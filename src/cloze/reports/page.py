@@ -81,7 +81,6 @@ def tables_in(settings: Mapping[str, Any], name: str = "") -> list[tuple[str, li
 
 
 def _tables_in(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield the dotted name and the values of each table in nested settings."""
     values: list[tuple[str, str]] = []
     inner: dict[str, Mapping[str, Any]] = {}
     for key, value in settings.items():

@@ -31,7 +31,6 @@ def replicate(
 
 
 def _sum_bucket(dtype: torch.dtype, bucket: GradBucket) -> Future[Tensor]:
-    """Sum gradients over all ranks in a number format."""
     buffer = bucket.buffer()
     future = distributed.all_reduce(buffer.to(dtype), async_op=True).get_future()
     summed: Future[Tensor] = future.then(lambda done: buffer.copy_(done.value()[0]))

@@ -94,7 +94,6 @@ def materialize(
 def _draw(
     documents: Documents, tokenizer: Tokenizer, settings: GoogleSettings, rng: random.Random
 ) -> Iterator[TrainingInstance]:
-    """Yield the instances before the final shuffle."""
     if not len(documents):
         raise InputError("no document to make instances of", where="corpus", remedy="Give more text")
     order = array("q", range(len(documents)))

@@ -319,7 +319,6 @@ def _documents(batch: pa.RecordBatch, text_field: str, file: str, rows_before: i
 
 
 def _check_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch whose offsets are right, or raise ArrowInvalid."""
     for column in batch.columns:
         _check_offsets(column)
     return batch

@@ -53,7 +53,6 @@ def _json_list(folder: str | Path, name: str, key: str) -> list[Any]:
 
 
 def _local_folder(path: object) -> Path | None:
-    """Return the path of a local directory; None for anything else."""
     if not isinstance(path, str | Path) or is_url(path) or not Path(path).is_dir():
         return None
     return Path(path)

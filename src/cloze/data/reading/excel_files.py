@@ -66,5 +66,4 @@ def _is_empty(row: Iterable[Any]) -> bool:
 
 
 def _plain(cell: Any) -> Any:
-    """Return a cell as JSON has it."""
     return cell.isoformat() if isinstance(cell, datetime.date | datetime.time) else cell

@@ -163,7 +163,6 @@ def _too_long(lines: LineReader, remedy: str) -> InputError:
 
 
 def _lines_of_range(lines: LineReader, file_range: FileRange) -> Iterator[str]:
-    """Yield the lines that begin before the end of the range."""
     end = math.inf if file_range.end is None else file_range.end
     if lines.next_offset < end:
         for line in lines:
@@ -173,7 +172,6 @@ def _lines_of_range(lines: LineReader, file_range: FileRange) -> Iterator[str]:
 
 
 def _read_table(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
-    """Yield the text of each row."""
     column = Column(text_field, flag="`text_field=NAME`, or `format=lines` if its lines are text")
     config = TableConfig(columns=(column,), encoding=file_range.encoding)
     for text, where in parse_rows(file_range.file, config, lambda row: (row.text(text_field), row.where)):

@@ -136,7 +136,6 @@ def _check_distinct(columns: Sequence[str], where: str) -> None:
 def _with_class_names(
     rows: Iterable[Mapping[str, Any]], table: Any, name: str, keeps_numbers: KeepsNumbers
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table with the names of classes for their numbers."""
     class_names = find_class_names(table, keeps_numbers)
     for number, row in enumerate(rows):
         yield name_classes(row, class_names, f"{name}[{number}]")
@@ -155,7 +154,6 @@ def _rows_of_columns(data: Mapping[Any, Any], name: str) -> Iterator[dict[str, A
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as JSON has it."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
