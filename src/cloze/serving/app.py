@@ -22,10 +22,9 @@ from cloze.serving.info_routes import VERSION
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 from cloze.serving.middleware import RequestMiddleware
-from cloze.serving.routes import SERVER_TAG, GetRoute, Route, ServerState, add_routes
+from cloze.serving.routes import SERVER_TAG, GetRoute, Route, ServerState, StrictRoute, add_routes
 from cloze.serving.served_model import ABILITIES, ServedModel
 from cloze.serving.static_files import static_routes
-from cloze.serving.strict_json import StrictRoute
 
 ROUTES: tuple[Route | GetRoute, ...] = (
     *info_routes.ROUTES,
@@ -49,7 +48,6 @@ def create_app(
 
     Args:
         models: by the names that requests use, the default first.
-        limits: of requests and of the queue.
         threads: of torch, in the thread that computes.
         api_key: required of requests; None admits everybody.
         hosts: accepted values of the Host header; None accepts any.

@@ -5,7 +5,8 @@ The tables drive the application, the OpenAPI schema and the labels of the metri
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,11 @@ from typing import Any, TypeAlias
 
 import orjson
 from fastapi import FastAPI, Security
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from cloze.errors import InputError
@@ -22,7 +26,7 @@ from cloze.serving.batcher import Batcher
 from cloze.serving.errors import COMPUTATION_ERRORS, documented_errors
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
-from cloze.serving.schema import ModelRequest, is_blank
+from cloze.serving.schema import ModelRequest, batch_texts, is_blank
 from cloze.serving.served_model import ServedModel, find_model
 from cloze.serving.windowed_inference import WindowedPredictions
 from cloze.tasks.texts import LabeledText
@@ -54,6 +58,8 @@ _TEXT_FIELDS = (
 )
 _CHARACTERS_PER_TOKEN = 4  # roughly, in English
 _SPECIAL_TOKENS = 2
+_MAX_KEYS = 64
+"""Of an object; no route has as many. Each unknown key would become an error message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class GetRoute:
     """The type of the response in the OpenAPI schema; None leaves the route out of it."""
     response_class: type[Response] = JSONResponse
     errors: tuple[int, ...] = ()
-    """Documented status codes of errors."""
+    """Error status codes to list in the API documentation."""
     is_public: bool = False
     """Whether it needs no key."""
 
@@ -164,6 +170,49 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
+class StrictRoute(APIRoute):
+    """A route of strict JSON, refusing what Python's parser accepts; it knows the server's limit of texts."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            batch_texts.set(request.app.state.limits.batch_texts)  # of this request's task
+            return await handler(_StrictRequest(request.scope, request.receive))
+
+        return handle
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        try:
+            return parse_json(await self.body())
+        except ValueError as error:
+            raise HTTPException(422, f"body: {error}") from error
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the value of a JSON body.
+
+    Raises:
+        ValueError: the body is not UTF-8 or not JSON, repeats a key, has too many keys, or is nested too deep.
+    """
+    text = body.decode("utf-8")  # Python's parser would accept UTF-16, too
+    try:
+        return json.loads(text, object_pairs_hook=_check_object)
+    except RecursionError:
+        raise ValueError("lists and objects are nested too deep") from None
+
+
+def _check_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("an object has a key twice")
+    if len(table) > _MAX_KEYS:
+        raise ValueError(f"an object has {len(table):,} keys, more than {_MAX_KEYS}")
+    return table
+
+
 def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Handler:
     """Return the handler that runs a function in the batcher's thread, alone."""
 
@@ -209,11 +258,7 @@ def estimate_tokens(*inputs: str | list[int] | None) -> int:
 
 
 def text_examples(inputs: Sequence[str | list[str]]) -> list[LabeledText]:
-    """Return texts and pairs of texts as unlabeled examples.
-
-    Raises:
-        InputError: an input has no text.
-    """
+    """Return texts and pairs of texts as unlabeled examples; refuse an input without a text."""
     pairs = [as_list(texts) for texts in inputs]
     for number, texts in enumerate(pairs):
         if all(map(is_blank, texts)):
