@@ -1,1 +1,1 @@
-"""A server for all that a BERT answers: HTTP at the door, one thread that computes behind it."""
+"""An HTTP server of models: routes, limits, and the thread that computes."""

@@ -61,11 +61,7 @@ class Computation(Protocol[InputT, OutputT]):
     """A computation on inputs of any length; the windows of equal computations are batched."""
 
     def split(self, value: InputT) -> WindowedInput[OutputT]:
-        """Split an input into windows.
-
-        Raises:
-            InputError: the input is invalid.
-        """
+        """Split an input into windows."""
 
     def compute(self, windows: list[Any]) -> Sequence[Any]:
         """Return the output of each of at least one window, independent of the others."""
@@ -169,12 +165,7 @@ class _Job:
 
 
 class Batcher:
-    """Runs computations in one thread, in batches across requests.
-
-    Args:
-        limits: size of the queue and of a batch, and the deadline.
-        threads: of torch, for one computation.
-    """
+    """Runs computations in one thread, in batches across requests; torch uses `threads` for a computation."""
 
     def __init__(self, limits: Limits, *, threads: int) -> None:
         self.limits = limits
@@ -204,7 +195,6 @@ class Batcher:
 
     @property
     def waiting_requests(self) -> int:
-        """Number of queued requests."""
         return len(self._waiting)
 
     async def run_batched(
@@ -219,7 +209,6 @@ class Batcher:
         Args:
             function: maps any number of inputs to as many outputs, each independent of the others. Functions (or
                 methods of one object) that compare equal are batched.
-            inputs: of this request.
             tokens: estimated number of tokens of each input.
 
         Raises:
@@ -256,11 +245,7 @@ class Batcher:
 
     @asynccontextmanager
     async def deadline(self) -> AsyncIterator[None]:
-        """Limit the time of one computation, or of several in sequence.
-
-        Raises:
-            DeadlineExceeded: the time is over.
-        """
+        """Limit the time of one computation, or of several in sequence, by DeadlineExceeded."""
         try:
             async with asyncio.timeout(self.limits.deadline_seconds):
                 yield

@@ -54,13 +54,11 @@ class LimitedProtocol(H11Protocol):
                 other._abort("before others needed the memory")
 
     def resume_writing(self) -> None:
-        """Handle that a response is read."""
         super().resume_writing()
         if self in self.unread:
             self.unread.pop(self).cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a connection."""
         super().connection_lost(exc)
         self.resume_writing()
         self._limit_request()
@@ -102,7 +100,6 @@ class OncePerMessage(logging.Filter):
         self._messages: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record has a new message, or one with a traceback."""
         message = str(record.msg)
         is_new = record.exc_info is not None or message not in self._messages
         self._messages.add(message)

@@ -31,7 +31,7 @@ class FillParameters(StrictModel):
     """Parameters of `InferenceClient.fill_mask`."""
 
     top_k: int | None = Field(default=None, ge=1, le=1000)
-    """Number of candidates for each [MASK]; by default that of the request."""
+    """Number of candidates for each [MASK]; defaults to the request's top_k."""
     targets: Texts | None = None
     """Tokens to choose from; by default the whole vocabulary."""
 

@@ -104,7 +104,6 @@ class TextsOrPairsRequest(ModelRequest):
 
     @property
     def input_list(self) -> Any:
-        """The texts and pairs."""
         return [self.inputs] if self.is_one else self.inputs
 
 
@@ -141,5 +140,4 @@ class EmbeddingRequest(ModelRequest, EmbeddingOptions):
 
     @property
     def input_list(self) -> list[str | list[int]]:
-        """The texts and lists of token ids."""
         return to_list(self.inputs)

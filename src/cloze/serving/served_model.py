@@ -149,11 +149,7 @@ class ServedModel:
         return self._engine.number_format
 
     def prompt(self, name: str | None) -> str:
-        """Return the prompt of a name, or the default prompt.
-
-        Raises:
-            InputError: the model has no such prompt, or cloze cannot apply it.
-        """
+        """Return the prompt of a name, or the default prompt; refuse one that the model lacks."""
         if self.vectors is None:
             remedy = "Leave it out"
             raise InputError(f"{self.name!r} has no vectors", where="prompt_name", remedy=remedy)
@@ -162,15 +158,11 @@ class ServedModel:
         return self.embedder.stored.prompt(name, where="prompt_name")
 
     def embed(self, inputs: list[EmbeddingInput]) -> list[EmbeddedText]:
-        """Return the vector of each text.
-
-        Raises:
-            InputError: a token id is not in the vocabulary, or a text is too long and must not be truncated.
-        """
+        """Return the vector of each text; refuse unknown token ids, and long texts that must not be truncated."""
         return self._embed_ids(inputs, lambda ids: self.embedder.embed_token_ids(ids).vectors)
 
     def embed_tokens(self, inputs: list[EmbeddingInput]) -> list[EmbeddedText]:
-        """Return the vectors of the tokens of each text, [CLS] and [SEP] included; raises as `embed`."""
+        """Return the vectors of the tokens of each text, [CLS] and [SEP] included; refuse as `embed`."""
         return self._embed_ids(inputs, self.embedder.embed_tokens_of_ids)
 
     def _embed_ids(
@@ -318,17 +310,7 @@ def load_models(
 def find_model(
     models: Mapping[str, ServedModel], name: str | None, ability: str, *, route: str
 ) -> ServedModel:
-    """Return the model of a name, or by default the first one with an ability.
-
-    Args:
-        models: by name.
-        name: the one that the request names.
-        ability: the one that the route requires.
-        route: its path, for messages.
-
-    Raises:
-        InputError: no model has that name, or it lacks the ability.
-    """
+    """Return the model of a name, or by default the first one, with the ability that a route requires."""
     if name == ANY_MODEL and len(models) == 1:
         name = None
     if name is not None and name not in models:

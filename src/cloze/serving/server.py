@@ -53,19 +53,11 @@ def serve(  # noqa: PLR0913 (the settings of a verb)
 
     Args:
         directories: checkpoints or runs, by the names that requests use; the first is the default.
-        limits: of requests and of the queue.
-        host: the address to listen on.
         port: 0 chooses a free one.
         threads: of an operation; None is the usual number.
-        api_key: required of requests.
-        device: cpu, cuda, mps or auto.
         precision: number format of matrix products; None is float32, or int8 for directories of int8 models.
         evaluation: file of `cloze evaluate` that the page opens.
         tell: called with the address once the server answers.
-
-    Raises:
-        InputError: a model is missing or damaged, or the port is out of range.
-        RunError: the address is in use.
     """
     threads = threads or compute_threads()
     set_compute_threads(threads)
@@ -125,7 +117,6 @@ class _Server(uvicorn.Server):
         self._batcher = batcher
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Start to stop."""
         self._batcher.stop()
         super().handle_exit(sig, frame)
 
@@ -137,11 +128,7 @@ class _Server(uvicorn.Server):
 
 
 def check_local(host: str) -> None:
-    """Refuse an address that other machines reach; a name that is unknown is refused by `bind`.
-
-    Raises:
-        InputError: the address is not local, or it is empty, which for the system is every address of the machine.
-    """
+    """Refuse an address that other machines reach, as does an empty one; `bind` refuses unknown names."""
     if not host.strip():
         raise InputError("the address is empty", where="host", remedy="Give an address, such as 127.0.0.1")
     with suppress(OSError):
@@ -183,11 +170,7 @@ def _close_on_error(bound: socket.socket, address: str) -> Iterator[None]:
 
 
 def read_api_key(file: Path) -> str:
-    """Read the API key: the first line of a file.
-
-    Raises:
-        InputError: the file is missing, or the key is too short or not ASCII.
-    """
+    """Read the API key, the first line of a file; refuse one that is short or not ASCII."""
     try:
         with file.open("rb") as stream:
             content = stream.read(_MAX_KEY_BYTES + 1)
@@ -207,11 +190,7 @@ def read_api_key(file: Path) -> str:
 
 
 def check_evaluation(file: Path) -> Path:
-    """Return a file of `cloze evaluate` that the page can read.
-
-    Raises:
-        InputError: it is missing, or neither JSON lines nor a table of text.
-    """
+    """Return a file of `cloze evaluate` that the page can read: JSON lines or a table of text."""
     if not file.is_file():
         raise InputError("no such file", where=file, remedy="Write it with cloze evaluate -o")
     if file.suffix.lower() not in _EVALUATION_ENDINGS:
@@ -221,11 +200,7 @@ def check_evaluation(file: Path) -> Path:
 
 
 def parse_names(arguments: Sequence[str], argument: str) -> dict[str, Path]:
-    """Return directories by their names, from NAME=DIR, or DIR, whose name is the default; a path may contain "=".
-
-    Raises:
-        InputError: a name is used twice, or missing.
-    """
+    """Return directories by their names, from NAME=DIR, or DIR, whose name is the default; a path may contain "="."""
     directories: dict[str, Path] = {}
     for text in arguments:
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")
