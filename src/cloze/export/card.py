@@ -49,14 +49,7 @@ for encoding, rows in zip(encodings, outputs[0]):
 def export_card(
     model: str, checkpoint: Path, *, head: str, outputs: Sequence[str], max_length: int, precision: str
 ) -> str:
-    """Return the card of a graph.
-
-    Args:
-        model: the model as it was named.
-        checkpoint: its checkpoint, whose card names the license.
-        head: name of its class.
-        max_length: tokens that the model takes.
-    """
+    """Return the card of a graph of `model`, as the user named it; the card of `checkpoint` names the license."""
     base = BaseModel.read(model, checkpoint)
     labels = load_labels(checkpoint) if "logits" in outputs else ()
     shown = [code_span(label) for label in labels[:_MAX_LABELS]]

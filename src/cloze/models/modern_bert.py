@@ -152,11 +152,7 @@ class ModernBertConfig(EncoderConfig):
 
 
 def _interval(layer_types: list[Any]) -> int:
-    """Return the distance between global layers.
-
-    Raises:
-        ValueError: the layers do not alternate regularly, from a global one on.
-    """
+    """Return the distance between global layers; a ValueError unless they alternate regularly, from the first on."""
     later = [number for number, kind in enumerate(layer_types) if kind == _GLOBAL and number]
     interval = later[0] if later else max(len(layer_types), 1)
     if layer_types != [_LOCAL if number % interval else _GLOBAL for number in range(len(layer_types))]:

@@ -146,14 +146,7 @@ def build_parts(
     cls: tuple[str, int],
     where: Path,
 ) -> None:
-    """Replace the parts of a tokenizer by those that its class builds.
-
-    Args:
-        backend: all of `tokenizer.json`.
-        library: its contents.
-        tokenizer_class: from `read_class`, not a generic one.
-        config: `tokenizer_config.json`.
-    """
+    """Replace the parts of a tokenizer by those that its class, from `read_class` and not a generic one, builds."""
     kind, build = _BUILDERS[tokenizer_class]
     if type(backend.model).__name__ != kind:
         what = f"the model is {type(backend.model).__name__}, where {tokenizer_class} has {kind}"
