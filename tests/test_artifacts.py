@@ -52,7 +52,7 @@ def test_failed_write_leaves_nothing(tmp_path):
 
 def hold_temporary(path: Path, kind: str) -> "subprocess.Popen[str]":
     """Start a process that is writing a file or a directory, and wait for its temporary one."""
-    write = f"artifacts.write_directory(Path({str(path)!r}), kind='thing')"
+    write = f"artifacts.write_directory(Path({str(path)!r}), kind='checkpoint')"
     write = write if kind == "directory" else f"file_io.write_file(Path({str(path)!r}))"
     source = f"""
         from pathlib import Path
