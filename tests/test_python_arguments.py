@@ -144,7 +144,6 @@ TEXTS: dict[str, Call] = {
     "Embedder.words": lambda my, x: my.embed.words(x),
     "Embedder.embed_tokens": lambda my, x: my.embed.embed_tokens(x),
     "Embedder.token_ids": lambda my, x: my.embed.token_ids(x),
-    "Embedder.with_idf": lambda my, x: my.embed.with_idf(x),
     "SentenceScorer": lambda my, x: my.score(x),
     "SentenceScorer.scores": lambda my, x: list(my.score.scores(x)),
     "TextClassifier": lambda my, x: my.classify(x),

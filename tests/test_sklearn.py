@@ -120,8 +120,6 @@ def test_the_embedder_gives_the_vectors_of_cloze(embedder: TextEmbedder, model: 
     assert frame.shape == (40, 12)
     copy = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(copy.transform(TEXTS), vectors)
-    weighted = clone(embedder).set_params(pooling="idf_mean").fit_transform(TEXTS)
-    assert not np.allclose(weighted, vectors)
     with pytest.raises(InputError, match=r"^X\[1\] is None"):
         fitted.transform(["a", None])
     with pytest.raises(InputError, match="layers: is -1, an int"):

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from cloze.api.finetuning import finetune
 from cloze.arguments import check_texts, is_missing, iterate
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, EmbeddingPooling
+from cloze.inference.embedder import Embedder
 from cloze.inference.load import load
+from cloze.models.pooling import Pooling
 from cloze.optional_dependencies import require
 
 require(["sklearn"], extra="sklearn", where="cloze.sklearn")
@@ -61,7 +62,7 @@ class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self,
         model: str | Path = "cloze-mini-sentences",
         *,
-        pooling: EmbeddingPooling | None = None,
+        pooling: Pooling | None = None,
         layers: Sequence[int] = (-1,),
         normalize: bool | None = None,
         max_seq_length: int | None = None,
@@ -75,11 +76,9 @@ class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
-        """Load the encoder and check the texts; with the pooling idf_mean, count their words."""
-        texts = check_texts(X, "X")
+        """Load the encoder and check the texts."""
+        check_texts(X, "X")
         self.embedder_ = Embedder.load(**self.get_params(deep=False))
-        if self.pooling == "idf_mean":
-            self.embedder_ = self.embedder_.with_idf(texts)
         self._n_features_out = self.embedder_.width
         return self
 

@@ -84,35 +84,6 @@ def test_tables_stdin_and_flags(
     assert "embedding" in printed.err
 
 
-def test_idf_is_counted_in_the_input_or_in_another_text(
-    samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze
-) -> None:
-    other_lines = samples.text.read_text().split("\n")[:-1]
-    for flags, counted in (("", LINES), (f"--idf-from {samples.text}", other_lines)):
-        output = f"-o {tmp_path}/out.npy --overwrite --quiet"
-        cloze(f"embed -m {samples.run} {lines} --pooling idf_mean {flags} {output}")
-        expected = embedder(samples, pooling="idf_mean").with_idf(counted)(LINES)
-        np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, atol=1e-5)
-
-
-def test_neighbors_in_an_embedded_table_with_idf(
-    samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze
-) -> None:
-    texts = LINES
-    (tmp_path / "rows.tsv").write_text("body\n" + "".join(f"{text}\n" for text in texts))
-    (tmp_path / "counted.tsv").write_text("body\nrain rain\nthe rain fell\nnight\n")
-    flags = (
-        f"-m {samples.run} --pooling idf_mean --idf-from {tmp_path}/counted.tsv --text-column body --quiet"
-    )
-    cloze(f"embed {flags} {tmp_path}/rows.tsv -o {tmp_path}/out.npy")
-    among = f"--among {tmp_path}/out.npy --texts {tmp_path}/rows.tsv"
-    neighbors = cloze(f"neighbors 'the rain' {flags} {among} --json").json
-    assert len(neighbors) == 10
-    cosines = [neighbor["cosine"] for neighbor in neighbors]
-    assert cosines == sorted(cosines, reverse=True)
-    assert all(neighbor["text"] == texts[neighbor["row"] - 1] for neighbor in neighbors)
-
-
 def test_neighbors_of_texts_words_and_tokens(
     samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
 ) -> None:
@@ -122,10 +93,9 @@ def test_neighbors_of_texts_words_and_tokens(
     cloze(f"embed {model} {lines} -o {tmp_path}/words.parquet --tokens")
     vectors = embedder(samples)(LINES)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    target = unit[3] + unit[9] - unit[12]
-    cosines = unit @ (target / np.linalg.norm(target))
-    order = [row for row in np.argsort(-cosines) if row not in (3, 9, 12)][:5]
-    query = (LINES[3], "--plus", LINES[9], "--minus", LINES[12], "-k", "5")
+    cosines = unit @ unit[3]
+    order = [row for row in np.argsort(-cosines) if row != 3][:5]
+    query = (LINES[3], "-k", "5")
     for file in (f"out.npy --texts {lines}", "out.parquet"):
         neighbors = cloze(f"neighbors {model} --json --among {tmp_path}/{file}", *query).json
         assert [neighbor["text"] for neighbor in neighbors] == [LINES[n["row"] - 1] for n in neighbors]
@@ -225,10 +195,6 @@ CASES = {
         "embed -m {run} {lines} -o {out}.parquet --tokens --pooling cls",
         "--pooling: pools a text into one vector",
     ),
-    "--idf-from without idf_mean": Case(EMBED + "--idf-from {text}", "--idf-from: needs --pooling idf_mean"),
-    "stdin read twice": Case(
-        "embed -m {run} - -o {out}.npy --pooling idf_mean", "pooling: stdin can be read only once"
-    ),
     "no such column": Case("embed -m {run} {table} -o {out}.npy --text-column body", "no column 'body'"),
     "no such prompt": Case(EMBED + "--prompt query", "no prompt 'query'. The directory has none"),
     "too many tokens": Case(EMBED + "--max-seq-length 33", "--max-seq-length: 33 is not in 3..32"),
@@ -289,7 +255,7 @@ CASES = {
     ),
     "a pooling like no other": Case(
         "embed -m {run} {lines} -o {out}.npy --pooling zzz",
-        "pooling: no pooling 'zzz'. Choose from cls, mean, max, mean_sqrt_len, idf_mean.",
+        "pooling: no pooling 'zzz'. Choose from cls, mean, max, mean_sqrt_len.",
     ),
     "--top-k 0": Case("neighbors night -m {run} -k 0", "--top-k: 0 is less than 1"),
     "--texts without --among": Case("neighbors night -m {run} --texts {lines}", "--texts: needs --among"),
@@ -297,7 +263,7 @@ CASES = {
         "neighbors night -m {run} --pooling cls", "--pooling: does not apply to word embeddings"
     ),
     "an unknown word": Case(
-        "neighbors night --plus 'rain \u732b' -m {run}", "a word of 'rain \u732b' is not in the vocabulary"
+        "neighbors 'rain \u732b' -m {run}", "a word of 'rain \u732b' is not in the vocabulary"
     ),
     "an empty query": Case("neighbors '' -m {run}", "no word in ''"),
 }

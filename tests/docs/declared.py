@@ -203,7 +203,6 @@ PAGES = {
         replaced={"--steps 200": "--steps 2", "steps=200": "steps=2"},
     ),
     "docs/claims/index.md": Page(),
-    "docs/claims/fine-tuning.md": Page(),
     "records/2026-11-27-claims/input/README.md": Page(inputs="MODEL=minilm", is_exhaustive=True),
     "records/2026-11-27-claims/masked-words/README.md": Page(inputs="records", is_exhaustive=True),
     "records/2026-11-27-claims/next-sentence/README.md": Page(is_exhaustive=True),

@@ -12,7 +12,6 @@ from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.predictor import Predictor
-from cloze.inference.word_vectors import means_of_parts
 from cloze.models.batch import to_device
 from cloze.models.importing import import_model
 from cloze.tasks.texts import LabeledText
@@ -99,12 +98,10 @@ def test_vectors_of_a_thousand_real_sentences(embedder: Embedder, minilm: Path, 
     assert (embedder(texts) * theirs).sum(1).min() >= 0.99999
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"layers": (-2, 1), "combine": "concat"}, {"pooling": "idf_mean"}], ids=str
-)
+@pytest.mark.parametrize("settings", [{}, {"layers": (-2, 1), "combine": "concat"}], ids=str)
 @pytest.mark.slow
 def test_vectors_do_not_depend_on_the_batch(settings: dict[str, object], minilm: Path) -> None:
-    embedder = load(minilm, **settings).with_idf(TEXTS)
+    embedder = load(minilm, **settings)
     together = embedder(TEXTS)
     assert together.dtype == np.float32
     assert together.shape == (len(TEXTS), embedder.width)
@@ -179,23 +176,6 @@ def test_words_of_long_empty_and_prompted_texts(minilm: Path, tmp_path: Path) ->
     assert [word.text for word in prompted.words(["A dog"])[0].words] == ["A", "dog"]
 
 
-def test_weighted_means() -> None:
-    hidden = np.array([[1.0], [3], [2], [4], [0], [4], [8]], np.float32)
-    weights = np.array([3.0, 1, 0, 0, 0, 1, 1], np.float32)
-    assert means_of_parts(hidden, np.array([0, 2, 4]), weights)[:, 0].tolist() == [1.5, 3, 6]
-
-
-def test_rare_tokens_have_more_weight(minilm: Path) -> None:
-    texts = ["the dog", "the cat", "the the"]
-    embedder = load(minilm, pooling="idf_mean", layers=(0,), normalize=False).with_idf(iter(texts))
-    ids = embedder.tokenizer.encode("the dog bird").input_ids
-    assert embedder.idf is not None
-    np.testing.assert_allclose(embedder.idf[ids], np.log([1, 4 / 4, 4 / 2, 4 / 1, 1]), atol=1e-6)
-    table = embedder.encoder.embeddings.word_embeddings.weight.detach().numpy()
-    np.testing.assert_allclose(embedder(["the dog"])[0], table[ids[2]], atol=1e-6)
-    np.testing.assert_allclose(embedder(["the"])[0], table[[ids[0], ids[1], ids[-1]]].mean(0), atol=1e-6)
-
-
 def test_bfloat16_is_close_to_float32(minilm: Path, embedder: Embedder) -> None:
     near = load(minilm, precision="bfloat16")(TEXTS[:4])
     assert (near * embedder(TEXTS[:4])).sum(1).min() > 0.999
@@ -218,14 +198,6 @@ def test_bfloat16_is_close_to_float32(minilm: Path, embedder: Embedder) -> None:
 def test_invalid_settings_are_refused(settings: dict[str, object], says: str, minilm: Path) -> None:
     with pytest.raises(InputError, match=says):
         load(minilm, **settings)
-
-
-def test_tokens_of_every_text_have_no_weight(minilm: Path, tmp_path: Path) -> None:
-    prompted = load(with_prompts(minilm, tmp_path / "prompted"), pooling="idf_mean")
-    embedder = prompted.with_idf(["a [MASK] dog", "a [MASK] cat"])
-    assert embedder.idf is not None
-    ids = embedder.tokenizer.encode("query: a [MASK] dog").input_ids
-    np.testing.assert_allclose(embedder.idf[ids], np.log([1, 1, 1, 1, 1, 3 / 2, 1]), atol=1e-6)
 
 
 @pytest.mark.slow
@@ -252,8 +224,3 @@ def test_prompts_excluded_from_pooling_are_refused(minilm: Path, tmp_path: Path)
     (directory / "config_sentence_transformers.json").write_text('{"default_prompt_name": "b"}')
     with pytest.raises(InputError, match="default_prompt_name 'b' is not one of the prompts"):
         load(directory)
-
-
-def test_idf_mean_requires_token_weights(minilm: Path) -> None:
-    with pytest.raises(InputError, match="idf_mean: the token weights are not computed"):
-        load(minilm, pooling="idf_mean")(["a"])

@@ -113,10 +113,8 @@ def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their
     ):
         expected = cloze.Embedder.load(model, device="cpu", **settings)(TEXTS)
         assert_same(cloze.Embedder.load(graph, **settings)(TEXTS), expected)
-    ours, theirs = (cloze.Embedder.load(path, device="cpu", pooling="idf_mean") for path in (graph, model))
-    assert_same(ours.with_idf(TEXTS)(TEXTS), theirs.with_idf(TEXTS)(TEXTS))
-    for embedder in (ours, cloze.load(graph)):
-        assert_same(embedder.embed_tokens(TEXTS), theirs.embed_tokens(TEXTS))
+    expected = cloze.Embedder.load(model, device="cpu").embed_tokens(TEXTS)
+    assert_same(cloze.load(graph).embed_tokens(TEXTS), expected)
 
 
 def test_the_vectors_of_a_model_with_a_head_are_a_graph_of_their_own(folder: Path, tmp_path: Path) -> None:
@@ -228,11 +226,6 @@ def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[
             "Vectors",
             "embed texts.txt -o v.npy --layers 0",
             "--layers: an exported graph has the last layer alone",
-        ),
-        (
-            "Vectors",
-            "embed texts.txt -o v.npy --pooling idf_mean",
-            "the exported graph has max, not idf_mean",
         ),
         (
             "Vectors",

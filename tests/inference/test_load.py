@@ -130,9 +130,8 @@ def test_vectors_of_other_layers_and_ensembles_are_not_saved(
     models: Mapping[str, Any], tmp_path: Path
 ) -> None:
     path = models["Embedder"].directory
-    for settings in ({"layers": (0,)}, {"pooling": "idf_mean"}):
-        with pytest.raises(cloze.InputError, match="only the last layer"):
-            cloze.Embedder.load(path, device="cpu", **settings).save(tmp_path / "again")
+    with pytest.raises(cloze.InputError, match="only the last layer"):
+        cloze.Embedder.load(path, device="cpu", layers=(0,)).save(tmp_path / "again")
     first = models["TextClassifier"]
     ensemble = replace(first, engine=EnsembleEngine([first.engine, first.engine]))
     with pytest.raises(cloze.InputError, match="an ensemble is several models"):

@@ -12,9 +12,9 @@ from cloze.ray_cluster import resolve_workers
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.inference.embedder import EmbeddingPooling
     from cloze.inference.embedding_files import EmbeddingFileSummary
     from cloze.inference.neighbors import Neighbor
+    from cloze.models.pooling import Pooling
 
 _LAST_LAYER = "-1"
 
@@ -30,8 +30,7 @@ def embed_file(
     encoding: str | None = None,
     clean: Clean | None = None,
     dtype: Literal["float32", "float16"] = "float32",
-    pooling: "EmbeddingPooling | None" = None,
-    idf_from: str | Path | None = None,
+    pooling: "Pooling | None" = None,
     layers: str | Sequence[int] = _LAST_LAYER,
     combine: Literal["sum", "concat"] = "sum",
     normalize: bool | None = None,
@@ -58,8 +57,7 @@ def embed_file(
         encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
         clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         dtype: number format of the output.
-        pooling: cls, mean, max, mean_sqrt_len or idf_mean (default: as in the model's directory, else mean).
-        idf_from: text in which tokens are counted for idf_mean (default: the input, which is then read twice).
+        pooling: cls, mean, max or mean_sqrt_len (default: as in the model's directory, else mean).
         layers: encoder layers, as in 12, -2, 1,6 or -4:-1; 0 is the word embeddings. In Python also a list.
         combine: combination of several layers.
         normalize: scale vectors to length 1, or not (default: as in the model's directory, else not).
@@ -84,7 +82,6 @@ def embed_file(
 
     if tokens and pooling is not None:
         raise InputError("pools a text into one vector, `tokens` writes words", where="pooling")
-    _check_idf(idf_from, pooling)
     load = partial(
         Embedder.load,
         model,
@@ -105,7 +102,6 @@ def embed_file(
         text_column=text_column,
         encoding=encoding,
         clean=clean,
-        idf_source=None if idf_from is None else to_path_or_url(idf_from),
         dtype=dtype,
         workers=resolve_workers(workers),
         device=device,
@@ -122,11 +118,8 @@ def neighbors(
     among: str | Path | None = None,
     texts: str | Path | None = None,
     text_column: str = "text",
-    plus: Sequence[str] = (),
-    minus: Sequence[str] = (),
     top_k: int = 10,
-    pooling: "EmbeddingPooling | None" = None,
-    idf_from: str | Path | None = None,
+    pooling: "Pooling | None" = None,
     layers: str | Sequence[int] = _LAST_LAYER,
     combine: Literal["sum", "concat"] = "sum",
     normalize: bool | None = None,
@@ -149,11 +142,8 @@ def neighbors(
         among: .npy or .parquet file of cloze embed (default: the model's word embeddings).
         texts: embedded text file of an .npy file.
         text_column: column with the text, if the text file is a table.
-        plus: text whose vector is added; may be repeated. In Python a list of them.
-        minus: text whose vector is subtracted; may be repeated. In Python a list of them.
         top_k: number of results.
-        pooling: cls, mean, max, mean_sqrt_len or idf_mean (default: as in the model's directory, else mean).
-        idf_from: text in which tokens are counted for idf_mean, as for cloze embed.
+        pooling: cls, mean, max or mean_sqrt_len (default: as in the model's directory, else mean).
         layers: encoder layers, as in 12, -2, 1,6 or -4:-1; 0 is the word embeddings. In Python also a list.
         combine: combination of several layers.
         normalize: scale vectors to length 1, or not (default: as in the model's directory, else not).
@@ -167,18 +157,12 @@ def neighbors(
         InputError: the file is damaged or was made with another model or settings, a word is not in the vocabulary, or
             a setting applies to files alone.
     """
-    from cloze.arguments import check_integer, check_path, check_texts
+    from cloze.arguments import check_integer, check_path
     from cloze.data.reading.files import read_line_of_stdin
     from cloze.inference.embedder import Embedder
     from cloze.inference.neighbors import VectorFile, neighbors_in_file, neighbors_in_table
-    from cloze.remote_files import to_path_or_url
 
     count = check_integer(top_k, "top_k")
-    texts_of_query: dict[str, Any] = {
-        "plus": check_texts(plus, "plus"),
-        "minus": check_texts(minus, "minus"),
-        "top_k": count,
-    }
     vectors: dict[str, Any] = {
         "precision": precision,
         "pooling": pooling,
@@ -191,27 +175,19 @@ def neighbors(
     }
     query = read_line_of_stdin(query, "query")
     if among is None:
-        for name, value in (("texts", texts), ("idf_from", idf_from)):
-            if value is not None:
-                raise InputError("needs `among`, a file of vectors", where=name)
+        if texts is not None:
+            raise InputError("needs `among`, a file of vectors", where="texts")
         defaults = {"layers": _LAST_LAYER, "combine": "sum", "long_texts": "truncate"}
         for name, value in vectors.items():
             if value != defaults.get(name):
                 what = "does not apply to word embeddings"
                 raise InputError(what, where=name, remedy="Leave it out, or give `among`")
         embedder = Embedder.load(model, device=device, layers=(0,))
-        return neighbors_in_table(embedder, query, **texts_of_query)
-    _check_idf(idf_from, pooling)
+        return neighbors_in_table(embedder, query, top_k=count)
     lines = None if texts is None else check_path(texts, "texts")
     file = VectorFile(check_path(among, "among"), lines, text_column)
     if file.is_of_words and pooling is not None:
         what = "the file holds vectors of words, each the mean of its tokens"
         raise InputError(what, where="pooling", remedy="Leave it out")
     embedder = Embedder.load(model, device=device, **vectors)
-    idf_source = None if idf_from is None else to_path_or_url(idf_from)
-    return neighbors_in_file(embedder, file, query, idf_source=idf_source, **texts_of_query)
-
-
-def _check_idf(idf_from: object, pooling: object) -> None:
-    if idf_from is not None and pooling != "idf_mean":
-        raise InputError("needs `pooling` idf_mean", where="idf_from")
+    return neighbors_in_file(embedder, file, query, top_k=count)

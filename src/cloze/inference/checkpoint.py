@@ -20,7 +20,7 @@ from cloze.models.encoder_config import EncoderConfig
 from cloze.models.heads import BertForFeatureExtraction, BertForMaskedLM, BertForNextSentencePrediction
 from cloze.models.pooling import Pooling
 from cloze.models.quantization import stored_precision
-from cloze.models.sentence_encoder import SentenceEncoder, TokenEncoder
+from cloze.models.sentence_encoder import SentenceEncoder
 from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
@@ -112,7 +112,7 @@ class Checkpoint(ModelFiles):
 
     def vector_engine(
         self,
-        pooling: Pooling | None,
+        pooling: Pooling,
         *,
         normalize: bool,
         truncate_dim: int | None,
@@ -122,8 +122,6 @@ class Checkpoint(ModelFiles):
     ) -> TorchEngine:
         # this head does not use the pooler, which many checkpoints lack
         encoder = self.load_model(BertForFeatureExtraction, device=device).bert
-        if pooling is None:
-            return TorchEngine(TokenEncoder(encoder, layers=layers, combine=combine))
         head = SentenceEncoder(
             encoder,
             pooling=pooling,

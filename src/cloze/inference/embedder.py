@@ -3,12 +3,12 @@
 Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a text, B sequences, D width of a vector.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, get_args
+from typing import Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from cloze.arguments import (
     check_text,
     check_texts,
     iterate,
-    iterate_texts,
     parse_layers,
 )
 from cloze.choices import Combine, InferencePrecision, LongTexts
@@ -28,9 +27,9 @@ from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.loading import LoadedModel, open_model
 from cloze.inference.model_files import ModelFiles
-from cloze.inference.word_vectors import Vectors, Word, WordVectors, join_windows, means_of_parts, pool_words
+from cloze.inference.word_vectors import Vectors, Word, WordVectors, join_windows, pool_words
 from cloze.models.engine import Engine, run_by_length
-from cloze.models.onnx_engine import TOKENS, OnnxEngine, PooledEngine
+from cloze.models.onnx_engine import OnnxEngine, PooledEngine
 from cloze.models.pooling import POOLINGS, Pooling, check_pooling
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
@@ -44,10 +43,6 @@ from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
 Ids: TypeAlias = npt.NDArray[np.uint32]
-EmbeddingPooling: TypeAlias = Pooling | Literal["idf_mean"]
-"""How token vectors become one; `idf_mean` weights each token by its inverse document frequency."""
-
-_TEXTS_PER_COUNT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +68,7 @@ class Embedder(LoadedModel):
     """
 
     _: KW_ONLY
-    pooling: EmbeddingPooling
+    pooling: Pooling
     layers: tuple[int, ...]
     """From 0, the word-embedding table, to the last."""
     combine: Combine
@@ -81,8 +76,6 @@ class Embedder(LoadedModel):
     max_seq_length: int
     prompt: str
     """Prepended to each text."""
-    idf: Vectors | None = None
-    """The weight of each token for `idf_mean`; `with_idf` computes it."""
     long_texts: LongTexts = "truncate"
     """Whether texts of more than `max_seq_length` tokens are truncated or read in windows."""
     truncate_dim: int | None = None
@@ -98,7 +91,7 @@ class Embedder(LoadedModel):
         *,
         device: str = "auto",
         precision: InferencePrecision | None = None,
-        pooling: EmbeddingPooling | None = None,
+        pooling: Pooling | None = None,
         layers: str | Sequence[int] = (-1,),
         combine: Combine = "sum",
         normalize: bool | None = None,
@@ -126,7 +119,7 @@ class Embedder(LoadedModel):
         Raises:
             InputError: there is no such model, layer or prompt, or a setting is of another kind.
         """
-        check_choice(pooling, (*POOLINGS, "idf_mean", None), "pooling")
+        check_choice(pooling, (*POOLINGS, None), "pooling")
         check_choice(combine, get_args(Combine), "combine")
         check_choice(long_texts, get_args(LongTexts), "long_texts")
         check_choice(normalize, (True, False, None), "normalize")
@@ -146,7 +139,7 @@ class Embedder(LoadedModel):
         resolved = _resolve_layers(layers, num_layers)
         truncate_dim = stored.truncate_dim if resolved == (num_layers,) else None
         engine = files.vector_engine(
-            None if pooling == "idf_mean" else pooling,
+            pooling,
             normalize=normalize,
             truncate_dim=truncate_dim,
             layers=resolved,
@@ -167,26 +160,6 @@ class Embedder(LoadedModel):
             stored=stored,
             directory=path,
         )
-
-    def with_idf(self, texts: Iterable[str]) -> "Embedder":
-        """Return an embedder with token weights for `idf_mean`: ln((1 + texts) / (1 + texts with the token)).
-
-        [CLS] and [SEP] get weight 0.
-
-        Source: Zhang et al. 2020 (BERTScore), 3.
-
-        Differs: The logarithm is of the whole quotient, so that a token of all texts, or of the prompt, has weight 0.
-        """
-        vocab_size, count = self.tokenizer.vocab_size, 0
-        num_texts_V = np.zeros(vocab_size, np.int64)
-        remaining = iterate_texts(texts)
-        while part := list(islice(remaining, _TEXTS_PER_COUNT)):
-            distinct_ids = np.concatenate([np.unique(ids) for ids in self.token_ids(part)])
-            num_texts_V += np.bincount(distinct_ids, minlength=vocab_size)
-            count += len(part)
-        idf = np.log((1 + count) / (1 + num_texts_V)).astype(np.float32)
-        idf[[self.tokenizer.cls_id, self.tokenizer.sep_id]] = 0
-        return replace(self, idf=idf)
 
     @property
     def width(self) -> int:
@@ -213,7 +186,7 @@ class Embedder(LoadedModel):
         """Return a vector for each text, and what was lost of the texts.
 
         Raises:
-            InputError: `texts` is a str, or the pooling is idf_mean and `with_idf` was not called.
+            InputError: `texts` is a str.
         """
         texts = check_texts(texts)
         token_ids = self.token_ids(texts)
@@ -236,19 +209,9 @@ class Embedder(LoadedModel):
     def _embed_windows(self, token_ids: Sequence[Ids]) -> Vectors:
         """Return a vector for each window, which is truncated if it is too long."""
         vectors = np.empty((len(token_ids), self.width), np.float32)
-        runs = self._run(self.engine, token_ids)
-        if self.pooling != "idf_mean":
-            # all batches run before the first vector is read, so that the device does not wait after each
-            for indices, _, outputs in list(runs):
-                vectors[indices] = outputs["sentence_embedding"]
-            return vectors
-        if self.idf is None:
-            remedy = "Call embedder.with_idf(texts) first"
-            raise InputError("the token weights are not computed", where="idf_mean", remedy=remedy)
-        for indices, batch, outputs in runs:
-            weights_T = self.idf[batch.input_ids]
-            means_BD = means_of_parts(outputs["token_embeddings"], batch.cu_seqlens[:-1], weights_T)
-            vectors[indices] = self._normalize(means_BD)[:, : self.width]
+        # all batches run before the first vector is read, so that the device does not wait after each
+        for indices, _, outputs in list(self._run(self.engine, token_ids)):
+            vectors[indices] = outputs["sentence_embedding"]
         return vectors
 
     def _cut(self, ids: Ids) -> list[Ids]:
@@ -328,9 +291,9 @@ class Embedder(LoadedModel):
     def _write(self, directory: Path) -> None:
         config = self.engine.config
         is_last_layer = self.layers == (config.num_hidden_layers,)
-        if not is_last_layer or self.pooling == "idf_mean":
-            what = "only the last layer and other poolings than idf_mean can be saved"
-            raise InputError(what, where="embedder", remedy="Save one that was loaded with these settings")
+        if not is_last_layer:
+            remedy = "Save one that was loaded with these settings"
+            raise InputError("only the last layer can be saved", where="embedder", remedy=remedy)
         from cloze.models.checkpoint import save_model  # imports torch
 
         save_model(directory, self.module, self.tokenizer, max_length=self.max_seq_length)
@@ -383,8 +346,6 @@ class Embedder(LoadedModel):
         """The same encoder with a vector for each token."""
         if isinstance(self.engine, PooledEngine):
             return self.engine.tokens
-        if isinstance(self.engine, OnnxEngine) and TOKENS in self.engine.outputs:
-            return self.engine
         if isinstance(self.engine, OnnxEngine):
             what = "a graph of vectors of texts, without those of tokens"
             raise InputError(what, where=self.directory, remedy="Give the model that it was exported from")

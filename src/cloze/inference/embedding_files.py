@@ -18,13 +18,12 @@ import pyarrow
 
 from cloze.choices import Clean
 from cloze.data.reading.columns import Column
-from cloze.data.reading.files import STDIN, count_lines
+from cloze.data.reading.files import count_lines
 from cloze.data.reading.table_files import count_rows, is_table
 from cloze.data.reading.tables import TableConfig, parse_rows
 from cloze.data.row_files import write_tables
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.word_vectors import Vectors
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
@@ -92,7 +91,6 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     text_column: str = "text",
     encoding: str | None = None,
     clean: Clean | None = None,
-    idf_source: PathOrUrl | None = None,
     dtype: Literal["float32", "float16"] = "float32",
     workers: Workers = 1,
     device: str = "auto",
@@ -106,7 +104,6 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
         source: path or URL of a text file with a text per line, or of a table; - is stdin.
         output: path or URL ending in .npy, .parquet or .jsonl; it appears only when it is complete.
         clean: kind of text that the texts are cleaned as.
-        idf_source: texts in which tokens are counted for idf_mean; None is the input, which is then read twice.
         workers: processes on a machine without an accelerator, or a cluster.
     """
     check_output_file(output, overwrite=overwrite, source=source)
@@ -116,14 +113,9 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
         raise InputError(what, where="clean", remedy="Leave it out, or leave out `tokens`")
     placement = place_workers(workers, device)
     embedder = load(device=placement.local_device)
-    if embedder.pooling == "idf_mean":
-        if idf_source is None and str(source) == STDIN:
-            what = "stdin can be read only once, and idf_mean counts tokens first"
-            raise InputError(what, where="pooling", remedy="Name a text to count in with `idf_from`")
-        embedder = embedder.with_idf(read_texts(idf_source or source, text_column, encoding, clean))
     load = partial(load, device=placement.device)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
-    embed_part = partial(_embed_part, get, embedder.idf, of)
+    embed_part = partial(_embed_part, get, of)
     texts = read_texts(source, text_column, encoding, clean)
     total = count_rows(source) if is_table(source) else count_lines(source)
     if suffix == ".npy":
@@ -185,8 +177,8 @@ def _split(texts: Iterable[str], max_texts: int, max_characters: int) -> Iterato
         yield first_line, part
 
 
-def _embed_part(get_embedder: Callable[[], Embedder], idf: Vectors | None, of: Unit, part: _Part) -> _Rows:
-    embedder = replace(get_embedder(), idf=idf)
+def _embed_part(get_embedder: Callable[[], Embedder], of: Unit, part: _Part) -> _Rows:
+    embedder = get_embedder()
     first_line, texts = part
     num_texts, num_empty = len(texts), sum(not text.strip() for text in texts)
     if of == "texts":

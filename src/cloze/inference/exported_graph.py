@@ -123,7 +123,7 @@ class ExportedGraph(ModelFiles):
 
     def vector_engine(
         self,
-        pooling: Pooling | None,
+        pooling: Pooling,
         *,
         normalize: bool,
         truncate_dim: int | None,
@@ -135,8 +135,7 @@ class ExportedGraph(ModelFiles):
             raise InputError("an exported graph has the last layer alone", where="layers", remedy=_REMEDY)
         asked: dict[str, Any] = {"pooling": pooling, "normalize": normalize, "truncate_dim": truncate_dim}
         if _HIDDEN in self._facts.outputs:
-            make = OnnxEngine if pooling is None else partial(PooledEngine, **asked)
-            return self._engine({TOKENS: _HIDDEN}, device, make)
+            return self._engine({TOKENS: _HIDDEN}, device, partial(PooledEngine, **asked))
         if not self.has("vectors"):
             what = f"a graph of {self._facts.model}, without vectors of texts"
             raise InputError(
@@ -147,7 +146,7 @@ class ExportedGraph(ModelFiles):
         stored = load_sentence_encoder_config(self.directory) or SentenceEncoderConfig()
         for name, value in asked.items():
             if value != getattr(stored, name):
-                what = f"the exported graph has {getattr(stored, name)}, not {value or 'idf_mean'}"
+                what = f"the exported graph has {getattr(stored, name)}, not {value}"
                 raise InputError(what, where=name, remedy=f"Leave it out, or g{_REMEDY[1:]}")
         width = min(truncate_dim or self.config.hidden_size, self.config.hidden_size)
         return self._engine({_VECTORS: _VECTORS}, device, dimensions=width)

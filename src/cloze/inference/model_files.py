@@ -55,7 +55,7 @@ class ModelFiles(ABC):
     @abstractmethod
     def vector_engine(
         self,
-        pooling: Pooling | None,
+        pooling: Pooling,
         *,
         normalize: bool,
         truncate_dim: int | None,
@@ -63,7 +63,7 @@ class ModelFiles(ABC):
         combine: Combine,
         device: str,
     ) -> Engine:
-        """Return the engine for the vectors of texts, or of tokens where `pooling` is None.
+        """Return the engine for the vectors of texts.
 
         `truncate_dim` is the number of dimensions kept, None for all; `layers` count from 0, the word-embedding table.
         """

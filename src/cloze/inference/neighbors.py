@@ -21,7 +21,6 @@ from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import read_texts
 from cloze.inference.word_vectors import Vectors
-from cloze.remote_files import PathOrUrl
 from cloze.results import Result
 from cloze.tasks.arrays import normalize
 from cloze.tokenization.special_tokens import UNUSED
@@ -124,18 +123,13 @@ def neighbors_in_file(
     file: VectorFile,
     query: str,
     *,
-    plus: Sequence[str] = (),
-    minus: Sequence[str] = (),
     top_k: int = 10,
-    idf_source: PathOrUrl | None = None,
 ) -> list[Neighbor]:
-    """Return the rows nearest to a text, without those of the texts given.
+    """Return the rows nearest to a text, without the text itself.
 
     Args:
         embedder: with the settings that made the file.
         query: a text; in a file of words, the mean of its words.
-        plus: texts whose normalized vectors are added to the query's; those of `minus` are subtracted.
-        idf_source: texts in which tokens were counted for idf_mean; None is the texts of the file.
     """
     _, texts, vectors = next(file.chunks(), ((), (), np.empty((0, 0))))
     if not len(vectors):
@@ -143,26 +137,20 @@ def neighbors_in_file(
     if vectors.shape[1] != embedder.width:
         what = f"vectors of {vectors.shape[1]} numbers, the model makes {embedder.width}"
         raise InputError(what, where=file.path, remedy="Give the model and flags that it was made with")
-    if embedder.pooling == "idf_mean" and not file.is_of_words:
-        texts_of_file = (text for _, chunk, _ in file.chunks() for text in chunk)
-        counted = texts_of_file if idf_source is None else read_texts(idf_source, file.text_column)
-        embedder = embedder.with_idf(counted)
     if not file.is_of_words:
         cosine = float(normalize(vectors[0].astype(np.float32)) @ normalize(embedder(texts[0])))
         if cosine < _MIN_COSINE:
             what = f"row 1 is not the model's vector of its text (cosine {cosine:.2f})"
             remedy = "Give the model and flags that it was made with, and its own texts"
             raise InputError(what, where=file.path, remedy=remedy)
-    target = _combine(embedder, [query, *plus], minus, of_words=file.is_of_words)
-    return _nearest(file.chunks(), target, top_k, excluded={query, *plus, *minus}, where=file.path)
+    target = _vector_of_words(embedder, query) if file.is_of_words else embedder(query)
+    return _nearest(file.chunks(), target, top_k, excluded={query}, where=file.path)
 
 
 def neighbors_in_table(
     embedder: Embedder,
     query: str,
     *,
-    plus: Sequence[str] = (),
-    minus: Sequence[str] = (),
     top_k: int = 10,
 ) -> list[Neighbor]:
     """Return the tokens whose word embeddings are nearest to a word's; their row is the token id + 1.
@@ -170,11 +158,10 @@ def neighbors_in_table(
     Args:
         embedder: of layer 0.
         query: a word; of several tokens or words, the mean.
-        plus, minus: as for `neighbors_in_file`.
     """
     tokenizer = embedder.tokenizer
-    target = _combine(embedder, [query, *plus], minus, of_words=True)
-    excluded = {token for text in (query, *plus, *minus) for token in tokenizer.encode(text).tokens}
+    target = _vector_of_words(embedder, query)
+    excluded = {*tokenizer.encode(query).tokens}
     excluded |= {tokenizer.tokens[i] for i in tokenizer.special_ids}
     excluded |= {token for token in tokenizer.tokens if UNUSED.fullmatch(token)}
     table_VD = embedder.encoder.embeddings.word_embeddings.weight.detach().float().cpu().numpy()
@@ -183,23 +170,16 @@ def neighbors_in_table(
     return _nearest([chunk], target, top_k, excluded=excluded, where="the table of word embeddings")
 
 
-def _combine(embedder: Embedder, plus: Sequence[str], minus: Sequence[str], *, of_words: bool) -> Vectors:
-    """Return the sum of the normalized vectors, those of `minus` subtracted."""
-    texts = [*plus, *minus]
-    if of_words:
-        words_of_text = embedder.words(texts)
-        for text, words in zip(texts, words_of_text, strict=True):
-            if not words.words:
-                raise InputError(f"no word in {text!r}", remedy="Give a word")
-            if embedder.tokenizer.unknown_id in embedder.tokenizer.encode(text).input_ids:
-                what = f"a word of {text!r} is not in the vocabulary, and would have the vector of [UNK]"
-                raise InputError(what, remedy="Give another word")
-        vectors = np.stack([words.vectors.mean(0) for words in words_of_text])
-    else:
-        vectors = embedder(texts)
-    signs = np.array([1] * len(plus) + [-1] * len(minus), np.float32)
-    combined: Vectors = signs @ normalize(vectors)
-    return combined
+def _vector_of_words(embedder: Embedder, text: str) -> Vectors:
+    """Return the mean of the words of a text, [D]."""
+    [words] = embedder.words([text])
+    if not words.words:
+        raise InputError(f"no word in {text!r}", remedy="Give a word")
+    if embedder.tokenizer.unknown_id in embedder.tokenizer.encode(text).input_ids:
+        what = f"a word of {text!r} is not in the vocabulary, and would have the vector of [UNK]"
+        raise InputError(what, remedy="Give another word")
+    mean: Vectors = words.vectors.mean(0)
+    return mean
 
 
 def _nearest(

@@ -69,21 +69,18 @@ def pool_words(
     starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]
     in_text = np.flatnonzero(starts >= 0)
     places = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
-    return list(places), means_of_parts(hidden, first_W, np.ones(count, np.float32))[in_text]
+    return list(places), _means_of_parts(hidden, first_W)[in_text]
 
 
-def means_of_parts(hidden: Vectors, starts: npt.NDArray[Any], weights: Vectors) -> Vectors:
+def _means_of_parts(hidden: Vectors, starts: npt.NDArray[Any]) -> Vectors:
     """Return the mean of each part of some token vectors, [W, D].
 
     Args:
         hidden: token vectors, [L, D].
         starts: the first token of each part, [W], the first of them 0.
-        weights: of the tokens in the mean, at least 0, [L]; where all of a part are 0, they count as 1.
     """
     if not len(starts):
         return np.empty((0, hidden.shape[1]), np.float32)
-    has_weight_L = np.repeat(np.add.reduceat(weights, starts) > 0, np.diff(starts, append=len(hidden)))
-    weights = np.where(has_weight_L, weights, np.float32(1))
-    sums_WD: Vectors = np.add.reduceat(hidden * weights[:, None], starts)
-    totals_W: Vectors = np.add.reduceat(weights, starts)
-    return sums_WD / totals_W[:, None]
+    sums_WD: Vectors = np.add.reduceat(hidden, starts)
+    lengths_W = np.diff(starts, append=len(hidden)).astype(np.float32)
+    return sums_WD / lengths_W[:, None]
