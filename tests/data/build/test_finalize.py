@@ -19,7 +19,7 @@ from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig, BuildSummary
 from cloze.data.dataset import Dataset, DatasetInfo
 from cloze.data.held_out import choose_held_out_threshold
-from cloze.errors import InputError
+from cloze.errors import InputError, RunError
 from cloze.progress import Progress
 from corpora import Rows, rows_of, save_vocabulary
 from helpers import read_all_files
@@ -337,6 +337,28 @@ def test_a_kill_while_finalizing_leaves_the_old_or_the_new(
     build()
     assert len(rows(tmp_path / "data")) == (18 if append else 9)
     assert sorted(os.listdir(tmp_path)) == ["0", "100", "data"]
+
+
+@pytest.mark.protected
+def test_of_two_appends_at_once_one_is_refused(tmp_path, vocabulary, monkeypatch):
+    config = BuildConfig(reading=PARAGRAPHS)
+    old, one, two = (write(tmp_path / f"{n}", document(n)) for n in range(3))
+    build_dataset([old], vocabulary, tmp_path / "data", config)
+    write_info = DatasetInfo.write
+
+    def write_later(*arguments: object) -> None:
+        monkeypatch.setattr(DatasetInfo, "write", write_info)
+        with monkeypatch.context() as patch:
+            patch.setattr(build_directory, "remove_parts", lambda output: None)  # it has not come so far
+            build_dataset([two], vocabulary, tmp_path / "data", config, append=True)
+        write_info(*arguments)
+
+    monkeypatch.setattr(DatasetInfo, "write", write_later)
+    with pytest.raises(RunError, match=r"data: another build of it ended .* To append, run this build again"):
+        build_dataset([one], vocabulary, tmp_path / "data", config, append=True)
+    assert len(rows(tmp_path / "data")) == 2
+    build_dataset([one], vocabulary, tmp_path / "data", config, append=True)
+    assert len(rows(tmp_path / "data")) == 3
 
 
 @pytest.mark.protected

@@ -49,7 +49,7 @@ def keep_finished_parts(output: Path, plan: BuildPlan, progress: Progress) -> It
     Raises:
         RunError: another build of the output ended meanwhile, and removed the parts of both.
     """
-    directory, before = parts_directory(output), _modification_time(output)
+    directory, before = parts_directory(output), modification_time(output)
     with file_io.disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
     try:
@@ -64,23 +64,35 @@ def keep_finished_parts(output: Path, plan: BuildPlan, progress: Progress) -> It
             progress.note(f"{directory} keeps {finished:,} finished parts; the build resumes {again}")
         elif not any(directory.glob("*.arrow")):  # of other builds
             remove_parts(output)
-        is_changed = _modification_time(output) != before and finished_plan(output) != plan.hash
+        is_changed = modification_time(output) != before and _finished_plan(output) != plan.hash
         if is_changed and isinstance(error, (InputError, RunError, OSError)):
-            what = "another build of it ended while this one was running, and removed the parts of both"
-            remedy = "Its output is complete; for two, give each a directory"
-            raise RunError(what, where=output, remedy=remedy) from error
+            raise _other_build_ended(output) from error
         raise
 
 
 @contextmanager
-def write_output(output: Path, plan: BuildPlan, *, kind: str, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary directory to fill, rename it to the output, and remove the parts."""
+def write_output(
+    output: Path, plan: BuildPlan, *, kind: str, overwrite: bool, appends_to: int | None = None
+) -> Iterator[Path]:
+    """Yield a temporary directory to fill, rename it to the output, and remove the parts.
+
+    `appends_to` is the modification time of the output that the new one contains.
+
+    Raises:
+        RunError: another build has changed that output: its text would be lost.
+    """
+
+    def before_commit(directory: Path) -> None:
+        mark_finished(output, plan, directory)
+        if appends_to is not None and modification_time(output) != appends_to:
+            raise _other_build_ended(output)
+
     with artifacts.write_directory(
         output,
         kind=kind,
         overwrite=overwrite,
         temporary_parent=parts_directory(output),
-        before_commit=lambda directory: mark_finished(output, plan, directory),
+        before_commit=before_commit,
     ) as directory:
         yield directory
     remove_parts(output)
@@ -92,7 +104,7 @@ def mark_finished(output: Path, plan: BuildPlan, directory: Path) -> None:
     file_io.write_json(parts_directory(output) / _OUTPUT_FILE, {"plan": plan.hash, "manifest": manifest})
 
 
-def finished_plan(output: Path) -> str | None:
+def _finished_plan(output: Path) -> str | None:
     """Return the hash of the plan of a finished output, if a kill left its parts; None otherwise."""
     try:
         finished = json.loads((parts_directory(output) / _OUTPUT_FILE).read_text("utf-8"))
@@ -104,7 +116,7 @@ def finished_plan(output: Path) -> str | None:
 
 def remove_leftover_parts(output: Path, plan: BuildPlan) -> bool:
     """Remove the parts of a finished output that a kill left; return whether the output is that of this plan."""
-    finished = finished_plan(output)
+    finished = _finished_plan(output)
     if finished is not None:
         remove_parts(output)
     return finished == plan.hash
@@ -121,6 +133,13 @@ def remove_parts(output: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _modification_time(output: Path) -> int | None:
+def _other_build_ended(output: Path) -> RunError:
+    what = "another build of it ended while this one was running, and removed the parts of both"
+    remedy = "Its output is complete. To append, run this build again; for another output, name one"
+    return RunError(what, where=output, remedy=remedy)
+
+
+def modification_time(output: Path) -> int | None:
+    """Return when an output was written; None if there is none."""
     manifest = output / artifacts.MANIFEST
     return manifest.stat().st_mtime_ns if manifest.exists() else None

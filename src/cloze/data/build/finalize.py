@@ -19,7 +19,7 @@ import numpy as np
 
 from cloze.data.build.cleaning import no_text_error
 from cloze.data.build.counts import MAX_EXAMPLES
-from cloze.data.build.directory import remove_parts, write_output
+from cloze.data.build.directory import modification_time, remove_parts, write_output
 from cloze.data.build.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
 from cloze.data.build.part_files import Part
 from cloze.data.build.parts import BuildSummary, count_shard
@@ -41,6 +41,7 @@ def finalize(
     end is no longer held out.
     """
     settings = plan.settings
+    appends_to = modification_time(output) if settings["append"] else None
     dataset = Dataset.open(output) if settings["append"] else None
     old = [_Source(path) for path in dataset.shards] if dataset else []
     new = [_Source(part.path, part) for part in parts]
@@ -54,7 +55,9 @@ def finalize(
     keep = "duplicate_paragraphs" in settings["skipped_final_steps"]
     paragraphs, duplicate_paragraphs = _choose_duplicates(sources, units, elsewhere, tokenizer, keep=keep)
     summary = BuildSummary(duplicate_documents=duplicate_documents, duplicate_paragraphs=duplicate_paragraphs)
-    with write_output(output, plan, kind=KIND, overwrite=overwrite or dataset is not None) as directory:
+    with write_output(
+        output, plan, kind=KIND, overwrite=overwrite or dataset is not None, appends_to=appends_to
+    ) as directory:
         tokenizer.save(directory)
         paths = (directory / shard_name(number) for number in count())
         for source in old:
