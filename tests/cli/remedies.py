@@ -399,5 +399,6 @@ REMEDIES = {
 NOT_RUN = {
     "a binary file": "the file has no text in any encoding",
     "a pipe instead of a text": "another process must write into the pipe",
+    "missing weights without a manifest": "another program has to save them",
 }
 """Rows whose remedy no test can follow, and why."""
