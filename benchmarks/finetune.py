@@ -132,7 +132,7 @@ class Finetune(TimedBenchmark):
         """Fine-tune every contestant with every seed, but those that an earlier call has finished."""
         settings = {
             "threads": torch.get_num_threads(),
-            "task": to_dict(prepared.task),
+            "task": prepared.task.to_dict(),
             "run": to_dict(config),
             "peers": names[1:],
         }
@@ -241,7 +241,7 @@ CONTESTANTS = {
 def _new_model(prepared: PreparedData, config: FinetuneConfig) -> nn.Module:
     """Return the model with which a run of cloze with these settings starts."""
     generator = torch.Generator().manual_seed(config.seed)
-    model: nn.Module = prepared.task.head(load_model(prepared.start), generator=generator)
+    model: nn.Module = prepared.task.answer.head(load_model(prepared.start), generator=generator)
     return model
 
 
@@ -249,7 +249,7 @@ def _compare_logits(prepared: PreparedData, config: FinetuneConfig) -> Check:
     features = [feature for features in prepared.data.train_features for feature in features][
         :_COMPARED_SEQUENCES
     ]
-    batch: Any = to_device(prepared.task.batch(features))
+    batch: Any = to_device(prepared.task.answer.batch(features))
     ours = _new_model(prepared, config).eval()
     theirs = build_padded_model(ours, prepared.task).eval()
     with torch.inference_mode():

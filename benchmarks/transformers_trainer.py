@@ -69,7 +69,7 @@ def build_padded_model(ours: nn.Module, task: AnyTask) -> PaddedModel:
     if settings["hidden_act"] == "gelu_tanh":
         settings["hidden_act"] = "gelu_new"
     theirs = getattr(transformers, head)(
-        transformers.BertConfig(**settings, num_labels=num_labels, problem_type=task.problem_type)
+        transformers.BertConfig(**settings, num_labels=num_labels, problem_type=task.answer.problem_type)
     )
     names = theirs.state_dict().keys()
     weights = BertModel.names.mapping.to_external(ours.state_dict())
@@ -96,7 +96,7 @@ def train_with_trainer(
     labels = _LABELS[type(padded.model).__name__]
 
     def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
-        batch = to_device(task.batch([row["feature"] for row in rows]))
+        batch = to_device(task.answer.batch([row["feature"] for row in rows]))
         return pad(batch) | labels(batch)
 
     scores: list[dict[str, float]] = []
@@ -179,10 +179,14 @@ def _score(padded: PaddedModel, prepared: PreparedData, config: FinetuneConfig) 
     """Return the dev scores, with a threshold tuned on them where the task has one, as after an epoch of cloze."""
     task, data = prepared.task, prepared.data
     max_tokens = config.micro_batch_tokens
-    predictions = predict(task, TorchEngine(padded), data.dev, data.dev_features, max_tokens=max_tokens)
-    tuned = task.with_tuned_settings(data.dev, predictions)
+    predictions = predict(
+        task.answer, TorchEngine(padded), data.dev, data.dev_features, max_tokens=max_tokens
+    )
+    tuned = task.tuned(data.dev, predictions)
     if tuned != task:
-        predictions = predict(tuned, TorchEngine(padded), data.dev, data.dev_features, max_tokens=max_tokens)
+        predictions = predict(
+            tuned.answer, TorchEngine(padded), data.dev, data.dev_features, max_tokens=max_tokens
+        )
     return tuned.score(data.dev, predictions)
 
 

@@ -27,10 +27,12 @@ from cloze.data.reading.memory import MemoryRows, Source
 from cloze.errors import InputError
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 from cloze.remote_files import PathOrUrl, is_url, join_path
-from cloze.tasks.families.passage_ranking import PassageRanking
+from cloze.tasks.answers.relevance import Relevance, rank_passages
+from cloze.tasks.reader import AnyKind
 from cloze.tasks.registry import register_task
+from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Scores
-from cloze.tasks.texts import LabeledText
+from cloze.tasks.texts import LabeledText, PassageReader, Texts
 from experiments.bm25 import bm25_scores
 
 _DOCUMENTS, _QUERIES = "cran.all.1400.xml", "cran.qry.xml"
@@ -46,15 +48,9 @@ class RankedText(LabeledText):
     """Numbers of the query and the passage."""
 
 
-@register_task("cranfield")
-class Cranfield(PassageRanking):
-    """The candidates for a query are BM25's best; relevant abstracts among the others count as not retrieved."""
-
-    data_format = f"TREC judgments, with {_DOCUMENTS} and {_QUERIES} beside them"
-    source = "Cleverdon 1967"
-    defaults = ("max_seq_length=256",)
-    train_files = ("train.trec.txt",)
-    dev_files = ("dev.trec.txt",)
+@dataclass(frozen=True, kw_only=True)
+class CranfieldReader(PassageReader):
+    """The candidates for a query are BM25's best."""
 
     candidates: int = 50
     """Number of abstracts ranked for each query."""
@@ -62,7 +58,7 @@ class Cranfield(PassageRanking):
     def __post_init__(self) -> None:
         check_positive(self, "candidates")
 
-    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[RankedText]:
+    def examples(self, source: Source, answer: AnyKind, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read judgments, and yield the candidates of each judged query in BM25's order."""
         if isinstance(source, MemoryRows):
             raise InputError(
@@ -81,30 +77,50 @@ class Cranfield(PassageRanking):
         scores = bm25_scores([queries[query - 1] for query in judgments], passages)
         for (query, judged), scores_P in zip(judgments.items(), scores, strict=True):
             best = np.argsort(-scores_P, kind="stable")
-            relevant = tuple(relevance for relevance in judged.relevance.values() if relevance > 0)
+            relevant = tuple(grade for grade in judged.relevance.values() if grade > 0)
             for index in best[: self.candidates].tolist():
-                label = str(judged.relevance.get(index + 1, 0)) if labeled else None
+                relevance = judged.relevance.get(index + 1, 0) if labeled else None
                 yield RankedText(
                     queries[query - 1],
                     passages[index],
-                    label,
+                    relevance,
                     judged.where,
                     judged=relevant,
                     ids=(query, index + 1),
                 )
 
-    def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
+
+@dataclass(frozen=True, kw_only=True)
+class CranfieldRelevance(Relevance):
+    """The relevance of candidates; relevant abstracts among the others count as not retrieved."""
+
+    def score(self, examples: Texts, answers: Sequence[float], metrics: Sequence[str]) -> Scores:
         """Return the metrics of ranking, where relevant passages that are no candidates count as not retrieved."""
         judged = {example.text: example.judged for example in examples if isinstance(example, RankedText)}
-        rankings = self.rank_passages(examples, predictions).items()
+        rankings = rank_passages(examples, answers).items()
         queries = [RankedQuery(ranked, judged[query]) for query, ranked in rankings if judged[query]]
         return {**ranking_scores(queries), "queries": float(len(queries))}
 
-    def to_json(self, example: LabeledText, prediction: float) -> dict[str, Any]:
+    def to_json(self, example: LabeledText, answer: float) -> dict[str, Any]:
         """Return the probability that the passage is relevant, and the numbers of query and passage."""
         assert isinstance(example, RankedText)
         query, document = example.ids
-        return {"score": prediction, "query": query, "document": document}
+        return {"score": answer, "query": query, "document": document}
+
+
+register_task(
+    Task(
+        "cranfield",
+        "Questions on aerodynamics and abstracts.",
+        "Cleverdon 1967",
+        CranfieldReader(),
+        CranfieldRelevance(),
+        data_format=f"TREC judgments, with {_DOCUMENTS} and {_QUERIES} beside them",
+        defaults=("max_seq_length=256",),
+        train_files=("train.trec.txt",),
+        dev_files=("dev.trec.txt",),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Shapes: T tokens in the packed batch, W words, L layers used, D hidden, X featur
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
@@ -18,10 +19,11 @@ from cloze.models.bert import initialize_weights
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
 from cloze.models.heads import ModelWithHead
+from cloze.tasks.answers.tags import Tags
 from cloze.tasks.arrays import split_rows
-from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.registry import register_task
-from cloze.tasks.tagging_formats.settings import Context
+from cloze.tasks.tagged_reader import TaggedReader
+from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, TaskBatch
 
 FrozenLayers: TypeAlias = Literal[
@@ -149,22 +151,12 @@ class BertBiLSTMForTokenClassification(ModelWithHead):
         return torch.einsum("wld,l->wd", states_WLD, weights_L)
 
 
-@register_task("feature-tagging")
-class FeatureTagging(Tagging):
-    """A BiLSTM on the layers of a frozen BERT. The paper does not report rate, epochs and batch size."""
+@dataclass(frozen=True, kw_only=True)
+class FrozenTags(Tags):
+    """A BiLSTM on the layers of a frozen BERT."""
 
-    source = "Devlin et al. 2019, table 7; score as conlleval"
-    model_settings: ClassVar[tuple[str, ...]] = (*Tagging.model_settings, "layers", "lstm_size")
-    defaults = (
-        "max_seq_length=512",
-        "epochs=10",
-        "optimizer.learning_rate=1e-3",
-        "optimizer.bias_correction=true",
-    )
-    train_files = ("train.conll", "train.txt", "eng.train", "wnut17train.conll")
-    dev_files = ("dev.conll", "valid.txt", "eng.testa", "emerging.dev.conll")
+    weight_settings: ClassVar[tuple[str, ...]] = (*Tags.weight_settings, "layers", "lstm_size")
 
-    context: Context = "document"
     layers: FrozenLayers = "concat-last-four"
     lstm_size: int = 768
     """Units in each direction."""
@@ -190,3 +182,22 @@ class FeatureTagging(Tagging):
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         """Return the logits of the words of each sequence."""
         return split_rows(logits, batch.counts)
+
+
+register_task(
+    Task(
+        "feature-tagging",
+        "Tagged words; a BiLSTM on a frozen BERT. The paper does not report rate, epochs and batch size.",
+        "Devlin et al. 2019, table 7; score as conlleval",
+        TaggedReader(context="document"),
+        FrozenTags(),
+        defaults=(
+            "max_seq_length=512",
+            "epochs=10",
+            "optimizer.learning_rate=1e-3",
+            "optimizer.bias_correction=true",
+        ),
+        train_files=("train.conll", "train.txt", "eng.train", "wnut17train.conll"),
+        dev_files=("dev.conll", "valid.txt", "eng.testa", "emerging.dev.conll"),
+    )
+)

@@ -225,10 +225,8 @@ def _group_models(
 def _find_file(column: Column, data: Path) -> Path:
     """Return the file with the dev data."""
     folder = data / column.folder
-    if column.file is None:
-        file = Path(find_split_file(find_task(column.task)(), folder, "dev"))
-    else:
-        file = folder / column.file
+    task = find_task(column.task)
+    file = Path(find_split_file(task, folder, "dev")) if column.file is None else folder / column.file
     if not file.is_file():
         raise InputError("does not exist", where=file)
     return file

@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -129,17 +129,22 @@ class TaskRun:
             return
         started_task, started = load_finetuning(settings)
         if self.data is not None:
-            versions = tuple(map(file_version, filter(None, find_files(type(task)(), config.train, None))))
-            if _data_sha256(type(task), config.train, versions) != started.data_sha256:
+            versions = tuple(
+                map(file_version, filter(None, find_files(find_task(task.name), config.train, None)))
+            )
+            if _data_sha256(task.name, config.train, versions) != started.data_sha256:
                 what = f"was run with other data than {self.data}"
                 raise InputError(what, where=self.directory, remedy="Name those, or choose another --output")
         is_of_encoder = encoder is None or Path(started.model).name == encoder.name
         same_place = replace(
             started, model=config.model, train=config.train, dev=config.dev, data_sha256=None
         )
-        settings_of_task = {setting.name: getattr(task, setting.name) for setting in fields(task)}
-        read_from_data = {name: value for name, value in settings_of_task.items() if value in (None, ())}
-        if not is_of_encoder or same_place != config or replace(started_task, **read_from_data) != task:
+        read_from_data = {name: value for name, value in task.settings.items() if value in (None, ())}
+        if (
+            not is_of_encoder
+            or same_place != config
+            or started_task.settings | read_from_data != task.settings
+        ):
             remedy = "Choose another --output, or delete it"
             raise InputError("was run with other settings", where=self.directory, remedy=remedy)
 
@@ -228,5 +233,5 @@ def plan_task_runs(
 
 
 @cache  # many fine-tunings have the same data
-def _data_sha256(task: type[AnyTask], data: str, versions: tuple[object, ...]) -> str | None:
-    return add_checksums(find_data(task(), FinetuneConfig(model="", train=data)))[0].data_sha256
+def _data_sha256(task: str, data: str, versions: tuple[object, ...]) -> str | None:
+    return add_checksums(find_data(find_task(task), FinetuneConfig(model="", train=data)))[0].data_sha256

@@ -11,21 +11,19 @@ import pytest
 from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForNextSentencePrediction, BertForPreTraining
-from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking, Regression
-from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
+from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
 
 TOKENS = (*SPECIAL, *"abcdefgh")
 TASKS: Mapping[str, AnyTask] = {
-    "TextClassifier": Classification(labels=("bad", "good", "so-so")),
-    "MultiLabelClassifier": MultiLabel(labels=("x", "y", "z"), thresholds=0.01),
-    "TextRegressor": Regression(minimum=0.0, maximum=5.0, pair_column="pair"),
-    "TextRanker": Ranking(),
-    "EntityTagger": CustomTagging(labels=("O", "B-X", "I-X")),
-    "QuestionAnswerer": SquadV2(null_threshold=1e9),
-    "ChoiceAnswerer": CustomMultipleChoice(),
+    "TextClassifier": task_of("classification", labels=("bad", "good", "so-so")),
+    "MultiLabelClassifier": task_of("multi-label", labels=("x", "y", "z"), thresholds=0.01),
+    "TextRegressor": task_of("regression", minimum=0.0, maximum=5.0, pair_column="pair"),
+    "TextRanker": task_of("ranking"),
+    "EntityTagger": task_of("tagging", labels=("O", "B-X", "I-X")),
+    "QuestionAnswerer": task_of("squad_v2", null_threshold=1e9),
+    "ChoiceAnswerer": task_of("multiple-choice"),
 }
 HEADS: Mapping[str, Callable[[Encoder], Any]] = {
     "FillMask": BertForPreTraining,

@@ -7,23 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from cloze.tasks.custom import Classification
-from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.families.multiple_choice import MultipleChoice
-from cloze.tasks.families.passage_ranking import PassageRanking
-from cloze.tasks.families.sentence_vectors import SentenceVectors
-from cloze.tasks.families.sequence_classification import SequenceClassification
-from cloze.tasks.families.span import SpanTask
-from cloze.tasks.families.tagging import Tagging
-from cloze.tasks.families.text_pairs import TextPairs
-from cloze.tasks.families.text_regression import TextRegression
+from cloze.tasks.answers.choice import Choice
+from cloze.tasks.answers.label_set import LabelSet
+from cloze.tasks.answers.number import Number
+from cloze.tasks.answers.one_label import OneLabel
+from cloze.tasks.answers.relevance import Relevance
+from cloze.tasks.answers.span import Span
+from cloze.tasks.answers.tags import Tags
+from cloze.tasks.answers.vectors import Cosine, Retrieval
 from cloze.tasks.features import TextFeature
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer
+from helpers import task_of
 
-REVIEWS = Classification(text_column="review", label_column="liked")
+REVIEWS = task_of("classification", text_column="review", label_column="liked")
 """The task of the fixture `reviews`."""
 TEXTS = (
     ("the film was very , very good .", "very fine ."),
@@ -154,36 +153,36 @@ def one_hot(count: int, targets: Any) -> Array:
     return 9 * np.eye(count, dtype=np.float32)[targets]
 
 
-def same_vectors(task: TextPairs, feature: TextFeature) -> Array:
+def same_vectors(answer: Retrieval, feature: TextFeature) -> Array:
     """Return two equal vectors, other ones for another second text."""
     vector = np.random.default_rng(feature.sequences[1].input_ids).standard_normal(8).astype(np.float32)
     return np.tile(vector / np.linalg.norm(vector), (2, 1))
 
 
 GOLD_OUTPUTS: dict[type, Callable[[Any, Any], Array]] = {
-    SequenceClassification: lambda task, feature: one_hot(len(task.labels), feature.target),
-    TextRegression: lambda task, feature: np.array([feature.target], np.float32),
-    MultiLabel: lambda task, feature: 2 * one_hot(len(task.labels), feature.target).max(0) - 9,
-    MultipleChoice: lambda task, feature: one_hot(len(feature.sequences), feature.target),
-    PassageRanking: lambda task, feature: np.array([9 * (2 * feature.target - 1)], np.float32),
-    SentenceVectors: lambda task, feature: np.array([feature.target], np.float32),
-    TextPairs: same_vectors,
-    SpanTask: lambda task, feature: one_hot(feature.num_tokens, list(feature.target)).T,
-    Tagging: lambda task, feature: one_hot(len(task.labels), feature.targets),
+    OneLabel: lambda answer, feature: one_hot(len(answer.labels), feature.target),
+    Number: lambda answer, feature: np.array([feature.target], np.float32),
+    LabelSet: lambda answer, feature: 2 * one_hot(len(answer.labels), feature.target).max(0) - 9,
+    Choice: lambda answer, feature: one_hot(len(feature.sequences), feature.target),
+    Relevance: lambda answer, feature: np.array([9 * (2 * feature.target - 1)], np.float32),
+    Cosine: lambda answer, feature: np.array([feature.target], np.float32),
+    Retrieval: same_vectors,
+    Span: lambda answer, feature: one_hot(feature.num_tokens, list(feature.target)).T,
+    Tags: lambda answer, feature: one_hot(len(answer.labels), feature.targets),
 }
-"""The output of a perfect model for a feature, by family."""
+"""The output of a perfect model for a feature, by kind of answer."""
 
 
-def family_of_case(task: type[AnyTask]) -> type:
-    """Return the class in `GOLD_OUTPUTS` that a task belongs to."""
-    return next(parent for parent in task.__mro__ if parent in GOLD_OUTPUTS)
+def kind_of(task: AnyTask) -> type:
+    """Return the class in `GOLD_OUTPUTS` of a task's answer."""
+    return next(kind for kind in GOLD_OUTPUTS if isinstance(task.answer, kind))
 
 
 def gold_output(task: AnyTask, feature: Any) -> Array:
     """Return the output of a perfect model for a feature."""
-    return GOLD_OUTPUTS[family_of_case(type(task))](task, feature)
+    return GOLD_OUTPUTS[kind_of(task)](task.answer, feature)
 
 
-FIRST_TASKS = {family_of_case(find_task(name)): name for name in reversed(CASES)}
+FIRST_TASKS = {kind_of(find_task(name)): name for name in reversed(CASES)}
 FAMILIES = sorted({*FIRST_TASKS.values(), "squad_v2"})
-"""The first task of each family: the others differ in data and scores only. SQuAD 2.0 may have no answer."""
+"""The first task of each kind of answer: the others differ in data and scores only. SQuAD 2.0 may have no answer."""

@@ -6,17 +6,24 @@ import re
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pytest
 from filelock import FileLock
 
 from cloze.progress import Bar
+from cloze.tasks.registry import find_task
 
 if TYPE_CHECKING:
     from cloze.finetuning.config import FinetuneConfig
     from cloze.tasks.task import AnyTask
+
+
+def task_of(name: str, **settings: Any) -> "AnyTask":
+    """Return a task with other settings."""
+    return find_task(name).with_settings(settings)
+
 
 NOVEL = Path(__file__).resolve().parents[1] / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
 

@@ -10,12 +10,12 @@ COMMAND = (sys.executable, "-B", "-m", "pytest", "-q", "-x", "-m", "not slow and
 # file in src/cloze | text, once in the file | its replacement | file in tests, without .py
 MUTANTS = """
 finetuning/hyperparameter_search.py | -math.inf if | math.inf if | finetuning/test_hyperparameter_search
-tasks/families/tagging.py | math.prod(probabilities | min(probabilities | tasks/test_tagging_formats
+tasks/answers/tags.py | math.prod(probabilities | min(probabilities | tasks/test_tagging_formats
 tasks/tag_schemes.py | STRAY_SHARE = 0.01 | STRAY_SHARE = 0.1 | tasks/test_conll_files
 tasks/tagging_formats/conll.py | numbers[0] >= len(rows) | numbers[0] > len(rows) | tasks/test_conll_files
-tasks/families/sentence_vectors.py | = normalize(pooled[ | = (normalize(pooled)[ | tasks/families/test_sentence_vectors
+tasks/answers/vectors.py | = normalize(pooled[ | = (normalize(pooled)[ | tasks/families/test_sentence_vectors
 tasks/calibration.py | NUM_BINS = 15 | NUM_BINS = 10 | tasks/test_calibration
-tasks/families/multi_label.py | if value > self.threshold | if value >= self.threshold | tasks/test_families
+tasks/answers/label_set.py | if value > self.threshold | if value >= self.threshold | tasks/test_families
 data/reading/tables.py | SHARE = 10, 0.01 | SHARE = 10, 0.1 | data/reading/test_tables
 finetuning/config.py | self.seeds > 2**31: | self.seeds > 2**32: | test_limits
 training/step.py | self.num_skipped = 0 | pass | training/test_loop

@@ -1,7 +1,6 @@
 """Wrong arguments of the Python interface are refused by name and position, and every ordered collection is read."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -29,9 +28,8 @@ from cloze.arguments import (
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.results import Result
-from cloze.tasks.custom import Classification, CustomTagging
-from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import Task
+from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
 
 TOKENS = (*SPECIAL, *"abcdefgh", "##a")
@@ -110,14 +108,14 @@ class Loaded:
 
     def __init__(self, place: Path) -> None:
         self.out = place / "out"
-        labels = Classification(labels=("x", "y"))
+        labels = task_of("classification", labels=("x", "y"))
         self.classifier_path = write_finetuned(place / "classifier", labels, TOKENS)
-        tagging = CustomTagging(labels=("O", "B-X", "I-X"))
-        squad = SquadV2(doc_stride=5, null_threshold=1.0, max_query_length=4)
+        tagging = task_of("tagging", labels=("O", "B-X", "I-X"))
+        squad = task_of("squad_v2", doc_stride=5, null_threshold=1.0, max_query_length=4)
         self.path = write_checkpoint(
             place / "model", BertForPreTraining(BertModel(tiny_config(TOKENS))), TOKENS
         )
-        pairs = write_finetuned(place / "matcher", replace(labels, pair_column="pair"), TOKENS)
+        pairs = write_finetuned(place / "matcher", labels.with_settings({"pair_column": "pair"}), TOKENS)
         self.match = cloze.TextClassifier.load(pairs, device="cpu")
         self.classify = cloze.TextClassifier.load(self.classifier_path, device="cpu")
         self.tag = cloze.EntityTagger.load(write_finetuned(place / "tagger", tagging, TOKENS), device="cpu")
@@ -180,8 +178,8 @@ FUNCTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("inspect_vocabulary", "vocabulary", {}),
     ("inspect_vocabulary", "text", {"vocabulary": PATH}),
     ("finetune", "task", {"config": CONFIG, "output": OUT}),
-    ("finetune", "config", {"task": Classification(), "output": OUT}),
-    ("finetune", "output", {"task": Classification(), "config": CONFIG}),
+    ("finetune", "config", {"task": task_of("classification"), "output": OUT}),
+    ("finetune", "output", {"task": task_of("classification"), "config": CONFIG}),
     ("finetune", "train", {"task": "classification", "model": PATH, "output": OUT}),
     ("plan_finetuning", "task", {"config": CONFIG}),
     ("validate_data", "task", {"config": CONFIG}),
@@ -262,6 +260,8 @@ OTHERS: dict[str, tuple[str, Call]] = {
     "predict_file": ("input", lambda my, x: cloze.predict_file(x, model=my.classify)),
     "BertModel": ("config", lambda my, x: cloze.BertModel(x)),
     "BertConfig": ("hidden_size", lambda my, x: cloze.BertConfig(hidden_size=x)),
+    "find_task": ("task", lambda my, x: cloze.find_task(x)),
+    "register_task": ("task", lambda my, x: cloze.register_task(x)),
     "PretrainConfig": ("data", lambda my, x: cloze.PretrainConfig(data=x, steps=1)),
     "FinetuneConfig": ("epochs", lambda my, x: cloze.FinetuneConfig(model="m", train="t", epochs=x)),
     **{

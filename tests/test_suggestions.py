@@ -13,6 +13,7 @@ from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.hub import WELL_KNOWN
 from cloze.suggestions import MAX_LISTED, did_you_mean, list_names, nearest, nearest_keyword, no_such_path
+from helpers import task_of
 
 ROWS = [("a fine film", "good"), ("a dull film", "bad")] * 4
 DATA = {"train": ROWS, "model": "cloze-mini"}
@@ -83,8 +84,29 @@ def test_settings_and_tasks_suggest_their_fields() -> None:
         cloze.FinetuneConfig(epoch=2)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"FinetuneConfig.*'lr'. Did you mean optimizer.learning_rate\?"):
         cloze.FinetuneConfig(lr=1e-4)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"'label_colum'. Did you mean label_column=…\?"):
-        cloze.Classification(label_colum="stars")  # type: ignore[call-arg]
+    with pytest.raises(
+        InputError, match=r"classification\.label_colum\. Did you mean classification\.label_column\?"
+    ):
+        task_of("classification", label_colum="stars")
+
+
+@pytest.mark.parametrize(
+    ("task", "content", "remedy"),
+    [
+        ("classification", "words,label\na,x\n", "say which it is with `text_column=NAME`"),
+        ("scored-pairs", "text,other,score\na,b,1\n", "with `scored-pairs.pair_column=NAME`"),
+        ("stsb", 'sentence1,sentence2,score\na,b,"1,5"\n', "`stsb.decimal=,` reads decimal commas"),
+        ("conll2003", "a O\n\nb O\n", "read sentences alone with `conll2003.context=sentence`"),
+    ],
+)
+def test_settings_in_remedies_are_those_of_the_task(
+    tmp_path: Path, task: str, content: str, remedy: str
+) -> None:
+    path = tmp_path / ("a.csv" if "," in content else "a.conll")
+    path.write_text(content)
+    with pytest.raises(InputError) as raised:
+        list(task_of(task).examples(path))
+    assert remedy in str(raised.value)
 
 
 def test_names_in_the_module_are_suggested() -> None:

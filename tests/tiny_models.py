@@ -49,7 +49,7 @@ def write_checkpoint(
 ) -> Path:
     """Write a model with its tokenizer, and the task it is fine-tuned for."""
     with artifacts.write_directory(path, kind="checkpoint") as directory:
-        labels = labels or (() if task is None else task.class_names)
+        labels = labels or (() if task is None else task.answer.class_names)
         save_model(
             directory, model, WordPieceTokenizer.from_tokens(tokens), labels=labels, problem_type=problem_type
         )
@@ -70,5 +70,5 @@ def write_finetuned(
     """Write a random model of a task."""
     generator = torch.Generator().manual_seed(seed)
     encoder = BertModel(tiny_config(tokens, **settings), generator=generator)
-    model = task.head(encoder, generator=generator)
+    model = task.answer.head(encoder, generator=generator)
     return write_checkpoint(path, model, tokens, task, max_seq_length=max_seq_length)

@@ -258,11 +258,11 @@ def _verb(verb: str) -> str:
 
 def tasks(_: str) -> str:
     """List every registered task with its main score, data and source."""
-    from cloze.tasks.registry import tasks as registered
+    from cloze.tasks.registry import TASKS
 
     rows = [
         f"| `{name}` | {task.metrics[0]} | {task.data_format} | {task.source} |"
-        for name, task in sorted(registered().items())
+        for name, task in sorted(TASKS.items())
     ]
     return "| task | main score | data | source |\n|---|---|---|---|\n" + "\n".join(rows)
 

@@ -95,22 +95,15 @@ if TYPE_CHECKING:
     from cloze.process import configure_process as configure_process
     from cloze.progress import Progress as Progress
     from cloze.ray_cluster import RayCluster as RayCluster
-    from cloze.tasks.custom import Classification as Classification
-    from cloze.tasks.custom import CustomMultipleChoice as CustomMultipleChoice
-    from cloze.tasks.custom import CustomTagging as CustomTagging
-    from cloze.tasks.custom import Ranking as Ranking
-    from cloze.tasks.custom import Regression as Regression
-    from cloze.tasks.custom import ScoredPairs as ScoredPairs
-    from cloze.tasks.families.multi_label import LabelSetPrediction as LabelSetPrediction
-    from cloze.tasks.families.multi_label import MultiLabel as MultiLabel
-    from cloze.tasks.families.multiple_choice import ChoicePrediction as ChoicePrediction
-    from cloze.tasks.families.sequence_classification import ClassPrediction as ClassPrediction
-    from cloze.tasks.families.text_pairs import TextPairs as TextPairs
+    from cloze.tasks.answers.choice import ChoicePrediction as ChoicePrediction
+    from cloze.tasks.answers.label_set import LabelSetPrediction as LabelSetPrediction
+    from cloze.tasks.answers.one_label import ClassPrediction as ClassPrediction
+    from cloze.tasks.registry import find_task as find_task
+    from cloze.tasks.registry import register_task as register_task
     from cloze.tasks.span_decoding import Answer as Answer
     from cloze.tasks.span_decoding import SpanPrediction as SpanPrediction
-    from cloze.tasks.squad import SquadV1 as SquadV1
-    from cloze.tasks.squad import SquadV2 as SquadV2
     from cloze.tasks.tag_predictions import PredictedEntity as PredictedEntity
+    from cloze.tasks.task import Task as Task
     from cloze.tokenization.tokenizer import Tokenizer as Tokenizer
     from cloze.tokenization.wordpiece import WordPieceTokenizer as WordPieceTokenizer
 

@@ -139,7 +139,7 @@ def test_the_interval_of_a_difference():
 def test_the_padded_model_computes_the_same(head):
     pytest.importorskip("transformers")
     ours = head(encoder(), generator=torch.Generator().manual_seed(2)).eval()
-    theirs = build_padded_model(ours, find_task("classification", where="test")()).eval()
+    theirs = build_padded_model(ours, find_task("classification", where="test")).eval()
     packed = to_device(collate([[2, 5, 6, 7, 3], [2, 9, 3], [2, 5, 11, 3]]))
     with torch.inference_mode():
         torch.testing.assert_close(ours(packed), theirs(packed), atol=1e-5, rtol=0)
@@ -155,4 +155,4 @@ def test_heads_and_rounds_that_cannot_be_compared(model, classification, capsys)
         name = setting.partition("=")[0].partition(".")[0]
         assert f"{name} applies to cloze alone" in capsys.readouterr().err
     with pytest.raises(InputError, match="uses a BertForMultipleChoice"):
-        build_padded_model(BertForMultipleChoice(encoder()), find_task("swag", where="test")())
+        build_padded_model(BertForMultipleChoice(encoder()), find_task("swag", where="test"))

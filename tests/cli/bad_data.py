@@ -388,15 +388,6 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         ),
         Remedy("or as (JSON)", {"": V}, replaced("a.tsv", "[1 0 ... 0]", '["x"]')),
     ),
-    "a label with a comma": (
-        bad_table(
-            "a.jsonl",
-            '{"text": "a", "labels": ["x, y"]}\n{"text": "b", "labels": ["z"]}\n' * 8,
-            "label 'x, y' holds the separator",
-            task="multi-label",
-        ),
-        valid(r"Choose another with --set '(multi-label\.separator)=", """ --set '{0}=";"'"""),
-    ),
     "a number that is a word": (
         bad_table(
             "a.csv",
@@ -666,7 +657,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     "a prediction without its field": (
         case(
             "score classification {tmp}/p.jsonl {tmp}/a.tsv",
-            "p.jsonl:1: no prediction for classification: no field 'label'",
+            "p.jsonl:1: no prediction: no field 'label'",
             prepare=two_files(
                 ("a.tsv", b"text\tlabel\na\tx\nb\ty\n"), ("p.jsonl", b'{"wrong": "x"}\n{"label": "y"}\n')
             ),

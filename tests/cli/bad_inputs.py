@@ -792,7 +792,7 @@ CASES = {
     ),
     "a negative that belongs to its text": case(
         PAIRS,
-        "a.tsv:3: 'd' is in the column 'pair' and among the negatives",
+        "a.tsv:3: 'd' is both the second text and among the negatives",
         "leave its cell empty",
         prepare=write_text(b"text\tpair\tnegative\na\tb\tc\ne\td\td\n", "a.tsv"),
     ),
@@ -804,7 +804,7 @@ CASES = {
     ),
     "pairs and negatives that are all equal": case(
         PAIRS,
-        "every row has the same 'pair'",
+        "every row has the same second text",
         "give two different second texts",
         prepare=write_text(b"text\tpair\na\tb\nc\tb\n", "a.tsv"),
     ),
@@ -812,7 +812,7 @@ CASES = {
     "a part of a class": bad_prediction("{table} -o {out} --top-k 1.5", "1.5"),
     "classes of vectors": case(
         "predict text-pairs -m {run} {tmp}/a.tsv -o {out} --top-k 2",
-        "--top-k: predictions of text-pairs have no classes",
+        "--top-k: the predictions have no classes",
         "Leave it out",
         prepare=write_text(b"text\tpair\na\tb\n", "a.tsv"),
     ),

@@ -11,8 +11,8 @@ from samples import REPOSITORY, Cloze, ErrorLine, save_film_encoder
 import cloze as package
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.tasks.glue import MNLI
-from cloze.tasks.registry import tasks
+from cloze.tasks.registry import TASKS
+from helpers import task_of
 
 SMALL = "--set max_seq_length=12 --set micro_batch_tokens=64 --set device=cpu"
 NANO = f"{SMALL} --learning-rate 0.01 --epochs 15"
@@ -42,7 +42,7 @@ def mnli(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tasks_are_listed(cloze: Cloze) -> None:
-    assert [line.split()[0] for line in cloze("tasks").out.splitlines()] == sorted(tasks())
+    assert [line.split()[0] for line in cloze("tasks").out.splitlines()] == sorted(TASKS)
     assert {row["task"]: row["metric"] for row in cloze("tasks --json").json}["cola"] == "matthews"
 
 
@@ -83,7 +83,9 @@ def test_score_agrees_with_evaluate(mnli: Path, tmp_path: Path, cloze: Cloze) ->
     assert cloze(f"score mnli {predictions} {gold} --json --quiet").json == scores
     numbers = tmp_path / "numbers.jsonl"  # as other programs write labels
     labels = [json.loads(line)["label"] for line in predictions.read_text().splitlines()]
-    numbers.write_text("".join(f'{{"label": {MNLI().labels.index(label)}}}\n' for label in labels))
+    numbers.write_text(
+        "".join(f'{{"label": {task_of("mnli").answer.labels.index(label)}}}\n' for label in labels)
+    )
     assert cloze(f"score mnli {numbers} {gold} --json --quiet").json == scores
 
 
@@ -129,11 +131,11 @@ BAD_PREDICTIONS = {
     "too few": ('{"label": "neutral"}\n' * 9, "predictions.jsonl: 9 predictions for 10 examples"),
     "no label": (
         '{"label": "neutral"}\n{"lable": 1}\n',
-        "predictions.jsonl:2: no prediction for mnli: no field 'label'",
+        "predictions.jsonl:2: no prediction: no field 'label'",
     ),
     "unknown label": (
         '{"label": "neutral"}\n{"label": "natural"}\n',
-        "predictions.jsonl:2: no prediction for mnli: unknown label 'natural', not one of entailment",
+        "predictions.jsonl:2: no prediction: unknown label 'natural', not one of entailment",
     ),
     "not JSON": ("neutral\n", "predictions.jsonl:1: not JSON"),
     "empty": ("", "predictions.jsonl: 0 predictions for 10 examples"),
@@ -221,7 +223,7 @@ WRONG = {
     "evaluate blimp -m cloze-mini -d {mnli}/ax.tsv -o x": "--output: not used by evaluate blimp",
     "baseline mnli -d {mnli}/data --sizes 5000": "mnli: there are 60 examples to learn from",
     "score squad_v1 a.jsonl b.json --missing-labels drop": "--missing-labels: the task squad_v1 has no such setting",
-    "finetune squad_v1 -m M -d D -o O --skip-bad-rows": "--skip-bad-rows: the task squad_v1 has no such setting",
+    "finetune squad_v1 -m M -d D -o O --text-column x": "--text-column: the task squad_v1 has no such setting",
     "score classification a.jsonl b.tsv": "b.tsv: no such file",
     "predict mnli -m {mnli}/run {tmp}/none.tsv": "none.tsv: no such file",
     "evaluate mnli -m {mnli}/run -d {tmp}/none.tsv": "none.tsv: no such file",

@@ -15,7 +15,7 @@ from cloze.cli import main
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
-from cloze.tasks.custom import Regression
+from helpers import task_of
 from hub_server import Hub
 
 NANO = "--set max_seq_length=8 --set micro_batch_tokens=64 --set device=cpu --learning-rate 0.01"
@@ -271,6 +271,8 @@ def test_a_late_row_may_have_one_more_column(ending: str, tmp_path: Path) -> Non
 
 
 def test_numbers_have_no_wrong_answers() -> None:
-    result = EvaluationResult({"pearson": 0.5}, data="rows", counts={"examples": 0}, task=Regression())
+    result = EvaluationResult(
+        {"pearson": 0.5}, data="rows", counts={"examples": 0}, task=task_of("regression")
+    )
     with pytest.raises(InputError, match=r"^wrong_answers: answers of regression are not right or wrong"):
         _ = result.wrong_answers

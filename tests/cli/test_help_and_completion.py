@@ -11,7 +11,7 @@ from samples import Cloze, ErrorLine
 
 from cloze.cli import VERBS, main, split_verb
 from cloze.tables import text_table
-from cloze.tasks.registry import tasks
+from cloze.tasks.registry import TASKS
 from helpers import assert_help_is_complete
 
 SUGGESTIONS = {
@@ -45,10 +45,10 @@ def test_suggested_settings_are_accepted(cloze: Cloze) -> None:
             assert cloze(f"{verb} {task} --print-config --set {setting}").err == ""
 
 
-@pytest.mark.parametrize("name", sorted(tasks()))
+@pytest.mark.parametrize("name", sorted(TASKS))
 def test_a_task_is_described_with_its_settings(cloze: Cloze, name: str) -> None:
     description = cloze(f"tasks {name} --json").json
-    assert description["metrics"][0] == tasks()[name].metrics[0]
+    assert description["metrics"][0] == TASKS[name].metrics[0]
     text = cloze(f"tasks {name}").out
     assert text.startswith(f"{name}: ")
     assert all(f"  {setting}\n" in text for setting in description["settings"])
@@ -133,7 +133,7 @@ def test_wide_tables_are_cut_into_several(columns: int, monkeypatch: pytest.Monk
 
 def test_redirected_lists_are_not_wrapped(cloze: Cloze, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    assert len(cloze("tasks").out.splitlines()) == len(tasks())
+    assert len(cloze("tasks").out.splitlines()) == len(TASKS)
 
 
 # Completion

@@ -111,7 +111,7 @@ def test_a_fine_tuning_resumes_with_its_own_settings_alone(
         "resume": True,
     }
     result = cloze.finetune("classification", **given)
-    assert cloze.finetune(cloze.tasks.registry.find_task("classification")(), **given) == result
+    assert cloze.finetune(cloze.tasks.registry.find_task("classification"), **given) == result
     with pytest.raises(
         InputError, match=r"resume uses the settings of the run: seed is \d+, not 7\. Leave them out"
     ):

@@ -26,9 +26,9 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.external_weights import load_external_model
 from cloze.tasks import registry
-from cloze.tasks.custom import CustomTagging
 from cloze.tasks.tagging_formats import formats
 from cloze.tokenization.loading import load_tokenizer
+from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 
@@ -91,7 +91,7 @@ def test_a_labeled_format_is_one_entry(
     monkeypatch.setattr(module, table, eval("{" + entry + "}", namespace) | getattr(module, table))
     (tmp_path / "a.txt").write_text(content)
     for labeled, tags in ((True, ("B-PER", "O", "B-LOC")), (False, None)):
-        [text] = CustomTagging().examples(tmp_path / "a.txt", labeled=labeled)
+        [text] = task_of("tagging").examples(tmp_path / "a.txt", labeled=labeled)
         assert [(s.words, s.tags) for s in text.sentences] == [(("Ada", "left", "Oslo"), tags)]
 
 
@@ -138,10 +138,10 @@ def test_a_route_is_one_file(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         )
 
 
-def test_a_family_is_one_file(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "counts.py").write_text(read_example("Adding a family"))
+def test_a_kind_of_answer_is_one_file(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "counts.py").write_text(read_example("Adding a kind of answer"))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "TASKS", dict(registry.tasks()))
+    monkeypatch.setattr(registry, "TASKS", dict(registry.TASKS))
     importlib.import_module("counts")
     train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
     for path, numbers in ((train, range(60)), (dev, range(60, 80))):

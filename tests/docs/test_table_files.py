@@ -9,6 +9,7 @@ from running import REPOSITORY
 
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
+from helpers import task_of
 
 PAGE = (REPOSITORY / "docs" / "reference" / "table-files.md").read_text("utf-8")
 SECTION = PAGE.split("\n## ")[0]
@@ -32,9 +33,9 @@ TASKS = {
 def read(name: str, directory: Path) -> tuple[AnyTask, list[Any]]:
     file = directory / name
     file.write_text(EXAMPLES[name], "utf-8")
-    task = find_task(TASKS[file.stem])()
+    task = find_task(TASKS[file.stem])
     examples = list(task.examples(file))
-    return task.fit_labels(examples), examples
+    return task.fit(examples), examples
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -46,7 +47,10 @@ def test_examples_are_read_for_their_task(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("stem", ["reviews", "topics"])
 def test_shapes_of_a_task_are_read_alike(stem: str, tmp_path: Path) -> None:
     shapes = [read(name, tmp_path) for name in EXAMPLES if name.startswith(stem)]
-    answers = [[(example.text, task.target(example)) for example in examples] for task, examples in shapes]
+    answers = [
+        [(example.text, task.answer.target(example.gold)) for example in examples]
+        for task, examples in shapes
+    ]
     assert len(answers) > 1
     assert all(answer == answers[0] for answer in answers)
 
@@ -66,9 +70,9 @@ def test_shapes_of_several_labels_are_read_alike(tmp_path: Path) -> None:
         ("a.csv", flags, {"label_columns": labels}),
     ):
         (tmp_path / name).write_text(content, "utf-8")
-        task = find_task("multi-label")(**settings)
+        task = task_of("multi-label", **settings)
         examples = list(task.examples(tmp_path / name))
-        task = task.fit_labels(examples)
-        answers.append([(example.text, task.target(example)) for example in examples])
+        task = task.fit(examples)
+        answers.append([(example.text, task.answer.target(example.gold)) for example in examples])
     assert len(answers[0]) == 3
     assert answers[0][:2] == answers[1]

@@ -1,6 +1,7 @@
 """Cranfield: its queries, judgments and candidates, and invalid collections."""
 
 from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
 
@@ -10,11 +11,10 @@ from cloze.tasks.task import AnyTask
 
 
 @pytest.fixture(scope="module")
-def cranfield() -> Iterator[type[AnyTask]]:
+def cranfield() -> Iterator[AnyTask]:
     """The task, which is registered for this file alone."""
-    from experiments.cranfield import Cranfield
-
-    yield Cranfield
+    import_module("experiments.cranfield")
+    yield TASKS["cranfield"]
     del TASKS["cranfield"]
 
 
@@ -35,22 +35,21 @@ def collection(tmp_path):
 
 
 def test_queries_are_numbered_by_position(cranfield, collection):
-    examples = list(cranfield(candidates=1).examples(collection / "train.trec.txt"))
-    assert [(e.text, e.pair, e.label, e.judged) for e in examples] == [
-        ("what of the slipstream .", "wings in a slipstream", "2", (2,)),
-        ("heat of slabs .", "heat in slabs", "1", (1, 1)),
+    examples = list(cranfield.with_settings({"candidates": 1}).examples(collection / "train.trec.txt"))
+    assert [(e.text, e.pair, e.gold, e.judged) for e in examples] == [
+        ("what of the slipstream .", "wings in a slipstream", 2, (2,)),
+        ("heat of slabs .", "heat in slabs", 1, (1, 1)),
     ]
-    assert cranfield().to_json(examples[1], 0.5) == {"score": 0.5, "query": 2, "document": 2}
-    scores = cranfield().score(examples, [0.5, 0.5])
+    assert cranfield.answer.to_json(examples[1], 0.5) == {"score": 0.5, "query": 2, "document": 2}
+    scores = cranfield.score(examples, [0.5, 0.5])
     # one relevant passage of the second query is no candidate
     assert (scores["map"], scores["recall@100"]) == (0.75, 0.75)
 
 
 def test_real_collection(cranfield, shared):
-    task = cranfield()
-    examples = list(task.examples(shared / "data" / "cranfield" / "cranqrel.trec.txt"))
+    examples = list(cranfield.examples(shared / "data" / "cranfield" / "cranqrel.trec.txt"))
     assert len(examples) == 225 * 50
-    scores = task.score(examples, [-float(number) for number in range(len(examples))])
+    scores = cranfield.score(examples, [-float(number) for number in range(len(examples))])
     assert scores["ndcg@10"] == pytest.approx(0.352, abs=0.02)  # BM25's own order
 
 
@@ -76,7 +75,7 @@ BAD = {
 def test_invalid_judgments_are_named(cranfield, collection, text, what):
     (collection / "train.trec.txt").write_text(text)
     with pytest.raises(InputError, match=what):
-        list(cranfield().examples(collection / "train.trec.txt"))
+        list(cranfield.examples(collection / "train.trec.txt"))
 
 
 @pytest.mark.parametrize(
@@ -93,4 +92,4 @@ def test_invalid_collections_are_named(cranfield, collection, name, text, what):
     if text is not None:
         (collection / name).write_text(text)
     with pytest.raises(InputError, match=f"{name}.*{what}"):
-        list(cranfield().examples(collection / "train.trec.txt"))
+        list(cranfield.examples(collection / "train.trec.txt"))

@@ -13,6 +13,7 @@ from cloze.inference.text_predictors import EntityTagger
 from cloze.model_paths import follow_link
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
+from cloze.tasks.tagged_text import sentence_of_words
 from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from family_cases import columns
@@ -63,9 +64,9 @@ def test_missing_layers_are_refused(module, build_encoder):
 
 
 def words(module: ModuleType, tokenizer: Tokenizer) -> TaskBatch:
-    task = module.FeatureTagging(labels=("O", "B-X"), context="sentence")
-    example = task.split("good film")
-    return to_device(task.batch(task.features(example, tokenizer, max_seq_length=10)))
+    answer = module.FrozenTags(labels=("O", "B-X"))
+    features = answer.features(sentence_of_words(["good", "film"]), tokenizer, max_seq_length=10)
+    return to_device(answer.batch(features))
 
 
 def test_encoder_is_frozen(module, build_encoder, tokenizer):

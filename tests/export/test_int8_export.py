@@ -13,7 +13,7 @@ from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.models.quantization import INT8_KIND
 from cloze.serving.served_model import EmbeddingInput, ServedModel
-from cloze.tasks.registry import find_task
+from helpers import task_of
 from tiny_models import SPECIAL, write_finetuned
 
 TEXTS = ["A dog runs.", "Stocks fell again on Monday."]
@@ -96,7 +96,7 @@ def test_a_damaged_directory_is_refused(int8_minilm: Path, tmp_path: Path):
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a fine-tuned model, and the same in int8 beside it."""
     directory = tmp_path_factory.mktemp("classifier")
-    task = find_task("classification")(labels=("x", "y"))
+    task = task_of("classification", labels=("x", "y"))
     model = write_finetuned(directory / "model", task, TOKENS)
     report = cloze.export_model(model, output=directory / "int8", to="int8")
     assert report.model == "BertForSequenceClassification"

@@ -1,7 +1,8 @@
-"""The baselines of each family on small data, and `cloze baseline`."""
+"""The baselines of each task on small data, and `cloze baseline`."""
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,17 @@ from cloze.cli import main
 from cloze.finetuning.baselines import score_baselines
 from cloze.finetuning.batches import sample_indices
 from cloze.finetuning.data import read_examples
-from cloze.tasks.registry import find_task, tasks
+from cloze.tasks.registry import TASKS
 from cloze.tasks.task import AnyTask
 from family_cases import CASES
+from helpers import task_of
 
 Capture = pytest.CaptureFixture[str]
 Write = Callable[[str, str], Path]
 
 GOOD, BAD = "a fine , good film", "an awful , bad book"
 LABELED = "text\tlabel\n" + f"{GOOD}\tup\n{BAD}\tdown\n{GOOD} .\tup\n" * 10
-LEARNABLE = sorted(name for name, task in tasks().items() if task.trained_as is None and name in CASES)
+LEARNABLE = sorted(name for name, task in TASKS.items() if task.trained_as is None and name in CASES)
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def read(name: str, path: Path, **settings: Any) -> tuple[AnyTask, list[Any]]:
-    task, train, _ = read_examples(find_task(name)(**settings), path, path)
+    task, train, _ = read_examples(task_of(name, **settings), path, path)
     return task, train
 
 
@@ -42,15 +44,15 @@ def read(name: str, path: Path, **settings: Any) -> tuple[AnyTask, list[Any]]:
 def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name, write):
     case = CASES[name]
     task, examples = read(name, write(case.file, case.content), **case.settings)
-    for baseline in task.baselines().values():
+    for baseline in task.answer.baselines(examples).values():
         predictions = baseline(examples, examples)
         result = task.score(examples, predictions)
         assert task.metrics[0] in result
         written = [
-            json.loads(json.dumps(task.to_json(example, prediction)))
+            json.loads(json.dumps(task.answer.to_json(example, prediction)))
             for example, prediction in zip(examples, predictions, strict=True)
         ]
-        assert task.score(examples, [task.from_json(values) for values in written]) == result
+        assert task.score(examples, [task.answer.from_json(values) for values in written]) == result
         assert baseline(examples, examples) == predictions
 
 
@@ -129,7 +131,7 @@ def test_scores(write, name, file, content, metric, expected):
 @pytest.mark.parametrize(("content", "tags"), [(ENTITIES, ("I-PER", "O", "O")), (PLAIN, ("NOUN", "NOUN"))])
 def test_an_unseen_word_has_the_most_frequent_tag_in_the_scheme_of_the_data(write, content, tags):
     task, examples = read("tagging", write("a.conll", content))
-    predictions = task.baselines()["majority"](examples[:1], examples)
+    predictions = task.answer.baselines(examples)["majority"](examples[:1], examples)
     assert predictions[1].tags == (tags,)
 
 
@@ -187,5 +189,5 @@ def test_missing_scikit_learn_is_named(write, monkeypatch, capsys):
     monkeypatch.setattr("cloze.optional_dependencies.find_spec", lambda package: None)
     assert main(["baseline", "classification", "-d", str(write("a.tsv", LABELED))]) == 2
     message = capsys.readouterr().err
-    assert message.startswith("error: a baseline: needs the package sklearn. Run pip install '")
-    assert message.endswith("[tasks]'.\n")
+    what = r"error: a baseline: needs the package sklearn\. Run pip install (-e )?'.*\[tasks\]'\.\n"
+    assert re.fullmatch(what, message)

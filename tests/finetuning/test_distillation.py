@@ -1,4 +1,4 @@
-"""Distillation: losses, the teacher's outputs of every family, exact resume, bad input."""
+"""Distillation: losses, the teacher's outputs for every kind of answer, exact resume, bad input."""
 
 import os
 import shutil
@@ -28,12 +28,9 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.config_file import load_config
 from cloze.progress import SILENT, Progress
+from cloze.tasks.answers.vectors import Vectors
 from cloze.tasks.config import save_finetuned
-from cloze.tasks.custom import ScoredPairs
-from cloze.tasks.families.sentence_vectors import VectorTask
-from cloze.tasks.features import featurize
-from cloze.tasks.registry import find_task
-from cloze.tasks.squad import SquadV1
+from cloze.tasks.predict import featurize
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
@@ -43,10 +40,11 @@ from cloze.training.interrupts import Interrupted
 from cloze.training.losses import sigmoid_divergence, softmax_divergence
 from cloze.training.optimizer import OptimizerConfig
 from family_cases import CASES, FAMILIES, REVIEWS
+from helpers import task_of
 from runs import assert_same_run, finetune, plan_finetuning, prepare, resume_finetuning, rows, validate
 
 TAUGHT = [name for name in FAMILIES if not name.startswith("squad")]
-"""Families that learn from a teacher."""
+"""A task of each kind of answer that learns from a teacher."""
 
 SaveTeacher = Callable[..., Path]
 
@@ -58,7 +56,7 @@ def save_teacher(
     """Return a function from a task to a checkpoint of it with random weights."""
 
     def save(task: AnyTask, *, tokenizer: Tokenizer = tokenizer, name: str = "teacher") -> Path:
-        model = task.head(build_encoder(), generator=torch.Generator().manual_seed(3))
+        model = task.answer.head(build_encoder(), generator=torch.Generator().manual_seed(3))
         for parameter in model.parameters():
             nn.init.normal_(parameter, std=1.0, generator=torch.Generator().manual_seed(parameter.numel()))
         with artifacts.write_directory(tmp_path / name, kind="checkpoint", overwrite=True) as directory:
@@ -85,15 +83,15 @@ def small(nano_checkpoint: Path) -> FinetuneConfig:
 def write_case(name: str, folder: Path) -> tuple[AnyTask, Path]:
     case = CASES[name]
     (folder / case.file).write_text(case.content, "utf-8")
-    task = find_task(name)(**case.settings)
+    task = task_of(name, **case.settings)
     return task, folder / case.file
 
 
 def fitted(task: AnyTask, path: Path, start: Path) -> tuple[AnyTask, list[Any]]:
     examples = list(task.examples(path))
-    if isinstance(task, VectorTask):
-        task = task.with_checkpoint_settings(start)
-    return task.fit_labels(examples), examples
+    if isinstance(task.answer, Vectors):
+        task = replace(task, answer=task.answer.with_checkpoint_settings(start))
+    return task.fit(examples), examples
 
 
 def with_teacher(config: FinetuneConfig, teacher: Path | str, **settings: Any) -> FinetuneConfig:
@@ -148,9 +146,11 @@ def test_loss_of_a_step_is_the_weighted_sum(config, save_teacher, is_labeled):
     config = with_teacher(config, save_teacher(task), temperature=4.0, weight=0.7)
     prepared = prepare(REVIEWS, config, DistributedContext(torch.device("cpu")))
     task, features = prepared.task, prepared.data.flat_train_features[:5]
-    model = task.head(load_model(Path(config.model)), generator=torch.Generator().manual_seed(1)).eval()
+    model = task.answer.head(
+        load_model(Path(config.model)), generator=torch.Generator().manual_seed(1)
+    ).eval()
     teacher_logits = torch.randn(5, 2, generator=torch.Generator().manual_seed(2))
-    batch = replace(task.batch(features), teacher=teacher_logits.numpy(), is_labeled=is_labeled)
+    batch = replace(task.answer.batch(features), teacher=teacher_logits.numpy(), is_labeled=is_labeled)
     measured = FinetuningObjective(model, prepared)(batch)
     logits, targets = model(to_device(batch)), torch.tensor([feature.target for feature in features])
     hard = nn.functional.cross_entropy(logits, targets, reduction="sum")
@@ -169,24 +169,24 @@ def test_a_model_that_is_its_own_teacher_has_no_loss(name, small, save_teacher, 
     task, examples = fitted(task, path, Path(small.model))
     # of another order of the classes, which are aligned by name
     is_reordered = name in ("classification", "multi-label", "tagging")
-    other = replace(task, labels=task.labels[::-1]) if is_reordered else task
+    other = task.with_settings({"labels": task.answer.labels[::-1]}) if is_reordered else task
     teacher = load_teacher(task, small, save_teacher(other), tokenizer)
     model = teacher.load_model()
-    features = featurize(task, examples, tokenizer, max_seq_length=40)
+    features = featurize(task.answer, examples, tokenizer, max_seq_length=40)
     flat = [feature for group in features for feature in group]
     targets = compute_targets(task, teacher, model, flat, max_tokens=100)
     assert len(targets) == len(flat)
-    batch = to_device(replace(task.batch(flat), teacher=np.concatenate(targets).astype(np.float32)))
+    batch = to_device(replace(task.answer.batch(flat), teacher=np.concatenate(targets).astype(np.float32)))
     with torch.no_grad():
         logits = model(batch).float()
         if is_reordered:
             logits = logits.flip(-1)
-        assert task.soft_loss(logits, batch, 2.0).item() == pytest.approx(0, abs=1e-5)
-        assert task.soft_loss(logits.flip(0), batch, 2.0).item() > 2e-5
+        assert task.answer.distance(logits, batch, 2.0).item() == pytest.approx(0, abs=1e-5)
+        assert task.answer.distance(logits.flip(0), batch, 2.0).item() > 2e-5
 
 
 @pytest.mark.parametrize("name", TAUGHT)
-def test_every_family_learns_from_labels_a_teacher_and_unlabeled_examples(
+def test_every_kind_of_answer_learns_from_labels_a_teacher_and_unlabeled_examples(
     name, small, save_teacher, tmp_path
 ):
     task, path = write_case(name, tmp_path)
@@ -363,31 +363,31 @@ def test_missing_and_untrained_teachers(refused, config, tmp_path):
 
 def test_teacher_of_another_task(refused, save_teacher, tmp_path):
     task, path = write_case("regression", tmp_path)
-    message = refused(save_teacher(task.fit_labels(list(task.examples(path)))))
+    message = refused(save_teacher(task.fit(list(task.examples(path)))))
     assert "is a model for the task 'regression', whose outputs are others" in message
     assert "cloze finetune classification" in message
 
 
 def test_teacher_with_other_labels(refused, save_teacher):
-    message = refused(save_teacher(replace(REVIEWS, labels=("no", "perhaps", "yes"))))
+    message = refused(save_teacher(REVIEWS.with_settings({"labels": ("no", "perhaps", "yes")})))
     assert "the teacher's classes are no, perhaps, yes, those of the data are no, yes" in message
 
 
 def test_labels_of_the_teacher_may_be_named(config, save_teacher, tmp_path):
     """The remedy of the message above."""
     labels = ("no", "perhaps", "yes")
-    teacher = save_teacher(replace(REVIEWS, labels=labels))
-    finetune(replace(REVIEWS, labels=labels), with_teacher(config, teacher), tmp_path / "run")
+    teacher = save_teacher(REVIEWS.with_settings({"labels": labels}))
+    finetune(REVIEWS.with_settings({"labels": labels}), with_teacher(config, teacher), tmp_path / "run")
     assert TextClassifier.load(tmp_path / "run").labels == labels
 
 
 def test_questions_have_no_teacher(small, save_teacher, tokenizer):
     with pytest.raises(InputError, match="squad_v1 cannot learn from a teacher"):
-        load_teacher(SquadV1(), small, save_teacher(SquadV1()), tokenizer)
+        load_teacher(task_of("squad_v1"), small, save_teacher(task_of("squad_v1")), tokenizer)
 
 
 def test_teacher_with_another_vocabulary_or_fewer_positions(refused, config, save_teacher, tokenizer):
-    task = replace(REVIEWS, labels=("no", "yes"))
+    task = REVIEWS.with_settings({"labels": ("no", "yes")})
     other = WordPieceTokenizer.from_tokens([*tokenizer.tokens[:5], *reversed(tokenizer.tokens[5:])])
     message = refused(save_teacher(task, tokenizer=other))
     assert f"has another vocabulary than the student, {config.model}, or lowercases otherwise" in message
@@ -397,9 +397,9 @@ def test_teacher_with_another_vocabulary_or_fewer_positions(refused, config, sav
 
 
 def test_prompt_of_the_teacher_is_that_of_the_student(small, save_teacher, tokenizer):
-    teacher = save_teacher(ScoredPairs(prompt="query: "))
+    teacher = save_teacher(task_of("scored-pairs", prompt="query: "))
     with pytest.raises(InputError, match="the teacher's prompt is 'query: ', the student's ''"):
-        load_teacher(ScoredPairs(), small, teacher, tokenizer)
+        load_teacher(task_of("scored-pairs"), small, teacher, tokenizer)
 
 
 def test_changed_teacher_and_temperature_are_refused_on_resume(
@@ -414,7 +414,7 @@ def test_changed_teacher_and_temperature_are_refused_on_resume(
         resume_finetuning(run)
     (run / "run.toml").write_text(settings)
     shutil.rmtree(tmp_path / "copy")
-    save_teacher(replace(REVIEWS, labels=("no", "yes")), name="copy")
+    save_teacher(REVIEWS.with_settings({"labels": ("no", "yes")}), name="copy")
     with pytest.raises(InputError, match="not the teacher that the settings were made for"):
         resume_finetuning(run)
 
@@ -444,15 +444,15 @@ def test_wrong_settings(refused, trained_teacher, tmp_path):
 
 def test_model_of_another_program_as_teacher(config, build_encoder, tokenizer, tmp_path):
     """It has no task, and its classes have another order."""
-    task = replace(REVIEWS, labels=("yes", "no"))
+    task = REVIEWS.with_settings({"labels": ("yes", "no")})
     with artifacts.write_directory(tmp_path / "saved", kind="checkpoint") as directory:
-        save_model(directory, task.head(build_encoder()), tokenizer, labels=task.labels)
+        save_model(directory, task.answer.head(build_encoder()), tokenizer, labels=task.answer.labels)
     (tmp_path / "saved" / artifacts.MANIFEST).unlink()
     config = with_teacher(config, tmp_path / "saved")
     finetune(REVIEWS, config, tmp_path / "run")
     data = load_data(REVIEWS, config, tokenizer, SILENT)[1]
-    model = load_model(tmp_path / "saved", task.head)
+    model = load_model(tmp_path / "saved", task.answer.head)
     with torch.no_grad():
-        logits = model(to_device(REVIEWS.batch(data.flat_train_features[:1])))
+        logits = model(to_device(REVIEWS.answer.batch(data.flat_train_features[:1])))
     learned = read_outputs(tmp_path / "run").rows([0])
     assert np.allclose(learned, logits.flip(-1).numpy(), atol=1e-3)

@@ -13,12 +13,12 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.models.heads import BertForSequenceClassification
-from cloze.tasks.custom import Classification
-from cloze.tasks.families.text_pairs import TextPairs
+from cloze.tasks.task import AnyTask
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
 from family_cases import REVIEWS
+from helpers import task_of
 from ranks import Ranks
 from runs import finetune, prepare, rows
 
@@ -37,7 +37,7 @@ def config(config: FinetuneConfig, nano_checkpoint: Path, tmp_path: Path) -> Fin
     return replace(config, train_examples=13)
 
 
-def _without_dropout(task: Classification, config: FinetuneConfig, run: Path) -> dict[str, float]:
+def _without_dropout(task: AnyTask, config: FinetuneConfig, run: Path) -> dict[str, float]:
     """Fine-tune with a head whose dropout, which is fixed, draws nothing."""
     BertForSequenceClassification.dropout_prob = 0.0
     return finetune(task, config, run)
@@ -82,4 +82,4 @@ def test_ranks_share_each_trial(config, tmp_path):
 def test_in_batch_negatives_exclude_several_ranks(config):
     context = DistributedContext(torch.device("cpu"), 0, 2)
     with pytest.raises(InputError, match="2 ranks cannot share a batch whose examples are compared"):
-        prepare(TextPairs(), config, context)
+        prepare(task_of("text-pairs"), config, context)

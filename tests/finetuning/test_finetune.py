@@ -28,7 +28,6 @@ from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
-from cloze.tasks.custom import Classification
 from cloze.tasks.registry import find_task
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig
@@ -36,7 +35,7 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 from family_cases import REVIEWS
-from helpers import finetuning_of
+from helpers import finetuning_of, task_of
 from runs import assert_same_weights, finetune, prepare, resume_finetuning, rows, validate, weights
 from serving.clients import client_of
 
@@ -88,7 +87,7 @@ def test_run_learns_and_writes_scores(config, tmp_path):
     assert (run / "environment.json").exists()
     artifacts.verify(resolve_checkpoint(run, "latest"), kind="checkpoint")
     task, again = load_finetuning(run / "run.toml")
-    assert task == replace(REVIEWS, labels=("no", "yes"))
+    assert task == REVIEWS.with_settings({"labels": ("no", "yes")})
     assert again == replace(config, data_sha256=again.data_sha256)
 
 
@@ -123,7 +122,7 @@ def test_lower_error_is_better(config, tmp_path):
     lines = "".join(f"{'good' if n % 3 else 'bad'} {n}\t{n % 3}\n" for n in range(60))
     (tmp_path / "scored.tsv").write_text(f"text\tlabel\n{lines}", "utf-8")
     by_error = replace(config, train=str(tmp_path / "scored.tsv"), epochs=4, best_metric="rmse", seeds=2)
-    finetune(find_task("regression")(), by_error, tmp_path / "run")
+    finetune(find_task("regression"), by_error, tmp_path / "run")
     settings = json.loads((tmp_path / "run/trials.json").read_text())["settings"]
     found = [result["rmse"] for result in settings[0]["results"]]
     assert json.loads((tmp_path / "run/scores.json").read_text())["rmse"] == min(found)
@@ -270,7 +269,7 @@ def test_all_programs_give_the_probabilities_of_a_calibrated_model(config, tmp_p
     settings = replace(config, train=str(data), dev=str(data), epochs=2)
     plain = finetune(REVIEWS, settings, tmp_path / "plain")
     run = tmp_path / "run"
-    scores = finetune(replace(REVIEWS, calibrate=True), settings, run)
+    scores = finetune(REVIEWS.with_settings({"calibrate": True}), settings, run)
     calibration = json.loads((run / "scores.json").read_text())["calibration"]
     temperature = calibration["temperature"]
     assert abs(temperature - 1) > 0.1
@@ -450,7 +449,9 @@ def test_scores_on_the_training_data_are_warned_of(configure, reviews, tmp_path)
 
 
 def test_classes_without_training_examples_are_warned_of(reviews, tmp_path):
-    task = Classification(text_column="review", label_column="liked", labels=("no", "yes", "so-so"))
+    task = task_of(
+        "classification", text_column="review", label_column="liked", labels=("no", "yes", "so-so")
+    )
     dev = tmp_path / "dev.tsv"
     dev.write_text("review\tliked\nthe film was good\tyes\nthe film was so\tso-so\nthe book was so\tso-so\n")
     with pytest.warns(
@@ -464,4 +465,4 @@ def test_data_of_one_text_say_why_nothing_is_left(tmp_path):
     data.write_text("text\tlabel\n" + "the film\tyes\nthe film\tno\n" * 9)
     told = "no training examples are left: all 18 are of one text, document or query, and those of one are trained on"
     with pytest.raises(InputError, match=told):
-        read_examples(Classification(), data, None)
+        read_examples(task_of("classification"), data, None)

@@ -55,7 +55,7 @@ def test_seeds_are_summarized(config, tmp_path):
         assert resolve_checkpoint(tmp_path / "run", link).parent == tmp_path / "run" / best
     assert (tmp_path / "run/model.safetensors").resolve().is_relative_to((tmp_path / "run" / best).resolve())
     evaluation = Predictor.load(tmp_path / "run", device="cpu")
-    assert evaluation.task.labels == ("no", "yes")
+    assert evaluation.task.answer.labels == ("no", "yes")
     assert summary["metric"] == "accuracy"
     alone = finetune(REVIEWS, replace(config, seed=12346), tmp_path / "alone")
     assert alone["accuracy"] == accuracies[1]

@@ -26,17 +26,16 @@ from cloze.models.heads import (
 from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
 from cloze.tasks.config import save_finetuned, with_settings
-from cloze.tasks.features import featurize
-from cloze.tasks.predict import predict
-from cloze.tasks.registry import find_task
+from cloze.tasks.predict import featurize, predict
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
 from family_cases import CASES, REVIEWS
+from helpers import task_of
 from runs import prepare
 from tiny_models import write_checkpoint
 
-REVIEWS_WITH_LABELS = replace(REVIEWS, labels=("yes", "no"))
+REVIEWS_WITH_LABELS = REVIEWS.with_settings({"labels": ("yes", "no")})
 CONTEXT = DistributedContext(torch.device("cpu"))
 
 
@@ -52,7 +51,7 @@ def save(
 
     def write(task: AnyTask) -> Path:
         with artifacts.write_directory(tmp_path / "trained", kind="checkpoint") as directory:
-            model = task.head(build_encoder(), generator=_generator())
+            model = task.answer.head(build_encoder(), generator=_generator())
             save_finetuned(directory, model, tokenizer, task, max_seq_length=40)
         return tmp_path / "trained"
 
@@ -63,9 +62,9 @@ def _fitted(name: str, directory: Path) -> tuple[AnyTask, list[Any]]:
     case = CASES[name]
     path = directory / case.file
     path.write_text(case.content, encoding="utf-8")
-    task = find_task(name)(**case.settings)
+    task = task_of(name, **case.settings)
     examples = list(task.examples(path))
-    return task.fit_labels(examples), examples
+    return task.fit(examples), examples
 
 
 def _rounded(value: Any) -> Any:
@@ -91,14 +90,16 @@ def _rounded(value: Any) -> Any:
 )
 def test_head_gives_the_same_answers_in_a_new_run(name, changed, save, tmp_path, build_encoder, tokenizer):
     task, examples = _fitted(name, tmp_path)
-    other = replace(task, **changed)
+    other = task.with_settings(changed)
     answers = []
     for one, head in ((task, {}), (other, load_trained_head(other, save(task)))):
-        model = one.head(build_encoder(), generator=_generator(3 if one is task else 4)).eval()
+        model = one.answer.head(build_encoder(), generator=_generator(3 if one is task else 4)).eval()
         model.load_state_dict(head, strict=False)
-        features = featurize(one, examples, tokenizer, max_seq_length=40)
-        predictions = predict(one, TorchEngine(model), examples, features, max_tokens=1000)
-        answers.append([_rounded(one.to_json(e, p)) for e, p in zip(examples, predictions, strict=True)])
+        features = featurize(one.answer, examples, tokenizer, max_seq_length=40)
+        predictions = predict(one.answer, TorchEngine(model), examples, features, max_tokens=1000)
+        answers.append(
+            [_rounded(one.answer.to_json(e, p)) for e, p in zip(examples, predictions, strict=True)]
+        )
     assert answers[0] == answers[1]
 
 
@@ -126,7 +127,12 @@ def test_head_with_other_answers_is_not_used(trained, task, reason, save, tmp_pa
     directory = save(_fitted(trained, tmp_path)[0])
     name, settings = task
     with pytest.raises(InputError, match=reason):
-        load_trained_head(replace(_fitted(name, tmp_path)[0], **settings), directory)
+        load_trained_head(_fitted(name, tmp_path)[0].with_settings(settings), directory)
+
+
+@pytest.mark.parametrize(("trained", "task"), [("squad_v1", "squad_v2"), ("squad_v2", "squad_v1")])
+def test_head_of_one_version_of_squad_is_trained_further_for_the_other(trained, task, save):
+    assert load_trained_head(task_of(task), save(task_of(trained))).keys() >= {"qa_outputs.weight"}
 
 
 def test_new_run_says_which_head_it_starts_from(save, config, capsys):
@@ -136,7 +142,7 @@ def test_new_run_says_which_head_it_starts_from(save, config, capsys):
         prepared = prepare(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress())
         return build_model(prepared).state_dict()["classifier.weight"]
 
-    old = load_model(directory, REVIEWS_WITH_LABELS.head).state_dict()["classifier.weight"]
+    old = load_model(directory, REVIEWS_WITH_LABELS.answer.head).state_dict()["classifier.weight"]
     assert torch.equal(start(config), old[[1, 0]])  # the labels of the data are sorted
     assert f"{directory}: its head is trained further\n" in capsys.readouterr().err
     new = start(replace(config, distillation=DistillationConfig(student_layers=(0,))))
@@ -151,14 +157,12 @@ def test_new_run_says_which_head_it_starts_from(save, config, capsys):
 @pytest.mark.parametrize("name", ["classification", "multi-label", "tagging"])
 def test_head_with_more_classes_is_kept_as_the_reason_says(name, save, tmp_path):
     task, examples = _fitted(name, tmp_path)
-    more = (*task.labels, "B-MORE")
-    directory = save(replace(task, labels=more))
+    more = (*task.answer.labels, "B-MORE")
+    directory = save(task.with_settings({"labels": more}))
     with pytest.raises(InputError, match="the model has the classes") as raised:
         load_trained_head(task, directory)
     (setting,) = re.findall("`(.*)` trains it further", str(raised.value))
-    named = with_settings(find_task(name)(**CASES[name].settings), read_dict(overrides=[setting])).fit_labels(
-        examples
-    )
+    named = with_settings(task_of(name, **CASES[name].settings), read_dict(overrides=[setting])).fit(examples)
     assert len(load_trained_head(named, directory)["classifier.bias"]) == len(more)
 
 
@@ -189,7 +193,7 @@ def test_head_with_more_classes_is_kept_as_the_reason_says(name, save, tmp_path)
 )
 def test_heads_of_other_programs(make_head, labels, names, reason, tmp_path, build_encoder, tokenizer):
     write_checkpoint(tmp_path / "other", make_head(build_encoder()), tokenizer.tokens, labels=labels)
-    task = replace(REVIEWS, labels=("no", "yes"))
+    task = REVIEWS.with_settings({"labels": ("no", "yes")})
     if reason is None:
         assert load_trained_head(task, tmp_path / "other").keys() == names
     else:

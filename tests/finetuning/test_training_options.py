@@ -17,13 +17,11 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.config_file import load_config
 from cloze.tasks.config import to_toml
-from cloze.tasks.custom import Classification
-from cloze.tasks.registry import find_task
 from cloze.tasks.texts import LabeledText
 from cloze.training.distributed import DistributedContext
 from cloze.training.model_card import BaseModel
 from family_cases import REVIEWS
-from helpers import finetuning_of
+from helpers import finetuning_of, task_of
 from runs import finetune, prepare, resume_finetuning, rows, weights
 
 
@@ -47,7 +45,7 @@ def test_items_that_are_alone_in_their_class_are_held_out_if_there_are_no_others
 
 
 def _texts(*labels: str) -> list[LabeledText]:
-    return [LabeledText(f"text {number}", label=label) for number, label in enumerate(labels)]
+    return [LabeledText(f"text {number}", gold=label) for number, label in enumerate(labels)]
 
 
 def test_class_weights_are_given_by_label_or_balanced():
@@ -55,9 +53,9 @@ def test_class_weights_are_given_by_label_or_balanced():
 
     def fitted(*settings: str) -> tuple[float, ...]:
         task, _ = finetuning_of("classification", ["model=m", "train=t", *settings])
-        known = task.fit_labels(texts)
-        assert known.fit_labels(_texts("a", "b", "c")) == known
-        return known.class_weights
+        known = task.fit(texts)
+        assert known.fit(_texts("a", "b", "c")) == known
+        return known.answer.class_weights
 
     assert fitted("classification.class_weights.b=3") == (1.0, 3.0, 1.0)
     assert fitted("classification.class_weights={c=2, a=0.5}") == (0.5, 1.0, 2.0)
@@ -73,7 +71,9 @@ def test_class_weights_are_given_by_label_or_balanced():
 
 
 def test_labels_with_spaces_and_marks_are_written_and_read(tmp_path: Path):
-    task = Classification(labels=('b"c', "a.b", "not ok"), class_weights={"not ok": 2.0, "a.b": 1.5})
+    task = task_of(
+        "classification", labels=('b"c', "a.b", "not ok"), class_weights={"not ok": 2.0, "a.b": 1.5}
+    )
     _, config = finetuning_of("classification", ["model=m", "train=t"])
     (tmp_path / "mine.toml").write_text(to_toml(task, config))
     assert load_finetuning(tmp_path / "mine.toml", "classification") == (task, config)
@@ -133,7 +133,7 @@ def test_dropout_is_that_of_the_settings(config, tmp_path):
 def test_dropout_of_the_head_is_that_of_the_settings(config, dropout, is_random):
     prepared = prepare(REVIEWS, replace(config, dropout=dropout), DistributedContext(torch.device("cpu")))
     model = build_model(prepared).train()
-    batch = to_device(REVIEWS.batch(prepared.data.flat_train_features[:9]))
+    batch = to_device(REVIEWS.answer.batch(prepared.data.flat_train_features[:9]))
     shares = [(model(batch) == model(batch)).float().mean().item() for _ in range(3)]
     assert (min(shares) < 1) == is_random
 
@@ -167,5 +167,5 @@ def test_dev_data_without_targets_are_refused_before_training(config, tmp_path):
     dev.write_text(json.dumps({"tokens": [], "tags": []}) + "\n")
     config = replace(config, train=str(train), dev=str(dev))
     with pytest.raises(InputError, match=r"dev\.jsonl: the dev examples have no targets\. Add examples"):
-        finetune(find_task("tagging")(labels=("O", "B-A")), config, tmp_path / "run")
+        finetune(task_of("tagging", labels=("O", "B-A")), config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -13,11 +13,10 @@ from cloze.errors import InputError
 from cloze.inference.ensemble import load_ensemble
 from cloze.inference.glue_submission import GLUE_FILES, GlueFile, write_submission
 from cloze.inference.predictor import Predictor
-from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.registry import find_task
-from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
 from experiments.__main__ import main
+from helpers import task_of
 from tiny_models import write_finetuned
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "book")
@@ -42,7 +41,7 @@ def model(
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("models")
     names = {file.task for file in GLUE_FILES} - {"ax"}
-    return {name: model(place / name, find_task(name)()) for name in sorted(names)}
+    return {name: model(place / name, find_task(name)) for name in sorted(names)}
 
 
 def _rows(file: GlueFile) -> str:
@@ -115,14 +114,14 @@ def test_invalid_submissions_are_refused(models: dict[str, Path], glue: Path, tm
         assert not list(tmp_path.glob("*a.zip*"))
 
     everything = list(models.values())
-    refused([*everything, model(tmp_path / "swag", find_task("swag")())], "is for swag, not a task of GLUE")
-    refused([*everything, model(tmp_path / "rte2", find_task("rte")())], "is for rte, as .* is.*`ensemble`")
+    refused([*everything, model(tmp_path / "swag", find_task("swag"))], "is for swag, not a task of GLUE")
+    refused([*everything, model(tmp_path / "rte2", find_task("rte"))], "is for rte, as .* is.*`ensemble`")
     refused([*everything, models["rte"]], "is given twice")
     refused([*everything, tmp_path / "none"], "no such directory")
     (tmp_path / "empty").mkdir()
     refused([tmp_path / "empty"], "has no task.toml")
     refused(everything[:2], "no model for mrpc, qnli")
-    other = model(tmp_path / "rte3", find_task("rte")(labels=("yes", "no")))
+    other = model(tmp_path / "rte3", task_of("rte", labels=("yes", "no")))
     refused([*(own for task, own in models.items() if task != "rte"), other], "its labels are yes, no")
     with (glue / "RTE/test.tsv").open("a") as stream:
         stream.write("99\ta\tb\n")
@@ -132,7 +131,7 @@ def test_invalid_submissions_are_refused(models: dict[str, Path], glue: Path, tm
 
 
 def test_an_ensemble_averages_logits(tmp_path: Path) -> None:
-    task = find_task("sst2")()
+    task = find_task("sst2")
     paths = [model(tmp_path / str(seed), task, seed) for seed in range(3)]
     examples = [example for example in _examples(task, tmp_path)]
     alone = [Predictor.load(path, device="cpu").predict(examples)[0] for path in paths]
@@ -151,16 +150,16 @@ def _examples(task: AnyTask, place: Path) -> list:
 
 @pytest.mark.protected
 def test_models_that_cannot_be_averaged_are_refused(tmp_path: Path) -> None:
-    first = model(tmp_path / "first", find_task("mnli")())
+    first = model(tmp_path / "first", find_task("mnli"))
     others = {
         "its tokenizer is not that of": model(
-            tmp_path / "a", find_task("mnli")(), pieces=(*PIECES[:-2], "book", "film")
+            tmp_path / "a", find_task("mnli"), pieces=(*PIECES[:-2], "book", "film")
         ),
-        "reads 12 tokens at once": model(tmp_path / "b", find_task("mnli")(), length=12),
+        "reads 12 tokens at once": model(tmp_path / "b", find_task("mnli"), length=12),
         r"labels is \('neutral'": model(
-            tmp_path / "c", find_task("mnli")(labels=("neutral", "entailment", "contradiction"))
+            tmp_path / "c", task_of("mnli", labels=("neutral", "entailment", "contradiction"))
         ),
-        "a model for the task 'rte'": model(tmp_path / "d", find_task("rte")()),
+        "a model for the task 'rte'": model(tmp_path / "d", find_task("rte")),
         "is given twice": first,
     }
     for says, other in others.items():
@@ -170,23 +169,31 @@ def test_models_that_cannot_be_averaged_are_refused(tmp_path: Path) -> None:
         load_ensemble([first, others["reads 12 tokens at once"]], "stsb-vectors", device="cpu")
 
 
+def test_models_of_pairs_and_of_single_texts_are_not_averaged(tmp_path: Path) -> None:
+    tasks = [task_of("classification", labels=("a", "b"), pair_column=pair) for pair in (None, "pair")]
+    paths = [model(tmp_path / str(number), task) for number, task in enumerate(tasks)]
+    with pytest.raises(InputError, match=r"1: pair_column is 'pair', unlike .*0\."):
+        load_ensemble(paths, device="cpu")
+
+
 def test_thresholds_are_averaged() -> None:
-    tasks = [SquadV2(null_threshold=value) for value in (-1.0, -2.0, -6.0)]
-    assert tasks[0].for_ensemble(tasks[1:]) == SquadV2(null_threshold=-3.0)
+    tasks = [task_of("squad_v2", null_threshold=value) for value in (-1.0, -2.0, -6.0)]
+    assert tasks[0].averaged(tasks[1:]) == task_of("squad_v2", null_threshold=-3.0)
     sets = [
-        MultiLabel(labels=("a", "b"), thresholds=value) for value in ({"a": 0.1}, {"a": 0.9, "b": 0.3}, 0.5)
+        task_of("multi-label", labels=("a", "b"), thresholds=value)
+        for value in ({"a": 0.1}, {"a": 0.9, "b": 0.3}, 0.5)
     ]
-    thresholds = sets[0].for_ensemble(sets[1:]).thresholds  # the sigmoid of the mean logit
+    thresholds = sets[0].averaged(sets[1:]).answer.thresholds  # the sigmoid of the mean logit
     assert thresholds == {"a": pytest.approx(0.5), "b": pytest.approx(0.4298, abs=1e-4)}
     with pytest.raises(InputError, match="doc_stride is 64"):
-        tasks[0].for_ensemble([SquadV2(doc_stride=64)])
+        tasks[0].averaged([task_of("squad_v2", doc_stride=64)])
 
 
 @pytest.mark.slow
 def test_a_table_of_the_paper(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "SST-2").mkdir()
     (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\ngood\t1\nbad\t0\n")
-    second = model(tmp_path / "second", find_task("sst2")(), seed=2)
+    second = model(tmp_path / "second", find_task("sst2"), seed=2)
     base = ["table1", "-d", str(tmp_path), "--device", "cpu", "--quiet"]
     both = [*base, "-m", str(models["sst2"]), "-m", str(second), "-m", str(models["qqp"])]
     assert main(both) == 2

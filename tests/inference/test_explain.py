@@ -24,12 +24,10 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForSequenceClassification
 from cloze.models.torch_engine import TorchEngine
-from cloze.tasks.custom import Classification, Regression
-from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.squad import SquadV1
 from cloze.tasks.task import AnyTask
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from helpers import task_of
 from tiny_models import tiny_config
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "##ness", "film", "the", "!", "not")
@@ -48,7 +46,7 @@ def predictor_of(task: AnyTask, num_labels: int = 3, *, max_seq_length: int = 16
 
 @pytest.fixture(scope="module")
 def predictor() -> Predictor:
-    return predictor_of(Classification(labels=("up", "down", "level")))
+    return predictor_of(task_of("classification", labels=("up", "down", "level")))
 
 
 @pytest.mark.protected
@@ -57,7 +55,7 @@ def test_attributions_are_captums_on_transformers_model(
     predictor: Predictor, tmp_path: Path, baseline_id: int
 ) -> None:
     attr, transformers = pytest.importorskip("captum.attr"), pytest.importorskip("transformers")
-    save_model(tmp_path, predictor.module, predictor.tokenizer, labels=predictor.task.class_names)
+    save_model(tmp_path, predictor.module, predictor.tokenizer, labels=predictor.task.answer.class_names)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     input_ids = predictor.tokenizer.encode("not the goodness film!").input_ids
     baseline_ids = [input_ids[0], *[baseline_id] * (len(input_ids) - 2), input_ids[-1]]
@@ -140,12 +138,12 @@ def test_texts_without_words_are_explained(predictor: Predictor) -> None:
 
 def test_scores_and_sets_of_labels_are_explained_too() -> None:
     example = LabeledText("not the good film")
-    scale = predictor_of(Regression(minimum=1, maximum=5), 1)
+    scale = predictor_of(task_of("regression", minimum=1, maximum=5), 1)
     ((score,), _) = scale.predict([example])
     found = explain(scale, example, score)
     assert found.explained == "score"
     assert score == pytest.approx(1 + 4 * found.output, abs=1e-4)
-    several = predictor_of(MultiLabel(labels=("a", "b", "c")))
+    several = predictor_of(task_of("multi-label", labels=("a", "b", "c")))
     ((labels,), _) = several.predict([example])
     found = explain(several, example, labels)
     assert labels.probabilities[found.explained] == max(labels.probabilities.values())
@@ -160,7 +158,9 @@ def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predic
     assert (len(found.words), found.truncated) == (14, True)
     short = LabeledText("good bad")
     assert not explain(predictor, short, predictor.predict([short])[0][0]).truncated
-    windows = replace(predictor, task=Classification(labels=("up", "down", "level"), long_texts="windows"))
+    windows = replace(
+        predictor, task=task_of("classification", labels=("up", "down", "level"), long_texts="windows")
+    )
     with pytest.raises(
         InputError, match=r"texts:7: longer than 16 tokens.*classification.long_texts=truncate"
     ):
@@ -172,4 +172,4 @@ def test_unexplainable_predictors_are_refused(predictor: Predictor) -> None:
     with pytest.raises(InputError, match="an ensemble cannot be explained"):
         check_explainable(replace(predictor, engine=EnsembleEngine([predictor.engine, predictor.engine])))
     with pytest.raises(InputError, match="predictions of squad_v1 are not labels"):
-        check_explainable(replace(predictor, task=SquadV1()))
+        check_explainable(replace(predictor, task=task_of("squad_v1")))

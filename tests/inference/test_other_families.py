@@ -296,5 +296,5 @@ def test_tokens_of_a_space_alone_are_explained(tmp_path: Path) -> None:
     with torch.inference_mode():
         (logits,) = predictor.module(to_device(collate([ids])))
     assert found.baseline_output == pytest.approx(
-        logits.tolist()[predictor.task.class_names.index(found.explained)]
+        logits.tolist()[predictor.task.answer.class_names.index(found.explained)]
     )

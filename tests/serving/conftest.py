@@ -13,10 +13,8 @@ from torch import nn
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.serving.served_model import ServedModel, load_models
-from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking
-from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
+from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint
 
 LETTERS = "abcdefghij"
@@ -27,19 +25,19 @@ PIECES = (
 )
 CONFIG = tiny_config(PIECES, num_hidden_layers=2, max_position_embeddings=40)
 TASKS: dict[str, AnyTask] = {
-    "classifier": Classification(labels=("bad", "good", "so-so")),
-    "tagger": CustomTagging(labels=("O", "B-X", "I-X", "B-Y", "I-Y")),
-    "squad": SquadV2(null_threshold=-0.25, doc_stride=8),
-    "chooser": CustomMultipleChoice(),
-    "ranker": Ranking(),
-    "topics": MultiLabel(labels=("x", "y"), thresholds={"x": 0.25}),
-    "matcher": Classification(labels=("other", "same"), pair_column="pair"),
+    "classifier": task_of("classification", labels=("bad", "good", "so-so")),
+    "tagger": task_of("tagging", labels=("O", "B-X", "I-X", "B-Y", "I-Y")),
+    "squad": task_of("squad_v2", null_threshold=-0.25, doc_stride=8),
+    "chooser": task_of("multiple-choice"),
+    "ranker": task_of("ranking"),
+    "topics": task_of("multi-label", labels=("x", "y"), thresholds={"x": 0.25}),
+    "matcher": task_of("classification", labels=("other", "same"), pair_column="pair"),
 }
 
 
 def write_model(path: Path, head: Callable[[BertModel], nn.Module], task: AnyTask | None = None) -> Path:
     model = head(BertModel(CONFIG, generator=torch.Generator().manual_seed(len(path.name))))
-    problem_type = None if task is None else task.problem_type
+    problem_type = None if task is None else task.answer.problem_type
     return write_checkpoint(path, model, PIECES, task, max_seq_length=24, problem_type=problem_type)
 
 
@@ -50,7 +48,7 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = {"bert": write_model(folder / "bert", lambda bert: BertForPreTraining(bert, generator=generator))}
     for name, task in TASKS.items():
         found[name] = write_model(
-            folder / name, lambda bert, t=task: t.head(bert, generator=generator), task=task
+            folder / name, lambda bert, t=task: t.answer.head(bert, generator=generator), task=task
         )
     return found
 

@@ -14,10 +14,8 @@ from cloze.models.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from cloze.tasks.custom import Classification, CustomTagging
-from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
+from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint
 
 TEXT = Path(__file__).with_name("explorer_text.txt").read_text("utf-8")
@@ -37,7 +35,7 @@ CONFIG = tiny_config(
     max_position_embeddings=256,
     initializer_range=0.3,
 )
-BLAME_OR_PRAISE = Classification(labels=("blame", "praise"))
+BLAME_OR_PRAISE = task_of("classification", labels=("blame", "praise"))
 
 
 def make_models(directory: Path) -> dict[str, Path]:
@@ -50,10 +48,13 @@ def make_models(directory: Path) -> dict[str, Path]:
     tags = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     made: dict[str, tuple[nn.Module, AnyTask | None]] = {
         "pretrained": (BertForPreTraining(encoder(), generator=generator), None),
-        "answers": (BertForQuestionAnswering(encoder(), generator=generator), SquadV2(null_threshold=0.5)),
+        "answers": (
+            BertForQuestionAnswering(encoder(), generator=generator),
+            task_of("squad_v2", null_threshold=0.5),
+        ),
         "tagger": (
             BertForTokenClassification(encoder(), num_labels=len(tags), generator=generator),
-            CustomTagging(labels=tags),
+            task_of("tagging", labels=tags),
         ),
     }
     paths = {
@@ -63,13 +64,13 @@ def make_models(directory: Path) -> dict[str, Path]:
     return paths | {"classifier": make_classifier(directory / "classifier", BLAME_OR_PRAISE)}
 
 
-def make_classifier(directory: Path, task: Classification | MultiLabel, *, bias: float = 0.0) -> Path:
+def make_classifier(directory: Path, task: AnyTask, *, bias: float = 0.0) -> Path:
     """Write a classifier; `bias` is added to the logit of its first label."""
     generator = torch.Generator().manual_seed(6)
     encoder = BertModel(CONFIG, generator=generator)
-    model = BertForSequenceClassification(encoder, num_labels=len(task.labels), generator=generator)
+    model = BertForSequenceClassification(encoder, num_labels=len(task.answer.labels), generator=generator)
     with torch.no_grad():
         model.output_layer.bias[0] += bias
     return write_checkpoint(
-        directory, model, PIECES, task, max_seq_length=128, problem_type=task.problem_type
+        directory, model, PIECES, task, max_seq_length=128, problem_type=task.answer.problem_type
     )

@@ -37,9 +37,8 @@ from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.run_report import write_report
-from cloze.tasks.custom import Classification
-from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.texts import LabeledText
+from helpers import task_of
 from pages import percent, serious_violations, share_of
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -908,7 +907,7 @@ def test_probabilities_are_those_of_python(opened: Visit, paths: dict[str, Path]
 def test_examples_fit_the_labels_of_the_model(browser: Any, tmp_path: Path) -> None:
     examples = {("conrad", "Doyle"): ["Burnett", "Conrad", "Doyle"], ("0", "1"): ["A sentence", "A question"]}
     models = {
-        f"m{number}": make_classifier(tmp_path / str(number), Classification(labels=labels))
+        f"m{number}": make_classifier(tmp_path / str(number), task_of("classification", labels=labels))
         for number, labels in enumerate(examples)
     }
     with listening(client_of(models).app) as at, visit(browser, at) as visited:
@@ -1120,7 +1119,7 @@ def test_the_matrix_and_the_answers_are_those_of_the_evaluation(
     ]
     assert shown_rows(page) == wrong
     page.get_by_role("button", name="All: 20").click()
-    pairs = [(example.label, prediction) for example, prediction in result.answers]
+    pairs = [(example.gold, prediction) for example, prediction in result.answers]
     confusion = result.breakdown.confusion
     for gold, counts in confusion.items():
         for answer, count in counts.items():
@@ -1237,11 +1236,11 @@ def test_two_checkpoints_of_a_task_are_compared(
 def test_every_label_of_a_set_is_explained(browser: Any, tmp_path: Path) -> None:
     names = ("dull", "funny", "warm")
     data = [(text, [label]) for text, label in zip((text for text, _ in LABELED), names * 7, strict=False)]
-    first = make_classifier(tmp_path / "first", MultiLabel(labels=names))
+    first = make_classifier(tmp_path / "first", task_of("multi-label", labels=names))
     shares = [prediction.probabilities for _, prediction in cloze.evaluate(model=first, data=data).answers]
     # every label has a threshold that half of the texts exceed
     halves = {name: statistics.median(row[name] for row in shares) for name in names}
-    topics = make_classifier(tmp_path / "topics", MultiLabel(labels=names, thresholds=halves))
+    topics = make_classifier(tmp_path / "topics", task_of("multi-label", labels=names, thresholds=halves))
     file = tmp_path / "sets.jsonl"
     answers = [answer for _, answer in cloze.evaluate(model=topics, data=data, output=file).answers]
     assert {0, 2} <= {min(2, len(answer.labels)) for answer in answers}

@@ -72,4 +72,4 @@ def test_an_unusable_head_leaves_the_encoder(tmp_path: Path) -> None:
 def test_parts_of_speech_are_plain_tags(tmp_path: Path) -> None:
     parts_of_speech = {"0": "NOUN", "1": "VERB"}
     served = foreign(tmp_path / "model", BertForTokenClassification, 2, id2label=parts_of_speech)
-    assert served.task.scheme == "plain"
+    assert served.task.answer.scheme == "plain"

@@ -22,8 +22,8 @@ from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 from cloze.tasks.config import save_finetuned
-from cloze.tasks.custom import Ranking, Regression
 from cloze.tasks.texts import LabeledText
+from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
 
 pytestmark = pytest.mark.protected
@@ -152,7 +152,7 @@ def test_predict_prints_the_same_scores(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_ranker_of_cloze_gives_logits_on_request(tmp_path: Path) -> None:
-    path = write_finetuned(tmp_path / "ranker", Ranking(), PIECES, max_position_embeddings=40)
+    path = write_finetuned(tmp_path / "ranker", task_of("ranking"), PIECES, max_position_embeddings=40)
     with client_of({"model": path}) as client:
         scores = {entry["index"]: entry["score"] for entry in client.ask("/rerank", query=QUERY, texts=TEXTS)}
         logits = client.ask("/rerank", query=QUERY, texts=TEXTS, raw_scores=True)
@@ -163,7 +163,7 @@ def test_a_ranker_of_cloze_gives_logits_on_request(tmp_path: Path) -> None:
 
 
 def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path: Path) -> None:
-    task = Regression(minimum=0.0, maximum=1.0, pair_column="pair")
+    task = task_of("regression", minimum=0.0, maximum=1.0, pair_column="pair")
     predictor = Predictor.load(
         write_finetuned(tmp_path / "regression", task, PIECES, max_seq_length=30), device="cpu"
     )

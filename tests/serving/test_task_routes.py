@@ -23,8 +23,7 @@ from cloze.serving.schema import TextsRequest
 from cloze.serving.served_model import ServedModel
 from cloze.serving.task_routes import ExplainRequest, explain, likelihood
 from cloze.serving.windowed_inference import WindowedSentenceScores
-from cloze.tasks.families.multiple_choice import ChoiceQuestion
-from cloze.tasks.texts import LabeledText
+from cloze.tasks.texts import ChoiceQuestion, LabeledText
 
 Post = Callable[..., Any]
 

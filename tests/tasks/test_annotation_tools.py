@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.custom import Classification, CustomTagging, Regression
 from cloze.tasks.data import read_memory
-from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.tagging_formats.settings import Offsets
+from cloze.tasks.task import AnyTask
+from helpers import task_of
 
 Write = Callable[..., Path]
 
@@ -27,14 +27,14 @@ def write(write: Callable[[str, Any], Path]) -> Write:
     return lambda rows, name="a.jsonl": write(name, rows if name == "a.jsonl" else json.dumps(rows))
 
 
-def tags(path: Path, task: CustomTagging | None = None) -> list[str]:
+def tags(path: Path, task: AnyTask | None = None) -> list[str]:
     """Return the tags of the words of each text."""
-    texts = (task or CustomTagging()).examples(path)
+    texts = (task or task_of("tagging")).examples(path)
     return [" ".join(tag for s in text.sentences for tag in s.tags or ()) for text in texts]
 
 
 def labels(path: Any, task: Any = None) -> list[tuple[str, str]]:
-    return [(example.text, example.label) for example in (task or Classification()).examples(path)]
+    return [(example.text, example.gold) for example in (task or task_of("classification")).examples(path)]
 
 
 def studio(text: str, *results: Mapping[str, Any], **annotation: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_rejected_labels_are_not_learned(write: Write) -> None:
     path = write(PRODIGY)
     with pytest.warns(DataWarning, match="2 of 3 rows are left out: 1 rejected, 1 ignored"):
         assert labels(path) == [("fine", "GOOD")]
-    texts = [example.text for example in Classification().examples(path, labeled=False)]
+    texts = [example.text for example in task_of("classification").examples(path, labeled=False)]
     assert texts == ["fine", "bad", "gray"]
 
 
@@ -134,17 +134,19 @@ def test_columns_named_as_those_of_a_tool_are_columns_of_a_table(
     for column in ("label", "annotation", "answer"):
         if column in table:
             expected = list(zip(table["text"], table[column], strict=True))
-            assert labels(path, Classification(label_column=column)) == expected
+            assert labels(path, task_of("classification", label_column=column)) == expected
 
 
 def test_a_tool_is_named_for_tables(tmp_path: Path) -> None:
     for kind, write_table in WRITERS.items():
         write_table(pd.DataFrame(PRODIGY), tmp_path / f"a.{kind}")
         with pytest.warns(DataWarning, match="2 of 3 rows are left out: 1 rejected, 1 ignored"):
-            assert labels(tmp_path / f"a.{kind}", Classification(format="prodigy")) == [("fine", "GOOD")]
+            assert labels(tmp_path / f"a.{kind}", task_of("classification", format="prodigy")) == [
+                ("fine", "GOOD")
+            ]
     (tmp_path / "a.csv").write_text("id,text,label,Comments\n1,fine,film#good,[]\n")
-    task = MultiLabel(label_column="label", format="doccano")
-    assert labels(tmp_path / "a.csv", task) == [("fine", "film,good")]
+    task = task_of("multi-label", label_column="label", format="doccano")
+    assert labels(tmp_path / "a.csv", task) == [("fine", {"film", "good"})]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_a_tool_is_named_for_tables(tmp_path: Path) -> None:
 def test_tables_that_are_not_of_the_named_tool_are_refused(tmp_path: Path, tool: Any, message: str) -> None:
     (tmp_path / "a.csv").write_text("text,label\nfine,good\n")
     with pytest.raises(InputError, match=message):
-        labels(tmp_path / "a.csv", Classification(format=tool))
+        labels(tmp_path / "a.csv", task_of("classification", format=tool))
 
 
 def test_objects_called_data_beside_texts_are_no_annotations(write: Write) -> None:
@@ -167,19 +169,19 @@ def test_objects_called_data_beside_texts_are_no_annotations(write: Write) -> No
 def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused() -> None:
     table = pd.DataFrame(PRODIGY)
     with pytest.raises(InputError, match=r"^train\[0\]: the column 'answer' may be Prodigy's\. Say `format="):
-        read_memory(Classification(), table, "train")
-    task = Classification(format="prodigy")
+        read_memory(task_of("classification"), table, "train")
+    task = task_of("classification", format="prodigy")
     for data in (table, PRODIGY):
         with pytest.warns(DataWarning, match="2 of 3 rows are left out"):
             assert labels(read_memory(task, data, "train")[1], task) == [("fine", "GOOD")]
     with pytest.warns(DataWarning, match="2 of 3 rows are left out"):
-        assert labels(read_memory(Classification(), PRODIGY, "train")[1]) == [("fine", "GOOD")]
-    task = Classification(label_column="answer")
+        assert labels(read_memory(task_of("classification"), PRODIGY, "train")[1]) == [("fine", "GOOD")]
+    task = task_of("classification", label_column="answer")
     assert len(labels(read_memory(task, table, "train")[1], task)) == 3
 
 
 def test_a_column_called_answer_may_have_the_labels(write: Write) -> None:
-    assert labels(write(PRODIGY), Classification(label_column="answer")) == [
+    assert labels(write(PRODIGY), task_of("classification", label_column="answer")) == [
         ("fine", "accept"),
         ("bad", "reject"),
         ("gray", "ignore"),
@@ -187,7 +189,7 @@ def test_a_column_called_answer_may_have_the_labels(write: Write) -> None:
 
 
 def test_no_row_that_is_left_is_an_error_with_the_reasons(write: Write) -> None:
-    for task in (Classification(), CustomTagging()):
+    for task in (task_of("classification"), task_of("tagging")):
         with pytest.raises(InputError, match=r"no row is left of 2: 1 rejected, 1 ignored \(line 1"):
             list(task.examples(write(PRODIGY[1:])))
 
@@ -195,12 +197,12 @@ def test_no_row_that_is_left_is_an_error_with_the_reasons(write: Write) -> None:
 def test_lists_and_objects_of_labels(write: Write) -> None:
     cells: list[Any] = [["GOOD"], {"choices": ["GOOD"]}, {"GOOD": 1.0, "BAD": 0.0}, '{"choices": ["GOOD"]}']
     path = write([{"text": "fine", "accept": cell} for cell in cells])
-    assert {label for _, label in labels(path, Classification(label_column="accept"))} == {"GOOD"}
+    assert {label for _, label in labels(path, task_of("classification", label_column="accept"))} == {"GOOD"}
     path = write([*({"text": "fine", "accept": cell} for cell in cells), {"text": "a", "accept": ["A", "B"]}])
-    read = labels(path, MultiLabel(label_column="accept"))
-    assert {label for _, label in read} == {"GOOD", "A,B"}
+    read = labels(path, task_of("multi-label", label_column="accept"))
+    assert {label for _, label in read} == {frozenset({"GOOD"}), frozenset({"A", "B"})}
     with pytest.raises(InputError, match=r"a\.jsonl:5: 'accept' is a list of 2\. The task multi-label"):
-        labels(path, Classification(label_column="accept"))
+        labels(path, task_of("classification", label_column="accept"))
 
 
 def test_label_studios_choices_are_labels(write: Write) -> None:
@@ -208,10 +210,17 @@ def test_label_studios_choices_are_labels(write: Write) -> None:
     with pytest.warns(DataWarning, match="1 skipped, 1 not annotated"):
         assert labels(write(rows, "a.json")) == [("fine", "pos"), ("bad", "neg")]
     with pytest.warns(DataWarning, match="1 skipped"):
-        assert labels(write(rows, "a.json"), Classification(label_column="mood"))[0] == ("fine", "pos")
+        assert labels(write(rows, "a.json"), task_of("classification", label_column="mood"))[0] == (
+            "fine",
+            "pos",
+        )
     with pytest.warns(DataWarning, match="1 skipped"):
-        assert labels(write([studio("fine", choice("a", "b")), SKIPPED]), MultiLabel()) == [("fine", "a,b")]
-    texts = [example.text for example in Classification().examples(write(rows, "a.json"), labeled=False)]
+        assert labels(write([studio("fine", choice("a", "b")), SKIPPED]), task_of("multi-label")) == [
+            ("fine", {"a", "b"})
+        ]
+    texts = [
+        example.text for example in task_of("classification").examples(write(rows, "a.json"), labeled=False)
+    ]
     assert texts == ["fine", "bad", "Bo ran", "Cy ran"]
 
 
@@ -219,7 +228,7 @@ def test_two_questions_or_annotators_of_label_studio_are_refused(write: Write) -
     both = studio("fine", choice("pos"), choice("film", question="topic"))
     with pytest.raises(InputError, match=r"no column 'label'.*'mood', 'topic'.*`label_column=NAME`"):
         labels(write([both]))
-    assert labels(write([both]), Classification(label_column="topic")) == [("fine", "film")]
+    assert labels(write([both]), task_of("classification", label_column="topic")) == [("fine", "film")]
     twice = studio("fine", choice("pos"))
     twice["annotations"] *= 2
     assert labels(write([twice])) == [("fine", "pos")]
@@ -243,12 +252,12 @@ def test_label_studios_csv_does_not_show_which_column_is_the_question(tmp_path: 
     path = sorted_csv(tmp_path / "a.csv", rows)
     for tool in (None, "label-studio"):
         with pytest.raises(InputError, match="no column 'label'"):
-            labels(path, Classification(text_column="review", format=tool))
-        task = Classification(text_column="review", label_column="class", format=tool)
+            labels(path, task_of("classification", text_column="review", format=tool))
+        task = task_of("classification", text_column="review", label_column="class", format=tool)
         assert labels(path, task) == [("fine", "pos")]
     rows = [{**SHORT, "id": 1, "stars": '[{"rating": 4}]', "text": "fine"}]
     path = sorted_csv(tmp_path / "a.csv", rows)
-    assert labels(path, Regression(label_column="stars")) == [("fine", "4")]
+    assert labels(path, task_of("regression", label_column="stars")) == [("fine", 4.0)]
 
 
 def test_short_exports_of_label_studio_have_texts_that_nobody_annotated(write: Write, tmp_path: Path) -> None:
@@ -257,7 +266,7 @@ def test_short_exports_of_label_studio_have_texts_that_nobody_annotated(write: W
     with pytest.warns(DataWarning, match=r"1 of 3 rows are left out: 1 not annotated"):
         assert tags(write(rows, "a.json")) == ["B-PER O", "O O"]
     rows[0]["who"] = json.dumps(rows[0]["who"])
-    task = CustomTagging(format="label-studio")
+    task = task_of("tagging", format="label-studio")
     with pytest.warns(DataWarning, match=r"1 of 3 rows are left out: 1 not annotated"):
         assert tags(sorted_csv(tmp_path / "a.csv", rows), task) == ["B-PER O", "O O"]
 
@@ -269,7 +278,10 @@ def test_annotators_who_disagree_in_a_short_export_are_refused(write: Write) -> 
         InputError, match=r"a\.jsonl:2: the annotators of a text differ\. Leave one annotation"
     ):
         labels(write([row, {**row, "mood": "neg"}]))
-    assert len(list(Classification().examples(write([row, {**row, "mood": "neg"}]), labeled=False))) == 2
+    assert (
+        len(list(task_of("classification").examples(write([row, {**row, "mood": "neg"}]), labeled=False)))
+        == 2
+    )
 
 
 def test_annotators_who_mark_the_same_spans_in_another_order_agree(write: Write) -> None:
@@ -295,7 +307,9 @@ def test_labels_of_other_tools(write: Write) -> None:
         {"text": "bad", "label.responses": ["neg"], "label.responses.status": ["discarded"]},
     ]
     with pytest.warns(DataWarning, match="1 of 2 rows are left out: 1 discarded"):
-        assert labels(write(rows), Classification(label_column="label.responses")) == [("fine", "pos")]
+        assert labels(write(rows), task_of("classification", label_column="label.responses")) == [
+            ("fine", "pos")
+        ]
 
     def answer(value: Any, status: str = "submitted") -> dict[str, Any]:
         return {"fields": {"text": "Ada ran"}, "responses": {"mood": [{"value": value, "status": status}]}}
@@ -319,9 +333,9 @@ def test_labels_of_other_tools(write: Write) -> None:
 
 def test_examples_of_spacy_in_memory(tmp_path: Path) -> None:
     rows: list[Any] = [("Ada ran", {"entities": [(0, 3, "PER")]})]
-    assert tags(read_memory(CustomTagging(), rows, "train")[1]) == ["B-PER O"]
+    assert tags(read_memory(task_of("tagging"), rows, "train")[1]) == ["B-PER O"]
     rows = [("fine", {"cats": {"pos": 1.0, "neg": 0.0}})]
-    task = Classification(label_column="cats")
+    task = task_of("classification", label_column="cats")
     assert labels(read_memory(task, rows, "train")[1], task) == [("fine", "pos")]
 
 
@@ -344,8 +358,8 @@ def spans_of(offsets: Offsets, *, with_text: bool) -> dict[str, Any]:
     return {"text": text, "spans": spans}
 
 
-def marked(path: Path, task: CustomTagging | None = None) -> list[str]:
-    texts = (task or CustomTagging()).examples(path)
+def marked(path: Path, task: AnyTask | None = None) -> list[str]:
+    texts = (task or task_of("tagging")).examples(path)
     sentences = [sentence for text in texts for sentence in text.sentences]
     return [w for s in sentences for w, tag in zip(s.words, s.tags or (), strict=True) if tag != "O"]
 
@@ -354,13 +368,15 @@ def marked(path: Path, task: CustomTagging | None = None) -> list[str]:
 def test_offsets_count_what_the_setting_says(write: Write, offsets: Offsets) -> None:
     for with_text in (True, False):
         path = write([spans_of(offsets, with_text=with_text)])
-        assert marked(path, CustomTagging(offsets=offsets)) == TEXTS[offsets][1]
+        assert marked(path, task_of("tagging", offsets=offsets)) == TEXTS[offsets][1]
         if with_text:
             message = rf"not where its text is; the text there is .*`tagging\.offsets={offsets}"
             with pytest.raises(InputError, match=message):
                 marked(path)
         else:
-            with pytest.warns(DataWarning, match=r"2 of 2 spans .* inside a word .*`tagging\.offsets`"):
+            with pytest.warns(
+                DataWarning, match=r"2 of 2 spans .* inside a word .* the task's setting offsets says"
+            ):
                 marked(path)
 
 
@@ -381,7 +397,7 @@ def test_spans_that_are_not_where_their_text_is_are_refused(write: Write, span: 
 def test_half_an_emoji_is_no_span(write: Write) -> None:
     path = write([{"text": "\N{PARTY POPPER} Oslo", "spans": [[1, 3, "X"]]}])
     with pytest.raises(InputError, match="is not in the text"):
-        marked(path, CustomTagging(offsets="utf-16"))
+        marked(path, task_of("tagging", offsets="utf-16"))
 
 
 def test_spaces_that_a_page_collapses_are_no_other_text(write: Write) -> None:
@@ -422,14 +438,14 @@ def test_tags_in_other_forms_mark_the_same_entities(tmp_path: Path, form: str) -
     path = tmp_path / "a.conll"
     path.write_text(OTHER_TAGS[form])
     assert tags(path) == ["B-PER I-PER O", "B-LOC"]
-    task = CustomTagging().fit_labels(list(CustomTagging().examples(path)))
-    assert task.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    task = task_of("tagging").fit(list(task_of("tagging").examples(path)))
+    assert task.answer.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     examples = list(task.examples(path))
-    assert task.score(examples, task.read_predictions(path, examples))["f1"] == 100
+    assert task.score(examples, task.answer.read_answers(path, examples))["f1"] == 100
     rows = [line.split() for line in OTHER_TAGS[form].splitlines() if line]
     table = {"tokens": [[word for word, _ in rows]], "ner_tags": [[tag for _, tag in rows]]}
     assert tags(read_memory(task, table, "train")[1]) == ["B-PER I-PER O B-LOC"]
-    assert tags(path, CustomTagging(scheme="plain"))[1] == rows[-1][1]
+    assert tags(path, task_of("tagging", scheme="plain"))[1] == rows[-1][1]
 
 
 def test_a_type_called_o_beside_the_tag_o(tmp_path: Path) -> None:
@@ -437,26 +453,26 @@ def test_a_type_called_o_beside_the_tag_o(tmp_path: Path) -> None:
     path.write_text("fine B-O\nfilm B-A\n\nthe O\nfilm B-A\n")
     assert tags(path) == ["B-O B-A", "O B-A"]
     path.write_text("fine B-O\nfilm B-A\n")
-    assert tags(path, CustomTagging(labels=("O", "B-A", "I-A", "B-O", "I-O"))) == ["B-O B-A"]
+    assert tags(path, task_of("tagging", labels=("O", "B-A", "I-A", "B-O", "I-O"))) == ["B-O B-A"]
 
 
 def test_models_whose_classes_are_in_other_forms() -> None:
-    task = CustomTagging().with_class_names(("O", "PER-B", "PER-I"))
-    assert (task.labels, task.scheme) == (("O", "B-PER", "I-PER"), "IOB2")
-    task = CustomTagging().with_class_names(("B-O", "I-O", "B-PER", "I-PER"))
-    example = task.split("Ada ran far")
+    answer = task_of("tagging").answer.with_class_names(("O", "PER-B", "PER-I"))
+    assert (answer.labels, answer.scheme) == (("O", "B-PER", "I-PER"), "IOB2")
+    answer = task_of("tagging").answer.with_class_names(("B-O", "I-O", "B-PER", "I-PER"))
+    example = task_of("tagging").reader.split("Ada ran far")
     logits = np.eye(4, dtype=np.float32)[[2, 0, 1]]
-    prediction = task.decode(example, [], [logits])
+    prediction = answer.decode(example, [], [logits])
     assert prediction.tags == (("B-PER", "O", "O"),)
-    assert [entity.text for entity in task.entities(example, prediction)] == ["Ada"]
+    assert [entity.text for entity in answer.entities(example, prediction)] == ["Ada"]
 
 
 def test_tags_without_names_are_refused(write: Write) -> None:
     row = {"tokens": ["Ada", "ran"], "ner_tags": ["LABEL_1", "LABEL_0"]}
     with pytest.raises(InputError, match=r"'LABEL_1' is not a tag.*`tagging\.scheme=plain"):
         tags(write([row]))
-    assert tags(write([row]), CustomTagging(scheme="plain")) == ["LABEL_1 LABEL_0"]
-    assert tags(write([row]), CustomTagging(tag_names=("O", "B-PER"))) == ["B-PER O"]
+    assert tags(write([row]), task_of("tagging", scheme="plain")) == ["LABEL_1 LABEL_0"]
+    assert tags(write([row]), task_of("tagging", tag_names=("O", "B-PER"))) == ["B-PER O"]
 
 
 def test_spans_that_pandas_wrote_as_tuples(tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ import pytest
 import cloze
 from cloze.api.evaluation import EvaluationResult
 from cloze.finetuning.data import count_classes
-from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from family_cases import CASES, FAMILIES, Case, gold_output
+from helpers import task_of
 
 pytestmark = pytest.mark.protected
 GOLDEN = Path(__file__).parents[1] / "golden" / "answers" / "scores.jsonl"
@@ -65,16 +65,16 @@ def _measure(name: str, folder: Path, tokenizer: Tokenizer) -> Iterator[dict[str
     task_name, case = DATA[name]
     path = folder / case.file
     path.write_text(case.content, encoding="utf-8")
-    task = find_task(task_name)(**case.settings)
+    task = task_of(task_name, **case.settings)
     examples = list(task.examples(path))
-    task = task.fit_labels(examples)
+    task = task.fit(examples)
     yield {"data": name, "classes": count_classes(task, examples)}
     for kind in ANSWERS:
         predictions = []
         for number, example in enumerate(examples):
-            features = task.features(example, tokenizer, max_seq_length=40)
+            features = task.answer.features(example, tokenizer, max_seq_length=40)
             outputs = [_output(task, feature, number, kind) for feature in features]
-            predictions.append(task.decode(example, features, outputs))
+            predictions.append(task.answer.decode(example, features, outputs))
         answers = list(zip(examples, predictions, strict=True))
         scores = task.score(examples, predictions)
         fitted = EvaluationResult(
@@ -86,7 +86,7 @@ def _measure(name: str, folder: Path, tokenizer: Tokenizer) -> Iterator[dict[str
         read = cloze.score(task_name, folder / "answers.jsonl", path, settings=settings)
         told = []
         for result in (fitted, read):
-            wrong = None if type(task).pairs is Task.pairs else result.wrong_answers
+            wrong = result.wrong_answers if task.answer.has_wrong_answers() else None
             told.append({**result.to_dict(), "data": name, "wrong": wrong})
         assert _rounded(told[0]) == _rounded(told[1])
         first_row = rows[:1] if kind == "right" else []
@@ -96,9 +96,9 @@ def _measure(name: str, folder: Path, tokenizer: Tokenizer) -> Iterator[dict[str
             "collapse": task.collapse(examples, predictions),
             "rows": first_row,
         }
-    if not task.baselines():
+    if not task.answer.baselines(examples):
         return
-    for result in cloze.baseline(find_task(task_name)(**case.settings), train=str(path), dev=str(path)):
+    for result in cloze.baseline(task_of(task_name, **case.settings), train=str(path), dev=str(path)):
         yield {"data": name, "baseline": result.baseline, "scores": result.scores}
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from cloze.errors import InputError
+from cloze.tasks.answers.one_label import ClassPrediction
 from cloze.tasks.arrays import softmax
 from cloze.tasks.calibration import (
     calibration_error,
@@ -16,11 +17,11 @@ from cloze.tasks.calibration import (
     fit_temperature,
 )
 from cloze.tasks.config import with_settings
-from cloze.tasks.custom import Classification
-from cloze.tasks.families.sequence_classification import ClassPrediction
+from cloze.tasks.task import AnyTask
 from cloze.tasks.texts import LabeledText
+from helpers import task_of
 
-TASK = Classification(labels=("a", "b", "c"), calibrate=True)
+TASK = task_of("classification", labels=("a", "b", "c"), calibrate=True)
 
 
 def _overconfident(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -32,11 +33,11 @@ def _overconfident(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _examples(targets: Sequence[int]) -> list[LabeledText]:
-    return [LabeledText("x", label="abc"[target]) for target in targets]
+    return [LabeledText("x", gold="abc"[target]) for target in targets]
 
 
-def _predictions(task: Classification, logits: np.ndarray) -> list[ClassPrediction]:
-    return [task.decode(LabeledText("x"), [], [row]) for row in logits]
+def _predictions(task: AnyTask, logits: np.ndarray) -> list[ClassPrediction]:
+    return [task.answer.decode(LabeledText("x"), [], [row]) for row in logits]
 
 
 def test_calibration_error_is_the_gap_of_each_bin():
@@ -83,25 +84,32 @@ def test_cross_fitted_error_has_for_each_half_the_temperature_of_the_other():
 def test_temperature_changes_probabilities_and_no_labels():
     logits, targets = _overconfident(400)
     examples, plain = _examples(targets), _predictions(TASK, logits)
-    tuned, temperature = TASK.calibrated(examples, plain)
-    assert tuned.temperature == temperature == pytest.approx(fit_temperature(logits, targets), rel=1e-6)
+    answer, temperature = TASK.answer.calibrated(examples, plain)
+    tuned = replace(TASK, answer=answer)
+    assert (
+        tuned.answer.temperature == temperature == pytest.approx(fit_temperature(logits, targets), rel=1e-6)
+    )
     calibrated = _predictions(tuned, logits / temperature)
     assert [p.label for p in calibrated] == [p.label for p in plain]
     assert tuned.score(examples, calibrated) == TASK.score(examples, plain)
-    assert [*calibrated[0].probabilities.values()] == pytest.approx(softmax(logits[0] / tuned.temperature))
+    assert [*calibrated[0].probabilities.values()] == pytest.approx(
+        softmax(logits[0] / tuned.answer.temperature)
+    )
     assert calibrated[0].probability == max(calibrated[0].probabilities.values())
-    on_dev, on_others = (tuned.calibration(examples, calibrated, is_dev=is_dev) for is_dev in (True, False))
-    assert on_dev.temperature == on_others.temperature == tuned.temperature
+    on_dev, on_others = (
+        tuned.answer.calibration(examples, calibrated, is_dev=is_dev) for is_dev in (True, False)
+    )
+    assert on_dev.temperature == on_others.temperature == tuned.answer.temperature
     assert on_dev.error_before == pytest.approx(calibration_error(logits, targets))
     assert on_dev.error == pytest.approx(cross_fitted_error(logits, targets))
-    assert on_others.error == pytest.approx(calibration_error(logits, targets, tuned.temperature))
-    assert tuned.calibrated(examples, calibrated) == (tuned, 1.0)  # once
+    assert on_others.error == pytest.approx(calibration_error(logits, targets, tuned.answer.temperature))
+    assert answer.calibrated(examples, calibrated) == (answer, 1.0)  # once
 
 
 def test_equal_logits_keep_the_first_label():
     logits = np.array([1.0, 1.0 + 1e-16, 30.0, 30.0])
-    task = Classification(labels=("a", "b", "c", "d"))
-    assert task.decode(LabeledText("x"), [], [logits]).label == "c"
+    task = task_of("classification", labels=("a", "b", "c", "d"))
+    assert task.answer.decode(LabeledText("x"), [], [logits]).label == "c"
 
 
 def test_each_half_has_the_temperature_of_the_other():
@@ -113,31 +121,32 @@ def test_each_half_has_the_temperature_of_the_other():
 def test_probabilities_are_calibrated_only_if_asked_and_with_enough_examples():
     logits, targets = _overconfident(49)
     examples, predictions = _examples(targets), _predictions(TASK, logits)
-    assert TASK.calibrated(examples, predictions) == (TASK, 1.0)
-    assert TASK.calibration(examples, predictions, is_dev=True) is None
-    (note,) = TASK.dev_notes(examples)
+    assert TASK.answer.calibrated(examples, predictions) == (TASK.answer, 1.0)
+    assert TASK.answer.calibration(examples, predictions, is_dev=True) is None
+    (note,) = TASK.answer.dev_notes(examples)
     assert note.startswith("probabilities are not calibrated: there are 49 dev examples")
-    plain = Classification(labels=TASK.labels)
-    assert plain.calibrated(examples * 2, predictions * 2) == (plain, 1.0)
-    assert plain.dev_notes(examples) == []
+    plain = task_of("classification", labels=TASK.answer.labels)
+    assert plain.answer.calibrated(examples * 2, predictions * 2) == (plain.answer, 1.0)
+    assert plain.answer.dev_notes(examples) == []
 
 
 def test_predictions_of_a_file_that_lack_labels_are_not_calibrated():
     logits, targets = _overconfident(60)
     examples, predictions = _examples(targets), _predictions(TASK, logits)
     top = [replace(p, probabilities={p.label: p.probability}) for p in predictions]
-    assert TASK.calibration(examples, top, is_dev=False) is None
-    assert replace(TASK, labels=()).calibration(examples, predictions, is_dev=False) is None
+    assert TASK.answer.calibration(examples, top, is_dev=False) is None
+    assert TASK.with_settings(dict(labels=())).answer.calibration(examples, predictions, is_dev=False) is None
 
 
 def test_temperature_is_fitted_and_not_given_and_averaged():
-    assert replace(TASK, temperature=2.0).for_ensemble([TASK]).temperature == 1.5
+    assert TASK.with_settings(dict(temperature=2.0)).averaged([TASK]).answer.temperature == 1.5
     with pytest.raises(InputError, match="temperature cannot change after training"):
         with_settings(TASK, {"classification.temperature": 2}, is_trained=True)
     given = with_settings(TASK, {"classification.temperature": 2})
     with pytest.raises(
-        InputError, match=r"classification\.temperature: is fitted after training. Say `class"
+        InputError,
+        match=r"^classification\.temperature: is fitted .* `classification\.calibrate=true`",
     ):
-        given.fit_labels(_examples([0, 1]))
+        given.fit(_examples([0, 1]))
     with pytest.raises(InputError, match=r"temperature: 0.0 is not above 0"):
         with_settings(TASK, {"classification.temperature": 0})

@@ -11,11 +11,10 @@ import pyarrow.parquet
 import pytest
 
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking, Regression
 from cloze.tasks.data import read_memory
-from cloze.tasks.families.multi_label import MultiLabel
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
+from helpers import task_of
 
 KINDS = ["parquet", "arrow", "table", "datasets", "numpy", "streamed"]
 PAIRS = {"text": ["a", "b", "c"], "pair": ["d", "e", "f"]}
@@ -53,36 +52,36 @@ def named(kind: str, folder: Path, label: Sequence[Any], names: Sequence[str], *
 
 def labels_of(task: AnyTask, data: Any) -> list[Any]:
     task, file = (task, data) if isinstance(data, Path) else read_memory(task, data, "train")
-    return [example.label for example in task.examples(file)]
+    return [example.gold for example in task.examples(file)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_are_the_classes_where_a_task_has_classes(tmp_path, kind):
     data = named(kind, tmp_path, [0, 1, 0], ["yes", "no"])
-    assert labels_of(Classification(), data) == ["yes", "no", "yes"]
-    assert labels_of(Classification(labels=("no", "yes")), data) == ["yes", "no", "yes"]
-    assert labels_of(Classification(labels=("0", "1")), data) == [
+    assert labels_of(task_of("classification"), data) == ["yes", "no", "yes"]
+    assert labels_of(task_of("classification", labels=("no", "yes")), data) == ["yes", "no", "yes"]
+    assert labels_of(task_of("classification", labels=("0", "1")), data) == [
         "0",
         "1",
         "0",
     ]  # of a model that learned numbers
-    assert labels_of(Regression(), data) == ["0", "1", "0"]
-    assert labels_of(Ranking(text_column="text", pair_column="pair"), data) == ["0", "1", "0"]
+    assert labels_of(task_of("regression"), data) == [0, 1, 0]
+    assert labels_of(task_of("ranking", text_column="text", pair_column="pair"), data) == [0, 1, 0]
     lists = named(kind, tmp_path, [[0, 1], [1], []], ["yes", "no"])
-    assert labels_of(MultiLabel(label_column="label"), lists) == ["yes,no", "no", ""]
+    assert labels_of(task_of("multi-label", label_column="label"), lists) == [{"yes", "no"}, {"no"}, set()]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "datasets"])
 def test_tasks_with_known_labels_read_names_or_numbers(tmp_path, kind):
     sentences = {"sentence": ["a", "b"]}
     data = named(kind, tmp_path, [0, 1], ["negative", "positive"], **sentences)
-    assert labels_of(find_task("sst2")(), data) == ["0", "1"]
+    assert labels_of(find_task("sst2"), data) == ["0", "1"]
     pairs = {"sentence1": ["a", "b"], "sentence2": ["c", "d"]}
     data = named(kind, tmp_path, [0, 1], ["not_entailment", "entailment"], **pairs)  # not GLUE's order
-    assert labels_of(find_task("rte")(), data) == ["not_entailment", "entailment"]
+    assert labels_of(find_task("rte"), data) == ["not_entailment", "entailment"]
     choices = {"prompt": ["a", "b"], "choices": [["c", "d"], ["e", "f"]]}
     data = named(kind, tmp_path, [1, 0], ["A", "B"], **choices)
-    assert labels_of(CustomMultipleChoice(), data) == [1, 0]
+    assert labels_of(task_of("multiple-choice"), data) == [1, 0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,7 +89,9 @@ def test_tags_are_read_once_from_numbers_and_names(tmp_path, kind):
     columns = {"tokens": [["Ada", "ran"]], "label_str": [["B-PER", "O"]]}
     data = named(kind, tmp_path, [[1, 0]], ["O", "B-PER"], **columns)
     task, file = (
-        (CustomTagging(), data) if isinstance(data, Path) else read_memory(CustomTagging(), data, "train")
+        (task_of("tagging"), data)
+        if isinstance(data, Path)
+        else read_memory(task_of("tagging"), data, "train")
     )
     [example] = task.examples(file)
     assert example.sentences[0].tags == ("B-PER", "O")
@@ -101,11 +102,11 @@ def test_tags_are_read_once_from_numbers_and_names(tmp_path, kind):
 def test_minus_one_is_no_class_beside_names(tmp_path, kind, names):
     data = named(kind, tmp_path, [0, -1, 1], names)
     with pytest.raises(InputError, match="`missing_labels=drop` leaves out such rows"):
-        labels_of(Classification(), data)
+        labels_of(task_of("classification"), data)
     with pytest.warns(DataWarning, match="1 of 3 rows are left out"):
-        assert labels_of(Classification(missing_labels="drop"), data) == names
+        assert labels_of(task_of("classification", missing_labels="drop"), data) == names
     with pytest.raises(InputError, match="No row has a label"):
-        labels_of(Classification(), named(kind, tmp_path, [-1, -1], names, text=["a", "b"]))
+        labels_of(task_of("classification"), named(kind, tmp_path, [-1, -1], names, text=["a", "b"]))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "table"])
@@ -116,7 +117,7 @@ def test_numbers_without_a_name_are_refused(tmp_path, kind):
     write(table, kind, tmp_path)
     data = table if kind == "table" else tmp_path / f"a.{kind}"
     with pytest.raises(InputError, match=r"'label' holds the number 7, and there are 2 names of classes"):
-        labels_of(Classification(), data)
+        labels_of(task_of("classification"), data)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +129,8 @@ def test_metadata_of_another_form_are_ignored(tmp_path, metadata):
     )
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
     assert (
-        labels_of(Classification(), tmp_path / "a.parquet")
-        == labels_of(Classification(), table)
+        labels_of(task_of("classification"), tmp_path / "a.parquet")
+        == labels_of(task_of("classification"), table)
         == ["0", "1"]
     )
 
@@ -147,4 +148,4 @@ def test_classes_without_a_name_of_their_own_are_refused(tmp_path, task, names, 
     file = tmp_path / "config.json"
     file.write_text(json.dumps({"architectures": ["BertForTokenClassification"], "id2label": names}))
     with pytest.raises(InputError, match=f"config.json: {what}"):
-        find_task(task)().for_external_checkpoint(tmp_path)
+        find_task(task).for_external_checkpoint(tmp_path)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from cloze.data.reading.files import read_lines
 from cloze.errors import InputError
 from cloze.metrics.conll import entities
-from cloze.tasks.custom import CustomTagging
 from cloze.tasks.tag_schemes import Scheme, SchemeDetector, convert_tags
 from cloze.tasks.tagged_text import Sentence
 from cloze.tasks.tagging_formats.conll import ConllColumns, read_documents, read_sentences
+from helpers import task_of
 
 SCHEMES: tuple[Scheme, ...] = ("IOB1", "IOB2", "IOBES")
 
@@ -172,9 +172,9 @@ def test_invalid_encoding_and_missing_file_are_named(tmp_path):
     path = tmp_path / "words.conll"
     path.write_bytes(b"a O\nb\xff O\n")
     with pytest.raises(InputError, match=r"words.conll:2: not UTF-8 at byte 2"):
-        list(CustomTagging().examples(path))
+        list(task_of("tagging").examples(path))
     with pytest.raises(InputError, match="no such file"):
-        list(CustomTagging().examples(tmp_path / "none"))
+        list(task_of("tagging").examples(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_sentences_of_a_file_with_one_document_mark_are_held_out_one_by_one(
     path = tmp_path / "a.conll"
     document = "-DOCSTART- -X- O O\n\n" + "Paris -X- _ B-LOC\n\nrains -X- _ O\n\n"
     path.write_text(document * marks)
-    task = CustomTagging()
-    groups = {task.split_group(example) for example in task.examples(path)}
+    task = task_of("tagging")
+    groups = {task.reader.group(example) for example in task.examples(path)}
     assert (groups == {None}) is (marks == 1)
     assert len(groups) == marks

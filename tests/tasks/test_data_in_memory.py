@@ -24,7 +24,7 @@ from cloze.data.reading.memory import (
 from cloze.errors import DataWarning, InputError
 from cloze.file_io import sha256_of_file
 from cloze.tasks.data import read_memory
-from cloze.tasks.registry import find_task
+from helpers import task_of
 from runs import assert_same_run, assert_same_weights
 
 TEXTS, LABELS = ["good film", "bad book", "fine film"], ["yes", "no", "yes"]
@@ -59,7 +59,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 
 
 def read(task: str, data: Any, *, labeled: bool = True, **settings: Any) -> list[Any]:
-    configured, file = read_memory(find_task(task)(**settings), data, "train", labeled=labeled)
+    configured, file = read_memory(task_of(task, **settings), data, "train", labeled=labeled)
     return list(configured.examples(file, labeled=labeled))
 
 
@@ -67,7 +67,7 @@ def read(task: str, data: Any, *, labeled: bool = True, **settings: Any) -> list
 def test_every_kind_of_data_gives_the_same_examples(kind: str) -> None:
     examples = read("classification", KINDS[kind]())
     space = " " * kind.endswith("transform")
-    assert [(example.text, example.label) for example in examples] == [(f"{space}{a}", b) for a, b in PAIRS]
+    assert [(example.text, example.gold) for example in examples] == [(f"{space}{a}", b) for a, b in PAIRS]
     assert [example.where for example in examples] == ["train[0]", "train[1]", "train[2]"]
 
 
@@ -279,7 +279,7 @@ def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_pa
         )
     with pytest.raises(InputError, match=r"^model: is missing. Give cloze-mini, a checkpoint"):
         cloze.finetune("classification", train=reviews, output=tmp_path / "r")
-    task = find_task("classification")(text_column="review", label_column="liked")
+    task = task_of("classification", text_column="review", label_column="liked")
     config = cloze.FinetuneConfig(
         model=str(nano_checkpoint), train=str(reviews), device="cpu", max_seq_length=16
     )
@@ -382,8 +382,8 @@ def test_texts_are_checked_by_position() -> None:
 @pytest.mark.slow
 def test_table_libraries_are_imported_only_by_their_users() -> None:
     program = (
-        "import sys, cloze; from cloze.tasks.data import read_memory; from cloze.tasks.custom import Classification; "
-        "read_memory(Classification(), [('a', 'x')], 'train'); cloze.finetune, cloze.pretrain, cloze.attention; "
+        "import sys, cloze; from cloze.tasks.data import read_memory; from cloze.tasks.registry import find_task; "
+        "read_memory(find_task('classification'), [('a', 'x')], 'train'); cloze.finetune, cloze.pretrain; "
         "heavy = {'pandas', 'datasets', 'sklearn', 'wandb', 'mlflow', 'onnxruntime'} & set(sys.modules); "
         "assert not heavy, heavy"
     )

@@ -31,6 +31,7 @@ from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from family_cases import CASES, Case
+from helpers import task_of
 
 pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("default")]
 
@@ -130,8 +131,20 @@ def plain(value: Any) -> Any:
     if isinstance(value, Paragraph):
         return value.text
     if dataclasses.is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        if "gold" in fields:
+            fields["gold"] = _plain_gold(value.gold)
+        return {name: item for name, item in fields.items() if name != "negatives" or item}
     return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _plain_gold(gold: Any) -> Any:
+    """Return a gold answer as a text: labels in alphabetical order, numbers in one notation."""
+    labels = sorted(gold) if isinstance(gold, frozenset) else str(gold).split(",")
+    try:
+        return f"{float(gold):g}"
+    except (TypeError, ValueError):
+        return None if gold is None else ",".join(sorted(filter(None, map(str.strip, labels))))
 
 
 def describe(read: Callable[[], Any], folder: Path | str) -> list[str]:
@@ -160,13 +173,13 @@ def read_fixtures(folder: Path) -> dict[str, list[str]]:
     results = {}
     for mode, labeled in LABELED.items():
         for name, (task, settings, file, content) in FILES.items():
-            configured, path = find_task(task)(**settings), folder / file
+            configured, path = task_of(task, **settings), folder / file
             path.write_text(content, encoding="utf-8")
             results[f"{name} {mode} {file}"] = describe(
                 partial(configured.examples, path, labeled=labeled), folder
             )
         for name, (task, settings, rows) in ROWS.items():
-            configured = find_task(task)(**settings)
+            configured = task_of(task, **settings)
             for file, write in WRITERS.items():
                 path = folder / file
                 try:
@@ -225,7 +238,7 @@ def read_shared(shared: Path) -> dict[str, list[str]]:
     for task, path in jobs:
         for mode, labeled in LABELED.items():
             name = f"{task} {mode} {path.relative_to(shared)}"
-            results[name] = describe(partial(find_task(task)().examples, path, labeled=labeled), shared)
+            results[name] = describe(partial(find_task(task).examples, path, labeled=labeled), shared)
     return results
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,72 +10,68 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.finetuning.data import read_examples
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
+from cloze.tasks.answers.choice import ChoicePrediction
+from cloze.tasks.answers.label_set import LabelSetPrediction
+from cloze.tasks.answers.one_label import ClassPrediction
 from cloze.tasks.config import with_settings
-from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Regression, ScoredPairs
-from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
-from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion
-from cloze.tasks.families.sequence_classification import ClassPrediction
-from cloze.tasks.glue import MRPC, CoLA
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tagged_text import Sentence, TaggedText
-from cloze.tasks.texts import LabeledText
+from cloze.tasks.texts import ChoiceQuestion, LabeledText
 from family_cases import tokens_of
+from helpers import task_of
 from runs import finetune
 
 
-def _texts(*labels: str) -> list[LabeledText]:
-    return [LabeledText("a", None, label, f"x.tsv:{line}") for line, label in enumerate(labels, 2)]
+def _texts(*golds: Any) -> list[LabeledText]:
+    return [LabeledText("a", None, gold, f"x.tsv:{line}") for line, gold in enumerate(golds, 2)]
+
+
+def _sets(*labels: str, separator: str = ",") -> list[LabeledText]:
+    return _texts(*(frozenset(filter(None, map(str.strip, text.split(separator)))) for text in labels))
 
 
 def _predictions(*labels: str) -> list[ClassPrediction]:
     return [ClassPrediction(label, 1.0, {}) for label in labels]
 
 
-TASK = Classification(labels=("no", "yes"))
+TASK = task_of("classification", labels=("no", "yes"))
 
 
 def test_labels_are_sorted_by_default():
     examples = _texts("yes", "no", "yes", "maybe")
-    assert Classification().fit_labels(examples).labels == ("maybe", "no", "yes")
-    ordered = Classification(labels=("yes", "no", "maybe"))
-    assert ordered.fit_labels(examples) == ordered
+    assert task_of("classification").fit(examples).answer.labels == ("maybe", "no", "yes")
+    ordered = task_of("classification", labels=("yes", "no", "maybe"))
+    assert ordered.fit(examples) == ordered
 
 
 def test_single_or_repeated_label_is_refused():
     with pytest.raises(InputError, match=r"^x.tsv: every row has the label 'yes'"):
-        Classification().fit_labels(_texts("yes", "yes"))
+        task_of("classification").fit(_texts("yes", "yes"))
     with pytest.raises(InputError, match="labels holds 'a' twice"):
-        from_dict(Classification, {"labels": ["a", "b", "a"]}, where="run.toml")
-
-
-def test_unknown_label_is_named(tokenizer):
-    example = LabeledText("a book", None, "perhaps", "dev.tsv:7")
-    with pytest.raises(InputError, match=r"dev.tsv:7: unknown label 'perhaps'. The labels are no, yes"):
-        TASK.features(example, tokenizer, max_seq_length=16)
+        task_of("classification", labels=["a", "b", "a"])
 
 
 def test_longer_text_of_a_pair_is_truncated(tokenizer):
     example = LabeledText("a", "good fine bad awful film book", "yes")
-    (feature,) = TASK.features(example, tokenizer, max_seq_length=8)
+    (feature,) = TASK.answer.features(example, tokenizer, max_seq_length=8)
     assert feature.is_truncated
     assert tokens_of(tokenizer, feature) == "[CLS] a [SEP] good fine bad awful [SEP]"
     assert feature.sequences[0].token_type_ids == [0, 0, 0, 1, 1, 1, 1, 1]
     assert feature.target == 1
-    (whole,) = TASK.features(replace(example, label=None), tokenizer, max_seq_length=10)
+    (whole,) = TASK.answer.features(replace(example, gold=None), tokenizer, max_seq_length=10)
     assert not whole.is_truncated
     assert whole.target is None
 
 
 def test_probabilities_are_a_softmax():
-    prediction = TASK.decode(LabeledText("a"), [], [np.log(np.array([1, 3], np.float32)) + 500])
+    prediction = TASK.answer.decode(LabeledText("a"), [], [np.log(np.array([1, 3], np.float32)) + 500])
     assert prediction.label == "yes"
     assert prediction.probability == pytest.approx(0.75, abs=1e-4)
     assert prediction.probabilities == pytest.approx({"no": 0.25, "yes": 0.75}, abs=1e-4)
@@ -96,14 +93,14 @@ def _tags(tags: str) -> list[TagPrediction]:
     return [TagPrediction((tuple(tags.split()),))]
 
 
-RARE = CoLA(), _texts(*["0"] * 5, *["1"] * 95)
-FREQUENT = MRPC(), _texts(*["1"] * 70, *["0"] * 30)
+RARE = task_of("cola"), _texts(*["0"] * 5, *["1"] * 95)
+FREQUENT = task_of("mrpc"), _texts(*["1"] * 70, *["0"] * 30)
 BETTER = _predictions(*["1"] * 50, *["0"] * 20, *["1"] * 5, *["0"] * 25)
 """For FREQUENT: a lower F1 than the constant 1, a higher accuracy."""
-SETS = MultiLabel(labels=("a", "b", "c"))
-SCALE = Regression(minimum=0.0, maximum=5.0)
-CHOICE = CustomMultipleChoice()
-ENTITIES = CustomTagging(labels=("O", "B-X", "I-X"))
+SETS = task_of("multi-label", labels=("a", "b", "c"))
+SCALE = task_of("regression", minimum=0.0, maximum=5.0)
+CHOICE = task_of("multiple-choice")
+ENTITIES = task_of("tagging", labels=("O", "B-X", "I-X"))
 MAJORITY = "no better than the majority"
 
 
@@ -114,15 +111,15 @@ MAJORITY = "no better than the majority"
         ((TASK, _texts(*["no"] * 5, *["yes"] * 95)), _predictions(*["no"] * 15, *["yes"] * 85), MAJORITY),
         (FREQUENT, BETTER, None),  # by the accuracy
         (FREQUENT, BETTER[20:] + BETTER[:20], MAJORITY),
-        ((CoLA(), _texts("0", "1", "1")), _predictions("1", "1", "1"), "one class only"),
+        ((task_of("cola"), _texts(0.0, 1.0, 1.0)), _predictions("1", "1", "1"), "one class only"),
         ((TASK, _texts("no", "no")), _predictions("yes", "yes"), "one class only"),
         ((TASK, _texts("no", "no")), _predictions("no", "no"), None),
-        ((SETS, _texts("b", "c")), [LabelSetPrediction(("b",), {})] * 2, "one set of labels only"),
-        ((SETS, _texts("b,a", "a,b")), [LabelSetPrediction(("a", "b"), {})] * 2, None),
-        ((SCALE, _texts("1", "4", "2")), [2.0, 2.01, 2.0], "one score only"),
-        ((SCALE, _texts("1", "4", "2")), [2.0, 4.0, 2.0], None),
-        ((SCALE, _texts("4", "4")), [4.0, 4.0], None),
-        ((ScoredPairs(minimum=0.0, maximum=5.0), _texts("4", "4")), [0.8, 0.8], None),
+        ((SETS, _sets("b", "c")), [LabelSetPrediction(("b",), {})] * 2, "one set of labels only"),
+        ((SETS, _sets("b,a", "a,b")), [LabelSetPrediction(("a", "b"), {})] * 2, None),
+        ((SCALE, _texts(1.0, 4.0, 2.0)), [2.0, 2.01, 2.0], "one score only"),
+        ((SCALE, _texts(1.0, 4.0, 2.0)), [2.0, 4.0, 2.0], None),
+        ((SCALE, _texts(4.0, 4.0)), [4.0, 4.0], None),
+        ((task_of("scored-pairs", minimum=0.0, maximum=5.0), _texts(4.0, 4.0)), [0.8, 0.8], None),
         ((CHOICE, _choices(2, 0, 1)), _chosen(0, 0, 0), MAJORITY),
         ((CHOICE, _choices(1, 1)), _chosen(1, 1), None),
         ((ENTITIES, _words("O O")), _tags("O O"), None),
@@ -138,7 +135,7 @@ def test_collapse_is_named_unless_all_examples_agree(task_and_examples, predicti
 
 @pytest.mark.parametrize("pair", [None, "b"])
 def test_duplicates_are_all_in_one_split(tmp_path, pair):
-    task = Classification(pair_column=None if pair is None else "pair")
+    task = task_of("classification", pair_column=None if pair is None else "pair")
     names = "text\tlabel" if pair is None else "text\tpair\tlabel"
     rows = [[f"text {n % 50}", *([] if pair is None else [pair]), "xy"[n % 2]] for n in range(200)]
     (tmp_path / "a.tsv").write_text("\n".join([names, *("\t".join(row) for row in rows)]) + "\n")
@@ -149,19 +146,26 @@ def test_duplicates_are_all_in_one_split(tmp_path, pair):
 
 
 def test_class_weights_weight_the_loss(tokenizer):
-    task = Classification(labels=("a", "b"), class_weights=(3.0, 0.5))
-    features = [f for text in _texts("a", "b", "b") for f in task.features(text, tokenizer, max_seq_length=8)]
+    task = task_of("classification", labels=("a", "b"), class_weights=(3.0, 0.5))
+    features = [
+        f for text in _texts("a", "b", "b") for f in task.answer.features(text, tokenizer, max_seq_length=8)
+    ]
     logits = torch.tensor([[0.2, 0.1], [0.4, -1.0], [0.0, 2.0]])
-    loss, _ = task.loss(logits, to_device(task.batch(features)))
+    loss, _ = task.answer.loss(logits, to_device(task.answer.batch(features)))
     losses = functional.cross_entropy(logits, torch.tensor([0, 1, 1]), reduction="none")
     assert loss.item() == pytest.approx((losses * torch.tensor([3.0, 0.5, 0.5])).sum().item())
 
 
 def test_label_set_has_the_labels_above_the_threshold():
-    task = MultiLabel(labels=("a", "b", "c"), thresholds=0.3)
-    prediction = task.decode(LabeledText("x"), [], [np.array([0.0, -2.0, -0.5], np.float32)])
+    task = task_of("multi-label", labels=("a", "b", "c"), thresholds=0.3)
+    prediction = task.answer.decode(LabeledText("x"), [], [np.array([0.0, -2.0, -0.5], np.float32)])
     assert prediction.labels == ("a", "c")
-    assert replace(task, thresholds=0.5).decode(LabeledText("x"), [], [np.zeros(3, np.float32)]).labels == ()
+    assert (
+        task.with_settings(dict(thresholds=0.5))
+        .answer.decode(LabeledText("x"), [], [np.zeros(3, np.float32)])
+        .labels
+        == ()
+    )
     assert list(prediction.probabilities.values()) == pytest.approx([0.5, 0.1192, 0.3775], abs=1e-4)
 
 
@@ -171,49 +175,49 @@ def _label_sets(*probabilities: tuple[float, float]) -> list[LabelSetPrediction]
 
 def test_thresholds_are_tuned_for_the_f1_of_each_label():
     examples, predictions = (
-        _texts("a", "a", "", ""),
+        _sets("a", "a", "", ""),
         _label_sets((0.4, 0.9), (0.2, 0.8), (0.1, 0.1), (0.3, 0.1)),
     )
-    task = MultiLabel(labels=("a", "b"))
-    assert task.dev_notes(examples) == ["no dev example has b: its threshold stays 0.5"]
-    tuned = task.with_tuned_settings(examples, predictions)
-    assert tuned.thresholds == {"a": pytest.approx(0.15), "b": 0.5}
-    assert tuned.decode(examples[0], [], [np.array([-1.6, 0.1], np.float32)]).labels == ("a", "b")
-    retuned = tuned.with_tuned_settings(_texts("", "a", "a", ""), predictions)
-    assert retuned.thresholds["a"] == pytest.approx(0.05)
+    task = task_of("multi-label", labels=("a", "b"))
+    assert task.answer.dev_notes(examples) == ["no dev example has b: its threshold stays 0.5"]
+    tuned = task.tuned(examples, predictions)
+    assert tuned.answer.thresholds == {"a": pytest.approx(0.15), "b": 0.5}
+    assert tuned.answer.decode(examples[0], [], [np.array([-1.6, 0.1], np.float32)]).labels == ("a", "b")
+    retuned = tuned.tuned(_sets("", "a", "a", ""), predictions)
+    assert retuned.answer.thresholds["a"] == pytest.approx(0.05)
 
 
 def test_thresholds_given_before_training_are_kept():
-    examples, predictions = _texts("a", "b"), _label_sets((0.4, 0.9), (0.2, 0.8))
+    examples, predictions = _sets("a", "b"), _label_sets((0.4, 0.9), (0.2, 0.8))
     for given in (0.3, {"a": 0.3}):
-        task = MultiLabel(thresholds=given).fit_labels(examples)
-        assert task.with_tuned_settings(examples, predictions) == task
-        assert task.dev_notes(_texts("")) == []
-    assert MultiLabel().fit_labels(examples).tune_thresholds
-    with pytest.raises(InputError, match=r"multi-label.thresholds: unknown label 'c'. The labels are a, b"):
-        MultiLabel(thresholds={"c": 0.3}).fit_labels(examples)
+        task = task_of("multi-label", thresholds=given).fit(examples)
+        assert task.tuned(examples, predictions) == task
+        assert task.answer.dev_notes(_sets("")) == []
+    assert task_of("multi-label").fit(examples).answer.tune_thresholds
+    with pytest.raises(InputError, match=r"thresholds: unknown label 'c'. The labels are a, b"):
+        task_of("multi-label", thresholds={"c": 0.3}).fit(examples)
 
 
 def test_a_threshold_changes_beside_those_of_other_labels():
-    task = MultiLabel(labels=("a", "b"), thresholds={"a": 0.1, "b": 0.2})
+    task = task_of("multi-label", labels=("a", "b"), thresholds={"a": 0.1, "b": 0.2})
     changed = with_settings(task, {"multi-label.thresholds.b": 0.9}, is_trained=True)
-    assert changed.thresholds == {"a": 0.1, "b": 0.9}
-    assert task.thresholds == {"a": 0.1, "b": 0.2}
-    assert with_settings(task, {"multi-label.thresholds": 0.3}, is_trained=True).thresholds == 0.3
+    assert changed.answer.thresholds == {"a": 0.1, "b": 0.9}
+    assert task.answer.thresholds == {"a": 0.1, "b": 0.2}
+    assert with_settings(task, {"multi-label.thresholds": 0.3}, is_trained=True).answer.thresholds == 0.3
     with pytest.raises(InputError, match="positive_weights cannot change after training"):
         with_settings(task, {"multi-label.positive_weights": "balanced"}, is_trained=True)
 
 
 def test_positive_weights_weight_the_examples_with_a_label(tokenizer):
-    texts = _texts("a", "a,b", "", "a,b")
-    balanced = MultiLabel(positive_weights="balanced")
-    assert balanced.fit_labels(texts).positive_weights == (1 / 3, 1.0)
-    assert balanced.fit_labels(_texts("a")).positive_weights == (1.0,)
-    task = MultiLabel(positive_weights={"b": 4.0}).fit_labels(texts)
-    assert task.positive_weights == (1.0, 4.0)
-    features = [f for text in texts for f in task.features(text, tokenizer, max_seq_length=8)]
+    texts = _sets("a", "a,b", "", "a,b")
+    balanced = task_of("multi-label", positive_weights="balanced")
+    assert balanced.fit(texts).answer.positive_weights == (1 / 3, 1.0)
+    assert balanced.fit(_sets("a")).answer.positive_weights == (1.0,)
+    task = task_of("multi-label", positive_weights={"b": 4.0}).fit(texts)
+    assert task.answer.positive_weights == (1.0, 4.0)
+    features = [f for text in texts for f in task.answer.features(text, tokenizer, max_seq_length=8)]
     logits = torch.tensor([[0.2, 0.1], [0.4, -1.0], [0.0, 2.0], [1.0, 1.0]])
-    loss, _ = task.loss(logits, to_device(task.batch(features)))
+    loss, _ = task.answer.loss(logits, to_device(task.answer.batch(features)))
     targets = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
     losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
     weights = torch.where(targets == 1, torch.tensor([1.0, 4.0]), torch.ones(1))
@@ -222,61 +226,63 @@ def test_positive_weights_weight_the_examples_with_a_label(tokenizer):
 
 def test_label_set_may_be_a_list(tmp_path):
     rows = (
-        '{"text": "x", "labels": ["b ", "a"]}\n{"text": "y", "labels": []}\n{"text": "z", "labels": "a, b"}\n'
+        '{"text": "x", "labels": ["b", "a"]}\n{"text": "y", "labels": []}\n{"text": "z", "labels": "a, b"}\n'
     )
     (tmp_path / "a.jsonl").write_text(rows)
-    examples = list(MultiLabel().examples(tmp_path / "a.jsonl"))
-    task = MultiLabel().fit_labels(examples)
-    assert task.labels == ("a", "b")
-    assert [task.target(example) for example in examples] == [[0, 1], [], [0, 1]]
+    examples = list(task_of("multi-label").examples(tmp_path / "a.jsonl"))
+    task = task_of("multi-label").fit(examples)
+    assert task.answer.labels == ("a", "b")
+    assert [task.answer.target(example.gold) for example in examples] == [[0, 1], [], [0, 1]]
     with pytest.raises(TypeError, match="labels is 'a, b', not a list"):
-        task.from_json({"labels": "a, b"})
+        task.answer.from_json({"labels": "a, b"})
 
 
 def test_label_set_is_split_by_the_separator():
-    task = MultiLabel(separator="|").fit_labels(_texts("b | a,a", "", "c|b"))
-    assert task.labels == ("a,a", "b", "c")
-    assert [task.target(text) for text in _texts("c|b", "")] == [[1, 2], []]
-    assert task.targets([[1, 2], [], None]).tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
-    scores = task.score(_texts("b", "b|c"), [LabelSetPrediction(("b",), {}), LabelSetPrediction(("b",), {})])
+    task = task_of("multi-label", separator="|").fit(_sets("b | a,a", "", "c|b", separator="|"))
+    assert task.answer.labels == ("a,a", "b", "c")
+    assert [task.answer.target(text.gold) for text in _sets("c|b", "", separator="|")] == [[1, 2], []]
+    assert task.answer.targets([[1, 2], [], None]).tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
+    scores = task.score(
+        _sets("b", "b|c", separator="|"), [LabelSetPrediction(("b",), {}), LabelSetPrediction(("b",), {})]
+    )
     assert scores == pytest.approx({"micro_f1": 0.8, "macro_f1": 0.5, "exact_match": 0.5})
 
 
 def test_scale_is_that_of_the_training_data_by_default():
-    examples = _texts("-3", "7", "2")
-    task = Regression().fit_labels(examples)
-    assert (task.minimum, task.maximum) == (-3.0, 7.0)
-    assert [task.target(example) for example in examples] == [0.0, 1.0, 0.5]
-    assert task.decode(examples[0], [], [np.array([1.2], np.float32)]) == pytest.approx(9.0)
-    assert Regression(maximum=17.0).fit_labels(examples).target(examples[1]) == 0.5
+    examples = _texts(-3.0, 7.0, 2.0)
+    task = task_of("regression").fit(examples)
+    assert (task.answer.minimum, task.answer.maximum) == (-3.0, 7.0)
+    assert [task.answer.target(example.gold) for example in examples] == [0.0, 1.0, 0.5]
+    assert task.answer.decode(examples[0], [], [np.array([1.2], np.float32)]) == pytest.approx(9.0)
+    assert task_of("regression", maximum=17.0).fit(examples).answer.target(examples[1].gold) == 0.5
 
 
 def test_questions_with_different_numbers_of_choices_share_a_batch(build_encoder, tokenizer):
-    task = CustomMultipleChoice()
+    task = task_of("multiple-choice")
     questions = [
         ChoiceQuestion("the film was", ("good", "bad", "a book"), 2, "x:1"),
         ChoiceQuestion("a book", ("fine", "awful"), 0, "x:2"),
         ChoiceQuestion("awful", ("a", "the", "very", "was", "film"), 4, "x:3"),
     ]
-    features = [task.features(question, tokenizer, max_seq_length=16) for question in questions]
+    features = [task.answer.features(question, tokenizer, max_seq_length=16) for question in questions]
     flat = [feature for of_example in features for feature in of_example]
-    model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
-    batch = to_device(task.batch(flat))
+    model = task.answer.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
+    batch = to_device(task.answer.batch(flat))
     scores = model(batch)
     assert scores.shape == (10,)
-    loss, measures = task.loss(scores, batch)
+    loss, measures = task.answer.loss(scores, batch)
     rows = scores.split((3, 2, 5))
     expected = [
-        functional.cross_entropy(row, torch.tensor(q.label)) for row, q in zip(rows, questions, strict=True)
+        functional.cross_entropy(row, torch.tensor(q.gold)) for row, q in zip(rows, questions, strict=True)
     ]
     assert loss.item() == pytest.approx(sum(expected).item(), abs=1e-5)
-    predictions = predict(task, TorchEngine(model), questions, features, max_tokens=10)
+    predictions = predict(task.answer, TorchEngine(model), questions, features, max_tokens=10)
     assert [p.choice for p in predictions] == [row.argmax().item() for row in rows]
     assert [len(p.probabilities) for p in predictions] == [3, 2, 5]
-    correct = sum(p.choice == q.label for p, q in zip(predictions, questions, strict=True))
+    correct = sum(p.choice == q.gold for p, q in zip(predictions, questions, strict=True))
     assert measures["accuracy"][0].item() == correct
     with pytest.raises(TypeError, match="is not a number"):
-        task.from_json({"choice": "b"})
+        task.answer.from_json({"choice": "b"})
 
 
 @pytest.mark.parametrize("choice", [2, -1])
@@ -284,16 +290,16 @@ def test_predicted_choice_must_exist(tmp_path, choice):
     (tmp_path / "out").write_text(f'{{"choice": 1}}\n{{"choice": {choice}}}\n')
     questions = [ChoiceQuestion("a", ("b", "c"), 0, "x:1"), ChoiceQuestion("a", ("b", "c"), 0, "x:2")]
     with pytest.raises(InputError, match=f"out: choice {choice}: x:2 has 2, counted from 0"):
-        CustomMultipleChoice().read_predictions(tmp_path / "out", questions)
+        task_of("multiple-choice").answer.read_answers(tmp_path / "out", questions)
 
 
 def test_integer_of_hundreds_of_digits_is_refused(tmp_path):
     (tmp_path / "out").write_text(f'{{"score": {"9" * 400}}}\n')
-    with pytest.raises(InputError, match="out:1: no prediction for regression"):
-        Regression().read_predictions(tmp_path / "out", _texts("1"))
+    with pytest.raises(InputError, match="out:1: no prediction"):
+        task_of("regression").answer.read_answers(tmp_path / "out", _texts(1.0))
     (tmp_path / "a.jsonl").write_text(f'{{"text": "a", "label": {"9" * 400}}}\n')
     with pytest.raises(InputError, match=r"a\.jsonl:1: score .* is not a number"):
-        Regression().fit_labels(list(Regression().examples(tmp_path / "a.jsonl")))
+        task_of("regression").fit(list(task_of("regression").examples(tmp_path / "a.jsonl")))
 
 
 OTHERS = {
@@ -369,18 +375,18 @@ EMPTY = {
 def test_empty_texts_have_predictions(name, build_encoder, tokenizer):
     settings = {"labels": ("x", "y")} if name in ("classification", "multi-label") else {}
     settings |= {"minimum": 0.0, "maximum": 1.0} if name == "regression" else {}
-    task = find_task(name)(**settings)
-    model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2))
-    features = task.features(EMPTY[name], tokenizer, max_seq_length=16)
+    task = task_of(name, **settings)
+    model = task.answer.head(build_encoder(), generator=torch.Generator().manual_seed(2))
+    features = task.answer.features(EMPTY[name], tokenizer, max_seq_length=16)
     assert [feature.is_truncated for feature in features] == [False]
-    (prediction,) = predict(task, TorchEngine(model), [EMPTY[name]], [features], max_tokens=64)
-    assert task.to_json(EMPTY[name], prediction)
+    (prediction,) = predict(task.answer, TorchEngine(model), [EMPTY[name]], [features], max_tokens=64)
+    assert task.answer.to_json(EMPTY[name], prediction)
 
 
 def test_choices_may_be_columns(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('prompt,right,wrong,label\n"a, b",c,d,1\n')
-    (question,) = CustomMultipleChoice(choice_columns=("right", "wrong")).examples(path)
+    (question,) = task_of("multiple-choice", choice_columns=("right", "wrong")).examples(path)
     assert question == ChoiceQuestion("a, b", ("c", "d"), 1, f"{path}:2")
 
 
@@ -388,24 +394,23 @@ def test_choices_may_be_columns(tmp_path):
     ("name", "answers", "labels"),
     [
         ("classification", ["10", "2", "1", "-3"], ("-3", "1", "2", "10")),
-        ("classification", ["10.0", "2.0", "1.0"], ("1", "2", "10")),
         ("classification", ["10", "2", "b"], ("10", "2", "b")),
         ("classification", ["2.5", "10.5"], ("10.5", "2.5")),
         ("multi-label", ["10,2", "1"], ("1", "2", "10")),
     ],
 )
 def test_classes_that_are_whole_numbers_are_in_the_order_of_numbers(name, answers, labels):
-    examples = [
-        LabeledText("a text", label=answer, where=f"a.tsv:{n}") for n, answer in enumerate(answers, 1)
-    ]
-    task = find_task(name)().fit_labels(examples)
-    assert task.labels == labels
-    assert find_task(name)(labels=labels[::-1]).fit_labels(examples).labels == labels[::-1]
+    examples = [LabeledText("a text", gold=answer, where=f"a.tsv:{n}") for n, answer in enumerate(answers, 1)]
+    if name == "multi-label":
+        examples = _sets(*answers)
+    task = find_task(name).fit(examples)
+    assert task.answer.labels == labels
+    assert task_of(name, labels=labels[::-1]).fit(examples).answer.labels == labels[::-1]
 
 
 def test_plain_tags_that_are_whole_numbers_are_in_the_order_of_numbers():
     sentence = Sentence(("a", "b", "c"), tags=("10", "9", "2"))
-    assert find_task("tagging")(scheme="plain").fit_labels([TaggedText((sentence,))]).labels == (
+    assert task_of("tagging", scheme="plain").fit([TaggedText((sentence,))]).answer.labels == (
         "2",
         "9",
         "10",

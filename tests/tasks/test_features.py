@@ -1,7 +1,5 @@
 """Long texts: truncated, or read in windows whose outputs are averaged."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -10,18 +8,16 @@ from hypothesis import strategies as st
 
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
-from cloze.tasks.custom import Classification, CustomMultipleChoice, Regression
-from cloze.tasks.families.multiple_choice import ChoiceQuestion
 from cloze.tasks.features import (
     encode_text,
-    featurize,
     half_overlapping,
     max_context_windows,
     sliding_windows,
 )
-from cloze.tasks.predict import predict
-from cloze.tasks.texts import LabeledText
+from cloze.tasks.predict import featurize, predict
+from cloze.tasks.texts import ChoiceQuestion, LabeledText
 from family_cases import tokens_of
+from helpers import task_of
 
 LONG = "good fine bad awful film book a the was very"
 TOKENS = LONG.split()
@@ -80,44 +76,48 @@ def test_sliding_windows_cover_all_and_one_has_the_most_context(num, size, strid
 
 
 def test_outputs_of_windows_are_averaged(build_encoder, tokenizer):
-    task = Classification(labels=("no", "yes"), long_texts="windows")
-    model = task.head(build_encoder(), generator=torch.Generator().manual_seed(3)).eval()
-    example = LabeledText(LONG, label="yes")
-    (features,) = featurize(task, [example], tokenizer, max_seq_length=6)
+    task = task_of("classification", labels=("no", "yes"), long_texts="windows")
+    model = task.answer.head(build_encoder(), generator=torch.Generator().manual_seed(3)).eval()
+    example = LabeledText(LONG, gold="yes")
+    (features,) = featurize(task.answer, [example], tokenizer, max_seq_length=6)
     assert [feature.target for feature in features] == [1, 1, 1, 1]
-    (prediction,) = predict(task, TorchEngine(model), [example], [features], max_tokens=100)
+    (prediction,) = predict(task.answer, TorchEngine(model), [example], [features], max_tokens=100)
     with torch.no_grad():
-        expected = model(to_device(task.batch(features))).mean(0).softmax(-1)
+        expected = model(to_device(task.answer.batch(features))).mean(0).softmax(-1)
     assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
-    truncated = replace(task, long_texts="truncate").features(example, tokenizer, max_seq_length=6)
+    truncated = task.with_settings(dict(long_texts="truncate")).answer.features(
+        example, tokenizer, max_seq_length=6
+    )
     assert [feature.is_truncated for feature in truncated] == [True]
 
 
 def test_scores_of_windows_are_averaged():
-    task = Regression(minimum=2.0, maximum=4.0)
+    task = task_of("regression", minimum=2.0, maximum=4.0)
     outputs = [np.array([0.25], np.float32), np.array([0.75], np.float32)]
-    assert task.decode(LabeledText(LONG), [], outputs) == pytest.approx(3.0)
+    assert task.answer.decode(LabeledText(LONG), [], outputs) == pytest.approx(3.0)
 
 
 def test_windows_of_a_long_prompt_precede_every_choice(tokenizer):
     question = ChoiceQuestion(LONG, ("bad", "very fine ."), 1, "x:1")
-    task = CustomMultipleChoice(long_texts="windows")
-    features = task.features(question, tokenizer, max_seq_length=12)
+    task = task_of("multiple-choice", long_texts="windows")
+    features = task.answer.features(question, tokenizer, max_seq_length=12)
     assert [[tokens_of(tokenizer, s) for s in feature.sequences] for feature in features] == [
         [f"[CLS] {window} [SEP] {choice} [SEP]" for choice in question.choices]
         for window in (" ".join(TOKENS[:6]), " ".join(TOKENS[3:9]), " ".join(TOKENS[6:]))
     ]
     assert not any(feature.is_truncated for feature in features)
     outputs = [np.array([1, 0], np.float32), np.array([0, 0.5], np.float32), np.array([0, 1], np.float32)]
-    assert task.decode(question, features, outputs).choice == 1
-    (truncated,) = CustomMultipleChoice().features(question, tokenizer, max_seq_length=12)
+    assert task.answer.decode(question, features, outputs).choice == 1
+    (truncated,) = task_of("multiple-choice").answer.features(question, tokenizer, max_seq_length=12)
     assert truncated.is_truncated
 
 
 def test_windows_keep_as_much_of_long_choices_as_truncation(tokenizer):
     question = ChoiceQuestion("a film", (LONG, "bad"), 1, "x:1")
     (window,), (truncated,) = (
-        CustomMultipleChoice(long_texts=long_texts).features(question, tokenizer, max_seq_length=12)
+        task_of("multiple-choice", long_texts=long_texts).answer.features(
+            question, tokenizer, max_seq_length=12
+        )
         for long_texts in ("windows", "truncate")
     )
     assert window.sequences[0].num_tokens == truncated.sequences[0].num_tokens == 12

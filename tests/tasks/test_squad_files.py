@@ -15,8 +15,8 @@ import pytest
 from cloze.cli import main
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.data import find_split_file
-from cloze.tasks.squad import SquadV1, SquadV2
 from cloze.tasks.squad_files import read_answers, read_na_probs
+from helpers import task_of
 
 CONTEXT = "\n Marie Curie was born in Warsaw \ud83d in 1867."
 ANSWERS = [{"text": "Warsaw", "answer_start": 26}, {"text": "in Warsaw", "answer_start": 23}]
@@ -34,7 +34,7 @@ def _write(path: Path, table: object) -> Path:
 
 
 def test_questions_share_their_paragraph_and_keep_their_answers(tmp_path):
-    where, other = SquadV2().examples(_write(tmp_path / "dev.json", GOOD))
+    where, other = task_of("squad_v2").examples(_write(tmp_path / "dev.json", GOOD))
     assert where.paragraph is other.paragraph
     assert where.paragraph.text == CONTEXT.replace("\ud83d", "\ufffd")  # a lone surrogate
     assert [answer.text for answer in where.answers] == ["Warsaw", "in Warsaw"]
@@ -47,27 +47,27 @@ def test_is_impossible_is_optional_and_answers_are_ignored_for_prediction(tmp_pa
     rows = table["data"][0]["paragraphs"][0]["qas"]
     for row in rows:
         row.pop("is_impossible")
-    first, second = SquadV2().examples(_write(tmp_path / "a.json", table))
+    first, second = task_of("squad_v2").examples(_write(tmp_path / "a.json", table))
     assert first.answers
     assert not second.answers
     for row in rows:
         row["answers"] = "unknown"
-    examples = list(SquadV1().examples(_write(tmp_path / "b.json", table), labeled=False))
+    examples = list(task_of("squad_v1").examples(_write(tmp_path / "b.json", table), labeled=False))
     assert [example.answers for example in examples] == [(), ()]
 
 
 def test_compressed_benchmark_files_are_found(tmp_path):
     (tmp_path / "train-v2.0.json.xz").write_bytes(lzma.compress(json.dumps(GOOD).encode("utf-8-sig")))
-    file = find_split_file(SquadV2(), tmp_path, "train")
-    assert len(list(SquadV2().examples(file))) == 2
+    file = find_split_file(task_of("squad_v2"), tmp_path, "train")
+    assert len(list(task_of("squad_v2").examples(file))) == 2
     with pytest.raises(InputError, match=r"no train-v1.1.json nor"):
-        find_split_file(SquadV1(), tmp_path, "train")
+        find_split_file(task_of("squad_v1"), tmp_path, "train")
 
 
 def test_questions_are_read_from_a_table(tmp_path):
     rows = [{"context": "a b", "question": "a"}, {"context": "a b", "question": "b"}]
     path = _write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    first, second = SquadV1().examples(path, labeled=False)
+    first, second = task_of("squad_v1").examples(path, labeled=False)
     assert first.paragraph is second.paragraph
     assert (first.id, second.question) == (f"{path}:1", "b")
 
@@ -76,10 +76,10 @@ def test_questions_are_read_from_a_table(tmp_path):
 def test_repeated_id_must_be_the_same_question(tmp_path):
     table = deepcopy(GOOD)
     table["data"].append(deepcopy(GOOD["data"][0]))
-    assert len(list(SquadV2().examples(_write(tmp_path / "a.json", table)))) == 4
+    assert len(list(task_of("squad_v2").examples(_write(tmp_path / "a.json", table)))) == 4
     table["data"][1]["paragraphs"][0]["context"] += " She moved to Paris."
     with pytest.raises(InputError) as raised:
-        list(SquadV2().examples(_write(tmp_path / "b.json", table)))
+        list(task_of("squad_v2").examples(_write(tmp_path / "b.json", table)))
     assert str(raised.value) == (
         f"{tmp_path}/b.json: data[1].paragraphs[0].qas[0] (id q1): "
         "data[0].paragraphs[0].qas[0] (id q1) has the same id"
@@ -144,7 +144,7 @@ def test_invalid_value_is_named_by_its_place(place, value, message, tmp_path):
     parent = reduce(getitem, parents, table)
     parent.pop(key) if value is ... else parent.update({key: value})
     with pytest.raises(InputError) as raised:
-        list(SquadV2().examples(_write(tmp_path / "bad.json", table)))
+        list(task_of("squad_v2").examples(_write(tmp_path / "bad.json", table)))
     assert message in str(raised.value)
     assert raised.value.exit_code == 2
 
@@ -163,21 +163,21 @@ INVALID_FILES = [
 def test_invalid_json_is_named_by_its_line(content, message, tmp_path):
     (tmp_path / "bad.json").write_bytes(content)
     with pytest.raises(InputError) as raised:
-        list(SquadV1().examples(tmp_path / "bad.json"))
+        list(task_of("squad_v1").examples(tmp_path / "bad.json"))
     assert message in str(raised.value)
 
 
 @pytest.mark.protected
 def test_version_1_refuses_questions_without_answer(tmp_path):
     with pytest.raises(InputError, match=r"qas\[1\] \(id 2\): has no answer. Use the task squad_v2"):
-        list(SquadV1().examples(_write(tmp_path / "a.json", GOOD)))
+        list(task_of("squad_v1").examples(_write(tmp_path / "a.json", GOOD)))
 
 
 @pytest.mark.protected
 def test_missing_files_are_refused(tmp_path):
     for path, what in ((tmp_path, "is a directory"), (tmp_path / "none.json", "no such file")):
         with pytest.raises(InputError, match=what):
-            list(SquadV1().examples(path))
+            list(task_of("squad_v1").examples(path))
 
 
 def test_predicted_answers_are_read_in_both_forms(tmp_path):
@@ -211,17 +211,20 @@ INVALID_ANSWERS: list[tuple[object, str]] = [
 @pytest.mark.protected
 @pytest.mark.parametrize(("content", "message"), INVALID_ANSWERS)
 def test_invalid_answers_are_named(content, message, tmp_path):
-    examples = list(SquadV2().examples(_write(tmp_path / "gold.json", GOOD)))
+    examples = list(task_of("squad_v2").examples(_write(tmp_path / "gold.json", GOOD)))
     with pytest.raises(InputError) as raised:
-        SquadV2().read_predictions(_write(tmp_path / "a.json", content), examples)
+        task_of("squad_v2").answer.read_answers(_write(tmp_path / "a.json", content), examples)
     assert message in str(raised.value)
 
 
 def test_answers_to_other_questions_are_counted(tmp_path):
-    examples = list(SquadV2().examples(_write(tmp_path / "gold.json", GOOD)))
+    examples = list(task_of("squad_v2").examples(_write(tmp_path / "gold.json", GOOD)))
     answers = _write(tmp_path / "answers.json", {"q1": "Warsaw", "2": "", "x": "a", "y": "b"})
     with pytest.warns(DataWarning, match="2 of 4 predictions have no gold example, such as 'x'"):
-        assert [answer.text for answer in SquadV2().read_predictions(answers, examples)] == ["Warsaw", ""]
+        assert [answer.text for answer in task_of("squad_v2").answer.read_answers(answers, examples)] == [
+            "Warsaw",
+            "",
+        ]
 
 
 @pytest.mark.protected
@@ -270,17 +273,19 @@ def test_rows_of_the_hub_are_read_with_their_answers(tmp_path, answers):
         f'8,Where?,{ROW["context"]},"{python}"\n',
     }
     for name, content in files.items():
-        first, second = SquadV1().examples(_write(tmp_path / name, content))
+        first, second = task_of("squad_v1").examples(_write(tmp_path / name, content))
         assert (first.id, first.answers[0].text, first.answers[0].start) == ("7", "Oslo", 18)
         assert (second.id, second.paragraph is first.paragraph) == ("8", True)
-        assert [question.answers for question in SquadV1().examples(tmp_path / name, labeled=False)] == [
+        assert [
+            question.answers for question in task_of("squad_v1").examples(tmp_path / name, labeled=False)
+        ] == [
             (),
             (),
         ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-    assert [question.answers[0].text for question in SquadV1().examples(tmp_path / "a.parquet")] == [
-        "Oslo"
-    ] * 2
+    assert [
+        question.answers[0].text for question in task_of("squad_v1").examples(tmp_path / "a.parquet")
+    ] == ["Oslo"] * 2
 
 
 @pytest.mark.protected
@@ -299,7 +304,16 @@ def test_rows_of_the_hub_are_read_with_their_answers(tmp_path, answers):
 def test_wrong_answers_of_rows_are_named(tmp_path, answers, message):
     path = _write(tmp_path / "a.jsonl", json.dumps(ROW | {"answers": answers}) + "\n")
     with pytest.raises(InputError, match=message):
-        list(SquadV1().examples(path))
+        list(task_of("squad_v1").examples(path))
+
+
+def test_bad_questions_are_left_out_of_tables_only(tmp_path):
+    task = task_of("squad_v1", skip_bad_rows=True)
+    rows = [ROW | {"answers": answers} for answers in (STARTS, STARTS | {"text": [], "answer_start": []})]
+    with pytest.warns(DataWarning, match="1 of 2 rows are left out"):
+        assert len(list(task.examples(_write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))))) == 1
+    with pytest.raises(InputError, match=r"are left out of tables only\. Leave out `skip_bad_rows`"):
+        list(task.examples(_write(tmp_path / "dev.json", GOOD)))
 
 
 def test_a_file_of_one_long_line_is_read_as_the_official_one_is(tmp_path):
@@ -307,4 +321,4 @@ def test_a_file_of_one_long_line_is_read_as_the_official_one_is(tmp_path):
     table = {"data": [{"title": "Curie", "paragraphs": [paragraph]}], "version": "v2.0"}
     path = _write(tmp_path / "train.json", table)
     assert path.stat().st_size > 10_000_000
-    assert [question.id for question in SquadV2().examples(path)] == ["q1", "2"]
+    assert [question.id for question in task_of("squad_v2").examples(path)] == ["q1", "2"]

@@ -10,7 +10,7 @@ import pytest
 
 from cloze.data.reading.json_rows import parse_list
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.custom import CustomTagging
+from helpers import task_of
 
 TAGGED = [["Ada/B-PER", "left/O", "Oslo/B-LOC"], ["Bo/B-PER", "ran/O"]]
 Write = Callable[[str, Any], Path]
@@ -18,7 +18,7 @@ Write = Callable[[str, Any], Path]
 
 def read(path: Path, *, labeled: bool = True, **settings: Any) -> list[list[str]]:
     """Return word/tag, or the words, of each sentence."""
-    texts = CustomTagging(**settings).examples(path, labeled=labeled)
+    texts = task_of("tagging", **settings).examples(path, labeled=labeled)
     return [
         [f"{word}/{tag}" for word, tag in zip(s.words, s.tags, strict=True)] if s.tags else list(s.words)
         for text in texts

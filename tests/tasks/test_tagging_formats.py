@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.conll import entities
 from cloze.tasks.config import with_settings
-from cloze.tasks.custom import CustomTagging
-from cloze.tasks.families.tagging import Tagging
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tagged_text import TaggedText
+from cloze.tasks.task import AnyTask
+from helpers import task_of
 
 ADA = "Ada lives in Oslo."
 SPANS = [[0, 3, "PER"], [13, 17, "LOC"]]
@@ -33,11 +33,11 @@ def tagged(texts: list[TaggedText]) -> list[tuple[str, str]]:
     ]
 
 
-def read(path: Path, task: Tagging | None = None) -> list[tuple[str, str]]:
-    return tagged(list((task or CustomTagging()).examples(path)))
+def read(path: Path, task: AnyTask | None = None) -> list[tuple[str, str]]:
+    return tagged(list((task or task_of("tagging")).examples(path)))
 
 
-def words(path: Path, task: Tagging) -> list[list[str]]:
+def words(path: Path, task: AnyTask) -> list[list[str]]:
     """Return the words of each example of a file that is read for prediction."""
     return [[word for s in text.sentences for word in s.words] for text in task.examples(path, labeled=False)]
 
@@ -90,7 +90,7 @@ def test_examples_of_the_documentation_are_read(write):
 
 def test_spans_are_ignored_for_prediction(write):
     rows = [SHAPES["doccano"], {"text": "No span."}, SHAPES["tokens"]]
-    assert words(write("a.jsonl", rows), CustomTagging()) == [
+    assert words(write("a.jsonl", rows), task_of("tagging")) == [
         ["Ada", "lives", "in", "Oslo", "."],
         ["No", "span", "."],
         ["Ada", "lives", "in", "Oslo", "."],
@@ -104,17 +104,17 @@ def test_entities_of_spans_have_the_characters_of_the_spans(data, text, tmp_path
     spans = [[a, b, "X"] for a, b in zip(ends[::2], ends[1::2], strict=False) if text[a:b].strip()]
     path = tmp_path_factory.getbasetemp() / "spans.jsonl"
     path.write_text(json.dumps({"text": text, "label": spans}) + "\n")
-    (example,) = CustomTagging().examples(path)
-    task = CustomTagging(labels=("O", "B-X", "I-X"))
+    (example,) = task_of("tagging").examples(path)
+    task = task_of("tagging", labels=("O", "B-X", "I-X"))
     tags = tuple(sentence.tags for sentence in example.sentences)
-    found = task.entities(example, TagPrediction(tags, tuple((1.0,) * len(of) for of in tags)))
+    found = task.answer.entities(example, TagPrediction(tags, tuple((1.0,) * len(of) for of in tags)))
     assert [text[entity.start : entity.end] for entity in found] == [text[a:b].strip() for a, b, _ in spans]
 
 
 def test_words_and_sentences_are_cut_where_spans_ask_for_it(write):
     text = "Oslo-based Dr. Who left. He ran."
     row = {"text": text, "label": [[0, 4, "LOC"], [11, 23, "PER"]]}
-    (example,) = CustomTagging().examples(write("a.jsonl", [row]))
+    (example,) = task_of("tagging").examples(write("a.jsonl", [row]))
     assert [s.words for s in example.sentences] == [
         ("Oslo", "-based", "Dr", ".", "Who", "left", "."),
         ("He", "ran", "."),
@@ -125,32 +125,32 @@ def test_words_and_sentences_are_cut_where_spans_ask_for_it(write):
 def test_predictions_with_other_words_are_scored_by_their_characters(write):
     text = "Oslo-based Dr. Who left. He ran."
     gold = write("gold.jsonl", [{"text": text, "label": [[0, 4, "LOC"], [11, 18, "PER"]]}])
-    examples = list(CustomTagging().examples(gold))
+    examples = list(task_of("tagging").examples(gold))
     tags = [{"tags": ["O"] * 3}, {"tags": ["O"] * 3}, {"tags": ["O"] * 3}]
     found = [{"start": 0, "end": 10, "type": "LOC"}, {"start": 11, "end": 18, "type": "PER"}]
     path = write("out.jsonl", [{"text": text, "entities": found, "sentences": tags}])
-    predictions = CustomTagging().read_predictions(path, examples)
+    predictions = task_of("tagging").answer.read_answers(path, examples)
     assert predictions[0].tags[0] == ("B-LOC", "I-LOC", "B-PER", "I-PER", "I-PER", "O", "O")
-    assert CustomTagging().score(examples, predictions)["f1"] == 50
+    assert task_of("tagging").score(examples, predictions)["f1"] == 50
 
 
 @pytest.mark.protected
 @pytest.mark.parametrize(("start", "type_"), [("0", "PER"), (None, "PER"), (0, None)])
 def test_predicted_entities_without_characters_or_type_are_refused(write, start, type_):
-    examples = list(CustomTagging().examples(write("gold.jsonl", [{"text": ADA, "label": SPANS}])))
+    examples = list(task_of("tagging").examples(write("gold.jsonl", [{"text": ADA, "label": SPANS}])))
     entity = {"start": start, "end": 3, "type": type_}
     path = write("out.jsonl", [{"entities": [entity], "sentences": []}])
-    with pytest.raises(InputError, match=r"out\.jsonl:1: no prediction for tagging.* are integers"):
-        CustomTagging().read_predictions(path, examples)
+    with pytest.raises(InputError, match=r"out\.jsonl:1: no prediction.* are integers"):
+        task_of("tagging").answer.read_answers(path, examples)
 
 
 @pytest.mark.protected
 def test_sentences_for_a_text_without_words_are_refused(write):
     row = {"tokens": [], "tags": []}
-    examples = list(CustomTagging().examples(write("gold.jsonl", [row])))
+    examples = list(task_of("tagging").examples(write("gold.jsonl", [row])))
     path = write("out.jsonl", [{"sentences": [{"tags": ["O"]}]}])
     with pytest.raises(InputError, match=r"out\.jsonl: 1 sentences, a text without words has 0"):
-        CustomTagging().read_predictions(path, examples)
+        task_of("tagging").answer.read_answers(path, examples)
 
 
 NUMBERS = {"tokens": ["Ada", "ran"], "ner_tags": [1, 0]}
@@ -232,9 +232,9 @@ def test_names_of_tags_are_in_the_features_of_a_file(tmp_path, feature, extensio
         with pyarrow.ipc.new_stream(str(path), table.schema) as writer:
             writer.write_table(table)
     with pytest.raises(InputError, match=r"Choose one of 'pos_tags', 'ner_tags' with `tagging\.tags_field"):
-        list(CustomTagging().examples(path))
+        list(task_of("tagging").examples(path))
     for field, tags in (("ner_tags", ("B-PER", "B-PER", "O")), ("pos_tags", ("NOUN", "NOUN", "VERB"))):
-        [example] = CustomTagging(tags_field=field).examples(path)
+        [example] = task_of("tagging", tags_field=field).examples(path)
         assert example.sentences[0].tags == tags
 
 
@@ -249,26 +249,26 @@ def test_bad_texts_of_json_are_named_together_or_left_out(write):
     with pytest.raises(
         InputError, match=r"a\.jsonl:2: .*first of 2 bad rows: line 2: the span.*; line 3: not JSON"
     ):
-        list(CustomTagging().examples(path))
+        list(task_of("tagging").examples(path))
     with pytest.warns(DataWarning, match="2 of 4 rows are left out: line 2: the span"):
-        assert len(list(CustomTagging(skip_bad_rows=True).examples(path))) == 2
+        assert len(list(task_of("tagging", skip_bad_rows=True).examples(path))) == 2
     with pytest.raises(
         InputError,
         match=r"rows are left out of JSON, tables, Parquet and Arrow only\. Leave out `skip_bad_rows`",
     ):
-        list(CustomTagging(skip_bad_rows=True).examples(write("a.conll", "Ada B-PER\n")))
+        list(task_of("tagging", skip_bad_rows=True).examples(write("a.conll", "Ada B-PER\n")))
 
 
 @pytest.mark.protected
 @pytest.mark.parametrize(("content", "message"), BAD_JSON)
 def test_invalid_json_is_named(write, content, message):
     with pytest.raises(InputError) as raised:
-        list(CustomTagging().examples(write("a.json", content)))
+        list(task_of("tagging").examples(write("a.json", content)))
     assert message in str(raised.value)
 
 
 def test_remedies_for_json_work(write):
-    task = with_settings(CustomTagging(), {"tagging.tag_names": ["O", "B-PER"]})
+    task = with_settings(task_of("tagging"), {"tagging.tag_names": ["O", "B-PER"]})
     assert read(write("a.jsonl", [NUMBERS]), task) == [("Ada", "B-PER"), ("ran", "O")]
     with pytest.raises(InputError, match=r"the number 2, and there are 2 names of tags"):
         read(write("b.jsonl", [{"tokens": ["a"], "tags": [2]}]), task)
@@ -289,7 +289,7 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_plain_text_is_detected(write, name):
     lines = TEXTS[name].splitlines()
-    for task in (CustomTagging(), CustomTagging(labels=("O", "B-X", "I-X"), num_columns=2)):
+    for task in (task_of("tagging"), task_of("tagging", labels=("O", "B-X", "I-X"), num_columns=2)):
         texts = list(task.examples(write("a.txt", TEXTS[name]), labeled=False))
         assert [text.text for text in texts] == lines
 
@@ -309,7 +309,7 @@ COLUMNS = {
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_are_detected(write, name):
     file, content = COLUMNS[name]
-    task = CustomTagging(labels=("NOUN", "VERB"), scheme="plain")
+    task = task_of("tagging", labels=("NOUN", "VERB"), scheme="plain")
     assert [w for of in words(write(file, content), task) for w in of] in (["Ada", "ran", "Bo"], ["Ada"])
 
 
@@ -328,11 +328,11 @@ def test_neither_columns_nor_text_is_refused_until_the_format_is_set(write, name
     content, message = AMBIGUOUS[name]
     path = write(name, content)
     with pytest.raises(InputError, match=rf"{name}: {message}\. .* `format=text`"):
-        words(path, CustomTagging())
-    as_text = with_settings(CustomTagging(), {"tagging.format": "text"})
+        words(path, task_of("tagging"))
+    as_text = with_settings(task_of("tagging"), {"tagging.format": "text"})
     assert len(words(path, as_text)) == len(content.splitlines())
     if "table" not in message:
-        assert words(path, with_settings(CustomTagging(), {"tagging.format": "columns"}))
+        assert words(path, with_settings(task_of("tagging"), {"tagging.format": "columns"}))
 
 
 CONLLU = """# newdoc
@@ -355,10 +355,10 @@ def test_conllu_has_forms_and_parts_of_speech(write, name):
     path = write(name, CONLLU)
     expected = [("She", "PRON"), ("dun", "VERB"), ("no", "VERB"), (".", "PUNCT"), ("#", "PUNCT")]
     assert read(path) == expected
-    assert read(path, CustomTagging(word_column=1, tag_column=3)) == expected
-    assert read(path, CustomTagging(tag_column=4))[0] == ("She", "PRP")
-    assert words(path, CustomTagging()) == [["She", "dun", "no", "."], ["#"]]
-    (first, _) = CustomTagging().examples(path)
+    assert read(path, task_of("tagging", word_column=1, tag_column=3)) == expected
+    assert read(path, task_of("tagging", tag_column=4))[0] == ("She", "PRP")
+    assert words(path, task_of("tagging")) == [["She", "dun", "no", "."], ["#"]]
+    (first, _) = task_of("tagging").examples(path)
     assert first.sentences[0].where(2) == f"{path}:8"
 
 
@@ -375,32 +375,34 @@ def test_comments_of_shared_tasks_are_no_words(write):
 
 
 def test_neighbors_with_one_plain_tag_are_an_entity_if_there_is_a_tag_o():
-    task = CustomTagging(labels=("O", "PER"), scheme="plain")
-    example = task.split("Ada Lovelace ran")
+    task = task_of("tagging", labels=("O", "PER"), scheme="plain")
+    example = task.reader.split("Ada Lovelace ran")
     prediction = TagPrediction((("PER", "PER", "O"),), ((0.5, 0.75, 0.5),))
-    assert [(e.text, e.probability) for e in task.entities(example, prediction)] == [("Ada Lovelace", 0.375)]
+    assert [(e.text, e.probability) for e in task.answer.entities(example, prediction)] == [
+        ("Ada Lovelace", 0.375)
+    ]
 
 
 POS = "the\tDET\nold\tADJ\nship\tNOUN\nsank\tVERB\n\nshe\tPRON\nreads\tVERB\nbooks\tNOUN\n"
 
 
 def test_plain_tags_are_learned_and_scored(write, build_encoder, tokenizer):
-    examples = list(CustomTagging().examples(write("a.conll", POS)))
-    task = CustomTagging().fit_labels(examples)
-    assert task.scheme == "plain"
-    assert task.labels == ("ADJ", "DET", "NOUN", "PRON", "VERB")
-    assert task.notes(examples, tokenizer) == [
+    examples = list(task_of("tagging").examples(write("a.conll", POS)))
+    task = task_of("tagging").fit(examples)
+    assert task.answer.scheme == "plain"
+    assert task.answer.labels == ("ADJ", "DET", "NOUN", "PRON", "VERB")
+    assert task.answer.notes(examples, tokenizer) == [
         "5 plain tags, which mark no entities: ADJ, DET, NOUN, PRON, VERB"
     ]
-    (feature,) = task.features(examples[1], tokenizer, max_seq_length=16)
+    (feature,) = task.answer.features(examples[1], tokenizer, max_seq_length=16)
     assert feature.targets.tolist() == [3, 4, 2]
     right = [TagPrediction((text.sentences[0].tags,), ((0.5,) * 4,)) for text in examples[:1]]
     wrong = TagPrediction((("PRON", "NOUN", "NOUN"),), ((0.5,) * 3,))
     scores = task.score(examples, [*right, wrong])
     assert (scores["f1"], scores["tag_accuracy"]) == (pytest.approx(100 * 6 / 7), pytest.approx(100 * 6 / 7))
     assert scores["f1_NOUN"] == pytest.approx(80)
-    assert CustomTagging().score(examples, [*right, wrong]) == scores  # as `cloze score` has no model
-    assert [(e.type, e.text) for e in task.entities(examples[1], wrong)][:2] == [
+    assert task_of("tagging").score(examples, [*right, wrong]) == scores  # as `cloze score` has no model
+    assert [(e.type, e.text) for e in task.answer.entities(examples[1], wrong)][:2] == [
         ("PRON", "she"),
         ("NOUN", "reads"),
     ]
@@ -408,8 +410,8 @@ def test_plain_tags_are_learned_and_scored(write, build_encoder, tokenizer):
 
 
 def test_plain_tags_of_other_programs(write):
-    task = CustomTagging().with_class_names(("ADJ", "NOUN"))
-    assert (task.scheme, task.labels) == ("plain", ("ADJ", "NOUN"))
+    answer = task_of("tagging").answer.with_class_names(("ADJ", "NOUN"))
+    assert (answer.scheme, answer.labels) == ("plain", ("ADJ", "NOUN"))
 
 
 REFUSED_TAGS = {"Ada PER\nran O\n": "'PER' is not a tag", "a 0\nb 1\nc 0\n": "'0' is not a tag"}
@@ -438,9 +440,9 @@ def test_scheme_plain_reads_other_tags(write, content):
     path = write("a.conll", content)
     with pytest.raises(InputError, match=rf"{REFUSED_TAGS[content]}.*read with `tagging\.scheme=plain"):
         read(path)
-    task = with_settings(CustomTagging(), {"tagging.scheme": "plain"})
+    task = with_settings(task_of("tagging"), {"tagging.scheme": "plain"})
     assert read(path, task) == [tuple(line.split()) for line in content.splitlines()]
-    assert task.fit_labels(list(task.examples(path))).scheme == "plain"
+    assert task.fit(list(task.examples(path))).answer.scheme == "plain"
 
 
 def test_missing_tags_are_never_plain(write):
@@ -448,37 +450,37 @@ def test_missing_tags_are_never_plain(write):
         with pytest.raises(
             InputError, match=r"is not a tag. Tags are O, or B, I, E or S with a type, as in B-PER.$"
         ):
-            read(write("a.conll", f"a\tNOUN\nb\tNOUN\nc\t{tag}\n"), CustomTagging(scheme="plain"))
+            read(write("a.conll", f"a\tNOUN\nb\tNOUN\nc\t{tag}\n"), task_of("tagging", scheme="plain"))
 
 
 def test_bmes_is_read_like_iobes(write):
     path = write("a.conll", "A B-LOC\nb M-LOC\nc E-LOC\nd S-PER\ne O\n")
-    (example,) = CustomTagging().examples(path)
-    task = CustomTagging().fit_labels([example])
-    assert (task.scheme, task.labels) == ("BMES", ("O", "B-LOC", "I-LOC", "B-PER", "I-PER"))
-    assert task._targets(example).tolist() == [1, 2, 2, 3, 0]
-    predicted = task.decode(example, [], [np.eye(5, dtype=np.float32)[[1, 2, 2, 3, 0]]])
+    (example,) = task_of("tagging").examples(path)
+    task = task_of("tagging").fit([example])
+    assert (task.answer.scheme, task.answer.labels) == ("BMES", ("O", "B-LOC", "I-LOC", "B-PER", "I-PER"))
+    assert task.answer._targets(example).tolist() == [1, 2, 2, 3, 0]
+    predicted = task.answer.decode(example, [], [np.eye(5, dtype=np.float32)[[1, 2, 2, 3, 0]]])
     assert predicted.tags == (("B-LOC", "M-LOC", "E-LOC", "S-PER", "O"),)
     others = write("a.conll", "A B-LOC\nb I-LOC\nc E-LOC\n\nA B-LOC\nb M-LOC\nc E-LOC\n")
     with pytest.raises(InputError, match=r"a\.conll:6: M-LOC is a tag of BMES, and others are of another"):
-        list(CustomTagging().examples(others))
-    segments = CustomTagging().fit_labels(
-        list(CustomTagging().examples(write("b.conll", "x B\ny M\nz E\nw S\n")))
+        list(task_of("tagging").examples(others))
+    segments = task_of("tagging").fit(
+        list(task_of("tagging").examples(write("b.conll", "x B\ny M\nz E\nw S\n")))
     )
-    assert (segments.scheme, segments.labels) == ("BMES", ("O", "B", "I"))
+    assert (segments.answer.scheme, segments.answer.labels) == ("BMES", ("O", "B", "I"))
 
 
 def test_parts_of_speech_may_be_called_m(write):
     path = write("a.conll", "three M\ncats NN\nsleep VV\n\ntwo M\ndogs NN\n")
-    task = CustomTagging().fit_labels(list(CustomTagging().examples(path)))
-    assert (task.scheme, task.labels) == ("plain", ("M", "NN", "VV"))
+    task = task_of("tagging").fit(list(task_of("tagging").examples(path)))
+    assert (task.answer.scheme, task.answer.labels) == ("plain", ("M", "NN", "VV"))
 
 
 def test_bilou_is_read_like_iobes(write):
     path = write("a.conll", "New B-LOC\nYork I-LOC\nCity L-LOC\nand O\nOslo U-LOC\n")
-    examples = list(CustomTagging().examples(path))
-    task = CustomTagging().fit_labels(examples)
-    assert (task.scheme, task.labels) == ("BILOU", ("O", "B-LOC", "I-LOC"))
+    examples = list(task_of("tagging").examples(path))
+    task = task_of("tagging").fit(examples)
+    assert (task.answer.scheme, task.answer.labels) == ("BILOU", ("O", "B-LOC", "I-LOC"))
     assert [tuple(e) for e in entities(examples[0].sentences[0].tags)] == [("LOC", 0, 3), ("LOC", 4, 5)]
     assert task.score(examples, [TagPrediction((examples[0].sentences[0].tags,))])["f1"] == 100
     with pytest.raises(
@@ -497,12 +499,12 @@ def test_stray_tags_are_read_as_conlleval_does_and_counted(write, tokenizer, con
     path = write("a.conll", content)
     with pytest.raises(InputError, match=r"read them as conlleval does: `tagging\.stray=as-conlleval"):
         read(path)
-    task = with_settings(CustomTagging(), {"tagging.stray": "as-conlleval"})
+    task = with_settings(task_of("tagging"), {"tagging.stray": "as-conlleval"})
     examples = list(task.examples(path))
-    fitted = task.fit_labels(examples)
+    fitted = task.fit(examples)
     assert (
         f"{count} tags that the scheme does not allow are read as conlleval"
-        in fitted.notes(examples, tokenizer)[1]
+        in fitted.answer.notes(examples, tokenizer)[1]
     )
-    (feature,) = fitted.features(examples[1], tokenizer, max_seq_length=16)
-    assert [fitted.labels[i] for i in feature.targets] == ["O", "B-A", "I-A"]
+    (feature,) = fitted.answer.features(examples[1], tokenizer, max_seq_length=16)
+    assert [fitted.answer.labels[i] for i in feature.targets] == ["O", "B-A", "I-A"]

@@ -9,8 +9,8 @@ import pytest
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.data import read_examples
 from cloze.inference.embedding_files import read_texts
-from cloze.tasks.custom import Classification, CustomTagging, Regression
 from cloze.tasks.task import AnyTask
+from helpers import task_of
 
 FILMS = "text\tlabel\n" + "".join(f"film {i}\tgood\nbook {i}\tbad\n" for i in range(15))
 
@@ -42,12 +42,14 @@ def test_a_table_called_text_is_refused_and_the_remedy_works(
 ) -> None:
     path = _write(tmp_path, "a.txt", content)
     for read in (
-        lambda path: list(Classification().examples(path, labeled=False)),
+        lambda path: list(task_of("classification").examples(path, labeled=False)),
         lambda path: list(read_texts(path)),
     ):
         with pytest.raises(InputError, match=rf"a\.txt:1: .*{message}"):
             read(path)
-    assert [e.text for e in Classification().examples(_write(tmp_path, name, content), labeled=False)] == [
+    assert [
+        e.text for e in task_of("classification").examples(_write(tmp_path, name, content), labeled=False)
+    ] == [
         "a film",
         "a book",
     ]
@@ -56,7 +58,7 @@ def test_a_table_called_text_is_refused_and_the_remedy_works(
 def test_columns_without_names_are_no_plain_text(tmp_path: Path) -> None:
     path = _write(tmp_path, "a.txt", "1\ta film\n2\ta book\n")
     with pytest.raises(InputError, match=r"a\.txt:1: columns with tabs .* Call the file \.tsv, with names"):
-        list(Classification().examples(path, labeled=False))
+        list(task_of("classification").examples(path, labeled=False))
     for content in (
         "a film, text\nmore text, here\n",
         "a\tfilm\nbook\n",
@@ -65,10 +67,12 @@ def test_columns_without_names_are_no_plain_text(tmp_path: Path) -> None:
         "\n\n",
     ):
         path = _write(tmp_path, "b.txt", content)
-        assert len(list(Classification().examples(path, labeled=False))) == 2 - (content[0] == "{")
+        assert len(list(task_of("classification").examples(path, labeled=False))) == 2 - (content[0] == "{")
 
 
-@pytest.mark.parametrize("task", [Classification(labels=("x", "y")), CustomTagging(labels=("O", "B-X"))])
+@pytest.mark.parametrize(
+    "task", [task_of("classification", labels=("x", "y")), task_of("tagging", labels=("O", "B-X"))]
+)
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 def test_an_empty_file_has_no_texts_to_predict(tmp_path: Path, task: AnyTask, name: str) -> None:
     _write(tmp_path, name, "")
@@ -109,19 +113,21 @@ def test_an_empty_file_has_no_texts_to_predict(tmp_path: Path, task: AnyTask, na
 )
 def test_tables_are_refused_with_a_way_on(tmp_path: Path, name: str, content: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        list(Classification().examples(_write(tmp_path, name, content)))
+        list(task_of("classification").examples(_write(tmp_path, name, content)))
 
 
 def test_blanks_around_names_of_columns_are_not_a_part_of_them(tmp_path: Path) -> None:
     path = _write(tmp_path, "a.csv", "text, label \na, x\n")
-    assert [(example.text, example.label) for example in Classification().examples(path)] == [("a", "x")]
+    assert [(example.text, example.gold) for example in task_of("classification").examples(path)] == [
+        ("a", "x")
+    ]
 
 
 def test_long_numbers_are_different_classes(tmp_path: Path) -> None:
     rows = [{"text": f"film {i}", "label": 10**17 + i % 2} for i in range(20)]
     path = _write(tmp_path, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    task, _, _ = read_examples(Classification(), path, path)
-    assert task.labels == ("100000000000000000", "100000000000000001")
+    task, _, _ = read_examples(task_of("classification"), path, path)
+    assert task.answer.labels == ("100000000000000000", "100000000000000001")
 
 
 def _warnings(task: AnyTask, path: Path) -> list[str]:
@@ -132,16 +138,16 @@ def _warnings(task: AnyTask, path: Path) -> list[str]:
 
 
 def test_labeled_rows_without_a_text_are_told(tmp_path: Path) -> None:
-    (warning, _) = _warnings(Classification(), _write(tmp_path, "a.tsv", FILMS + " \tgood\n\tbad\n"))
+    (warning, _) = _warnings(task_of("classification"), _write(tmp_path, "a.tsv", FILMS + " \tgood\n\tbad\n"))
     assert "a.tsv:32: the text of a labeled row is empty (the first of 2)" in warning
-    assert _warnings(Classification(), _write(tmp_path, "a.tsv", FILMS)) == []
+    assert _warnings(task_of("classification"), _write(tmp_path, "a.tsv", FILMS)) == []
 
 
 def test_a_class_for_every_example_is_told(tmp_path: Path) -> None:
     path = _write(tmp_path, "a.tsv", "text\tlabel\n" + "".join(f"film {i}\t{i / 7:.3f}\n" for i in range(30)))
-    (warning,) = _warnings(Classification(), path)
+    (warning,) = _warnings(task_of("classification"), path)
     assert (
         "30 classes in 30 examples: most have one example. Numbers are learned by the task regression"
         in warning
     )
-    assert _warnings(Regression(), path) == []
+    assert _warnings(task_of("regression"), path) == []

@@ -15,9 +15,9 @@ from cloze.cli import main
 from cloze.errors import DataWarning
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
-from cloze.tasks.custom import Classification
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.unknown import UnknownWords, count_unknown, unknown_words
+from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 TEXTS = ["fine day", "fine 😍", "fine 😡", "day"]
@@ -27,8 +27,8 @@ REMEDY = "Write them in known words, or add them with cloze vocab extend and pre
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tokens, task = (*SPECIAL, "fine", "day"), Classification(labels=("bad", "good"))
-    head = task.head(BertModel(tiny_config(tokens)))
+    tokens, task = (*SPECIAL, "fine", "day"), task_of("classification", labels=("bad", "good"))
+    head = task.answer.head(BertModel(tiny_config(tokens)))
     return write_checkpoint(tmp_path_factory.mktemp("unknown") / "classifier", head, tokens, task)
 
 

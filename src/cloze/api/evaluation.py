@@ -55,14 +55,18 @@ class EvaluationResult(NamedScores):
     @cached_property
     def breakdown(self) -> "Breakdown | None":
         """The scores of each class, tag or kind of question, and the confusion matrix; None for other tasks."""
-        return None if self.task is None else self.task.breakdown(*map(list, zip(*self.answers, strict=True)))
+        return (
+            None
+            if self.task is None
+            else self.task.answer.breakdown(*map(list, zip(*self.answers, strict=True)))
+        )
 
     @cached_property
     def calibration(self) -> "Calibration | None":
         """The temperature of the probabilities, and the calibration error without and with it; None without one."""
         if self.task is None:
             return None
-        return self.task.calibration(*map(list, zip(*self.answers, strict=True)), is_dev=False)
+        return self.task.answer.calibration(*map(list, zip(*self.answers, strict=True)), is_dev=False)
 
     @property
     def predictions(self) -> Iterator[dict[str, Any]]:
@@ -274,9 +278,9 @@ def score(
     from cloze.data.reading.memory import rows_from_memory
     from cloze.remote_files import to_path_or_url
     from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
+    from cloze.tasks.answers.span import SpanOrNone
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import open_data
-    from cloze.tasks.squad import SquadV2
 
     configured = with_settings(
         task,
@@ -293,17 +297,18 @@ def score(
     check_answer_files(None, errors, overwrite=overwrite, source=gold, csv_safe=csv_safe)
     if errors is not None:
         check_has_wrong_answers(configured)
-    if na_prob is not None and not isinstance(configured, SquadV2):
+    if na_prob is not None and not isinstance(configured.answer, SpanOrNone):
         raise InputError("is for the task squad_v2 only", where="na_prob", remedy="Leave it out")
     configured, source = open_data(configured, gold, "gold", "dev")
-    examples = list(configured.gold_examples(source))
-    configured.check_scorable(examples)
+    answer = configured.answer
+    examples = list(configured.to_score(source))
+    answer.check_scorable(examples)
     is_file = isinstance(predictions, (str, Path))
-    answers = configured.read_predictions(
+    answers = answer.read_answers(
         to_path_or_url(predictions) if is_file else rows_from_memory(predictions, "predictions"), examples
     )
-    if isinstance(configured, SquadV2) and na_prob is not None:
-        scores = configured.score_with_na_probs(examples, answers, na_prob)
+    if isinstance(answer, SpanOrNone) and na_prob is not None:
+        scores = answer.score_with_na_probs(examples, answers, na_prob)
     else:
         scores = configured.score(examples, answers)
     result = _to_result(configured, source, scores, list(zip(examples, answers, strict=True)))

@@ -167,9 +167,9 @@ def describe_tasks(task: str | None = None) -> "list[TaskDescription]":
         InputError: there is no such task.
     """
     from cloze.tasks.description import describe_task
-    from cloze.tasks.registry import find_task, tasks
+    from cloze.tasks.registry import TASKS, find_task
 
-    kinds = [kind for _, kind in sorted(tasks().items())] if task is None else [find_task(task)]
+    kinds = sorted(TASKS.values(), key=lambda task: task.name) if task is None else [find_task(task)]
     return [describe_task(kind) for kind in kinds]
 
 

@@ -125,9 +125,9 @@ def predict_file(
 
         check_explainable(predictor)
         from cloze.reports import explanation_page
-    limit = top_k_limiter(configured, top_k)
+    limit = top_k_limiter(configured.answer, top_k)
     source = _open_inputs(configured, file, texts, shown)
-    examples, total = read_ahead(configured.examples_with_cells(source), source)
+    examples, total = read_ahead(configured.with_cells(source), source)
     examples, read = tee(examples)
     cells = (others for _, others in read)
     answers = stream_predictions(
@@ -177,11 +177,11 @@ def find_inputs(
     """
     from cloze.data.reading.files import STDIN
     from cloze.remote_files import is_url
-    from cloze.tasks.registry import find_task, tasks
+    from cloze.tasks.registry import TASKS, find_task
 
     check_path(first, "input")
     words = [first, *check_paths(others, "input")]
-    is_task = first in tasks() and (len(words) > 1 or not os.path.exists(first))
+    is_task = first in TASKS and (len(words) > 1 or not os.path.exists(first))
     task = str(words.pop(0)) if is_task else None
     if not words:
         raise InputError(
@@ -220,7 +220,11 @@ def _open_inputs(task: "AnyTask", file: str, texts: Sequence[str], progress: Pro
         if re.search(r"\s", file):
             progress.note(f"{file!r} names a file, which is read; a text of this name goes to stdin")
         return to_path_or_url(file)
-    names = [column.names[0] for column in task.table(labeled=False).columns if column.is_required]
+    names = [
+        column.names[0]
+        for column in task.reader.table(task.answer, labeled=False).columns
+        if column.is_required
+    ]
     if len(names) > 1:
         row = ", ".join(f'"{name}": "…"' for name in names)
         remedy = f"Write rows such as {{{row}}} to a .jsonl file"

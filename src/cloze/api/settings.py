@@ -36,7 +36,7 @@ from cloze.suggestions import list_names
 from cloze.tasks.config import check_has_settings, to_toml
 from cloze.tasks.data import read_memory
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task import KEYWORDS, AnyTask, Task
 from cloze.training.budget import parse_duration
 from cloze.training.distributed import num_restarts
 from cloze.training.run_directory import is_run, run_settings_file
@@ -175,7 +175,7 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
 
     def _keywords(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that are settings, by their dotted keys."""
-        of_task = {name: values[name] for name in _TASK_ARGUMENTS if name in values}
+        of_task = {name: values[name] for name in KEYWORDS if name in values}
         if (names := split_names(of_task.get("column_names"))) is not None:
             of_task["column_names"] = list(names)
         check_has_settings(find_task(self.task_name), of_task)
@@ -186,7 +186,7 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
     def _resumed(self, explicit: Mapping[str, Any]) -> tuple[AnyTask, FinetuneConfig]:
         changes = {key: value for key, value in self.table.items() if key not in self.in_memory}
         if isinstance(self.task, Task):  # the run knows labels and others that this one lacks
-            different = configuration.differences(self.task, type(self.task)())
+            different = configuration.differences(self.task.settings, find_task(self.task_name).settings)
             changes[self.task_name] = configuration.nest(
                 {key: value for key, (value, _) in different.items()}
             )
@@ -250,10 +250,6 @@ _RUN_ARGUMENTS = (
     "student_layers", "max_seq_length", "train_examples", "data_fractions", "epochs", "patience", "batch_size",
     "learning_rate", "seed", "seeds", "device", "precision",
 )  # fmt: skip
-_TASK_ARGUMENTS = (
-    "text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "encoding", "clean",
-    "column_names", "long_texts",
-)  # fmt: skip
 
 
 def resolve_finetuning(
@@ -280,7 +276,7 @@ def lay_over_recipe(
     """
     table = dict(recipe)
     if isinstance(task, Task):
-        table[task.name] = configuration.to_dict(task)
+        table[task.name] = {name: value for name, value in task.settings.items() if value is not None}
     if grid:
         table["grid"] = configuration.to_dict(PAPER_GRID)
     configuration.merge_dicts(table, explicit)

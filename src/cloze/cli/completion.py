@@ -16,10 +16,10 @@ def completion_script(shell: Literal["bash", "zsh", "fish"], /) -> str:
     Args:
         shell: The shell that reads the script.
     """
-    from cloze.tasks.registry import tasks
+    from cloze.tasks.registry import TASKS
 
     apps = {"": cyclopts.App(name="cloze", version_flags=["--version"])}
-    names = Literal[tuple(sorted(tasks()))]  # type: ignore[valid-type]
+    names = Literal[tuple(sorted(TASKS))]  # type: ignore[valid-type]
     words = Literal[tuple(verb for verb in VERBS if " " not in verb)]  # type: ignore[valid-type]
     for name, summary in VERBS.items():
         command = Command(load_verb(name), name, choices={"task": names, "topic": words})

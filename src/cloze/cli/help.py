@@ -13,14 +13,14 @@ def find_topic(topic: tuple[str, ...] = (), /) -> list[str]:
     Args:
         topic: A verb, as in cloze help vocab extend, or a task, as in cloze help classification.
     """
-    from cloze.tasks.registry import tasks
+    from cloze.tasks.registry import TASKS
 
     name = " ".join(topic)
-    if name in tasks() and name not in VERBS:
+    if name in TASKS and name not in VERBS:
         return ["tasks", name]
     if not topic or split_verb([*topic]) == (name, []):
         return [*topic, "--help"]
-    near = nearest(name, [*VERBS, *tasks()])
+    near = nearest(name, [*VERBS, *TASKS])
     remedy = f"Did you mean {near}?" if near else "cloze --help lists the verbs, cloze tasks the tasks"
     raise InputError(f"no verb or task {name!r}", remedy=remedy)
 

@@ -37,7 +37,7 @@ def score_baselines(
     """
     if not any(size is None or size <= len(train) for size in sizes):
         raise InputError(f"there are {len(train):,} examples to learn from", where=task.name)
-    if not (baselines := task.baselines()):
+    if not (baselines := task.answer.baselines(train)):
         raise InputError("has no baseline", where=task.name)
     results = []
     for size in sizes:

@@ -17,7 +17,7 @@ from typing import Any
 
 from cloze import config as configuration
 from cloze.errors import InputError
-from cloze.tasks.config import build_task, pop_task_class
+from cloze.tasks.config import build_task, pop_task
 from cloze.tasks.task import AnyTask
 from cloze.training.config import MAX_BATCH_SIZE, MAX_EVALUATIONS, RunSettings
 from cloze.training.optimizer import OptimizerConfig
@@ -206,7 +206,7 @@ def finetuning_from_dict(
     task: str | None, settings: dict[str, Any], *, where: str
 ) -> tuple[AnyTask, FinetuneConfig]:
     """Return a task and the settings of its run: those of a dictionary over the defaults."""
-    task_class = pop_task_class(settings, task, where)
-    table = configuration.read_dict(overrides=task_class.defaults)
+    named = pop_task(settings, task, where)
+    table = configuration.read_dict(overrides=named.defaults)
     configuration.merge_dicts(table, settings)
-    return build_task(task_class, FinetuneConfig, table, where)
+    return build_task(named, FinetuneConfig, table, where)

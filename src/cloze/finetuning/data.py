@@ -20,8 +20,9 @@ from cloze.remote_files import to_path_or_url
 from cloze.suggestions import no_such_path
 from cloze.tables import format_count
 from cloze.tasks.data import find_files
-from cloze.tasks.features import count_losses, featurize
+from cloze.tasks.features import count_losses
 from cloze.tasks.labels import describe_classes
+from cloze.tasks.predict import featurize
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -104,8 +105,8 @@ def _data_names(config: FinetuneConfig) -> list[str]:
 
 def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
     """Return the number of examples of each class; empty if the task has no classes."""
-    counts = Counter(chain.from_iterable(map(task.classes_of, examples)))
-    return {name: counts[name] for name in task.class_names} if counts else {}
+    counts = Counter(chain.from_iterable(map(task.answer.classes_of, examples)))
+    return {name: counts[name] for name in task.answer.class_names} if counts else {}
 
 
 def _warn_of_untrained_classes(
@@ -146,7 +147,7 @@ def load_data(
             interval = 1.96 * math.sqrt(0.25 / len(dev))
             what = f"{format_count(len(dev), 'example')} to score on: scores are uncertain by up to ±{interval:.2f}"
             progress.note(f"warning: {what} (95%). Label more, or give a larger file to score on")
-    for note in (*task.notes(train, tokenizer), *task.dev_notes(dev)):
+    for note in (*task.answer.notes(train, tokenizer), *task.answer.dev_notes(dev)):
         progress.note(note)
     unlabeled = _read_unlabeled(task, config.distillation.unlabeled)
     features: list[Features] = []
@@ -155,9 +156,9 @@ def load_data(
         if not examples:
             features.append([])
             continue
-        features.append(featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress))
+        features.append(featurize(task.answer, examples, tokenizer, max_seq_length=limit, progress=progress))
         if name != "unlabeled" and not any(
-            task.batch([feature]).num_targets for feature in chain.from_iterable(features[-1])
+            task.answer.batch([feature]).num_targets for feature in chain.from_iterable(features[-1])
         ):
             where = train_source if name == "training" else dev_source or train_source
             remedy = "Add examples with words and labels"
@@ -165,7 +166,7 @@ def load_data(
         losses = count_losses(examples, features[-1], tokenizer)
         if losses.truncated:
             truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
-            progress.note(f"{task.describe_truncation(truncated, limit)}: cut")
+            progress.note(f"{task.answer.describe_truncation(truncated, limit)}: cut")
         if name != "unlabeled":
             losses.unknown.warn(f"{name} examples")
     return task, LabeledData(train, features[0], dev, features[1], unlabeled, features[2])
@@ -194,17 +195,17 @@ def read_examples(
     Without dev data a share of the training data is held out; `stratify` holds out this share of each class.
     """
     train = list(task.examples(train_file))
-    task = task.fit_labels(train)
+    task = task.fit(train)
     if dev_file is not None:
         dev = list(task.examples(dev_file))
-        task.check_scorable(dev)
+        task.answer.check_scorable(dev)
         _warn_of_untrained_classes(task, train, dev, dev_file)
         return task, train, dev
-    split_groups = [task.split_group(example) for example in train]
+    split_groups = [task.reader.group(example) for example in train]
     groups = [number if group is None else group for number, group in enumerate(split_groups)]
     strata: dict[Hashable, frozenset[str]] = {}
     for group, example in zip(groups, train, strict=True):
-        strata.setdefault(group, task.classes_of(example))  # of texts that occur twice the first
+        strata.setdefault(group, task.answer.classes_of(example))  # of texts that occur twice the first
     if stratify and len(set(strata.values())) > 1 and set(map(len, strata.values())) == {1}:
         is_held_out = stratified_mask(list(strata.values()), dev_fraction, seed=_SPLIT_SEED)
     else:
@@ -220,7 +221,7 @@ def read_examples(
             distinct = f"one {texts}" if len(strata) == 1 else f"{len(strata):,} texts, documents or queries"
             what = f"{what}: all {len(dev):,} are of {distinct}, and those of one are trained on or held out together"
         raise InputError(what, where=train_file, remedy=remedy)
-    task.check_scorable(dev)
+    task.answer.check_scorable(dev)
     _warn_of_untrained_classes(task, train, dev, train_file)
     return task, train, dev
 

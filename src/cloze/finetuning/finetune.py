@@ -9,7 +9,7 @@ from typing import Any
 
 from cloze import config as configuration
 from cloze.callbacks import Callback
-from cloze.config import read_toml, to_dict
+from cloze.config import read_toml
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig, finetuning_from_dict
@@ -105,7 +105,7 @@ def resumed_settings(
     if (new.train, new.dev) != (saved.train, saved.dev):  # a directory, in which run.toml names the files
         train, dev = find_files(new_task, new.train, settings.get("dev", saved.dev))
         new = replace(new, train=train, dev=dev)
-    of_task = configuration.differences(saved_task, new_task)
+    of_task = configuration.differences(saved_task.to_dict(), new_task.to_dict())
     changes = configuration.differences(saved, new) | {
         f"{task_name}.{name}": pair for name, pair in of_task.items()
     }
@@ -139,7 +139,7 @@ def validate(
         "train_sequences": len(features),
         "longest": max(feature.num_tokens for feature in features),
         "classes": count_classes(prepared.task, prepared.data.train),
-        "settings": to_dict(prepared.task),
+        "settings": prepared.task.to_dict(),
     }
 
 

@@ -18,7 +18,7 @@ from cloze.models.heads import (
     BertForPreTraining,
 )
 from cloze.tasks.config import load_task
-from cloze.tasks.task import AnyTask, family_of
+from cloze.tasks.task import AnyTask
 
 _WITHOUT_HEAD = (
     *(Encoder, BertForFeatureExtraction),
@@ -41,21 +41,21 @@ def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
     with torch.device("meta"):
         encoder = build_encoder(load_config(directory))
         try:
-            head_class = type(task.head(encoder))
-            model_class = type(stored[0].head(encoder)) if stored else find_model_class(directory)
+            head_class = type(task.answer.head(encoder))
+            model_class = type(stored[0].answer.head(encoder)) if stored else find_model_class(directory)
         except InputError:  # reported when the model is built
             return {}
     if issubclass(model_class, _WITHOUT_HEAD):
         return {}
-    if not task.has_head:
+    if not task.answer.has_head:
         raise InputError(f"{task.name} has none")
     trained = stored[0] if stored else task.for_external_checkpoint(directory)
     _check_same_answers(task, trained)
     if model_class is not head_class:
         raise InputError(f"the model is a {model_class.__name__}")
-    model = load_model(directory, trained.head, verify=False)
+    model = load_model(directory, trained.answer.head, verify=False)
     weights = {name: weight for name, weight in model.state_dict().items() if not name.startswith("bert.")}
-    order, factor, shift = task.conversion_from(trained)
+    order, factor, shift = task.answer.conversion_from(trained.answer)
     return {
         name: factor * (weight[order] if len(order) and name.startswith("classifier.") else weight)
         + (shift if name.endswith("bias") else 0.0)
@@ -68,10 +68,11 @@ def _check_same_answers(task: AnyTask, trained: AnyTask) -> None:
 
     Another task may give the same numbers to its classes, or a number to something else.
     """
-    names, known = task.class_names, trained.class_names
+    names, known = task.answer.class_names, trained.answer.class_names
     has_names = not all(name.isdecimal() or name == "score" for name in names)
     is_other_task = names and not has_names and task.name != trained.name
-    if family_of(task) is not family_of(trained) or is_other_task:
+    # outputs that are trained with the same loss mean the same, as those for both versions of SQuAD
+    if type(task.answer).loss is not type(trained.answer).loss or is_other_task:
         raise InputError(f"the model was trained for the task {trained.name}")
     if set(names) != set(known):
         shown = (
@@ -81,12 +82,13 @@ def _check_same_answers(task: AnyTask, trained: AnyTask) -> None:
         keep = f"`{task.name}.labels={json.dumps(known, ensure_ascii=False)}` trains it further"
         remedy = keep if set(names) < set(known) and len(known) <= _SHOWN_CLASSES else None
         raise InputError("the model has the classes {}, the data have {}".format(*shown), remedy=remedy)
-    is_linear = getattr(task, "activation", None) == getattr(trained, "activation", None) == "identity"
+    settings, of_model = task.settings, trained.settings
+    is_linear = settings.get("activation") == of_model.get("activation") == "identity"
     convertible = _CONVERTIBLE | (_SCALE if is_linear else set())
     if unequal := [
         name
-        for name in task.model_settings
-        if name not in convertible and getattr(task, name) != getattr(trained, name)
+        for name in task.answer.weight_settings
+        if name not in convertible and settings[name] != of_model[name]
     ]:
-        what = ", ".join(f"{name} {getattr(trained, name)}, not {getattr(task, name)}" for name in unequal)
+        what = ", ".join(f"{name} {of_model[name]}, not {settings[name]}" for name in unequal)
         raise InputError(f"the model has {what}")

@@ -68,9 +68,9 @@ class FinetuningBatches:
         is_labeled = share < self.prepared.data.num_labeled_features
         for indices, has_labels in ((share[is_labeled], True), (share[~is_labeled], False)):
             lengths = [self.features[i].num_tokens for i in indices]
-            whole = sum(lengths) if task.uses_in_batch_negatives else max_tokens
+            whole = sum(lengths) if task.answer.uses_in_batch_negatives else max_tokens
             for chosen in batch_by_length(lengths, whole):
-                batch = task.batch([self.features[i] for i in indices[chosen]])
+                batch = task.answer.batch([self.features[i] for i in indices[chosen]])
                 teacher = None if outputs is None else outputs.rows(indices[chosen])
                 yield replace(batch, teacher=teacher, is_labeled=has_labels)
 
@@ -98,11 +98,11 @@ class FinetuningObjective(Objective):
         """Return the loss of a batch, and what else the task measures."""
         batch = to_device(batch, self.device)
         logits = self.model(batch).float()
-        loss_sum, metrics = self.task.loss(logits, batch)
+        loss_sum, metrics = self.task.answer.loss(logits, batch)
         count = metrics["loss"][1]
         if batch.teacher is None:
             return {**metrics, "loss": (loss_sum, count)}
-        soft_loss = self.task.soft_loss(logits, batch, self.config.distillation.temperature)
+        soft_loss = self.task.answer.distance(logits, batch, self.config.distillation.temperature)
         hard = {"hard_loss" if name == "loss" else name: value for name, value in metrics.items()}
         if not batch.is_labeled:
             # with the names of a labeled batch, since all steps of a run measure the same
@@ -138,17 +138,17 @@ class FinetuningObjective(Objective):
             if indices is None:
                 yield {}
                 continue
-            batch = self.task.batch([flat[i] for i in indices])
+            batch = self.task.answer.batch([flat[i] for i in indices])
             on_device = to_device(batch, self.device)
             logits = self.evaluation_step(on_device).float()
-            of_features = self.task.outputs(logits.cpu().numpy(), batch)
+            of_features = self.task.answer.outputs(logits.cpu().numpy(), batch)
             outputs.update(zip(indices.tolist(), of_features, strict=True))
-            yield {"loss": self.task.loss(logits, on_device)[1]["loss"]}
+            yield {"loss": self.task.answer.loss(logits, on_device)[1]["loss"]}
         outputs = {i: output for share in self.context.all_gather(outputs) for i, output in share.items()}
-        predictions = decode(self.task, examples, features, outputs)
-        tuned = self.task.with_tuned_settings(examples, predictions)
-        if tuned is not self.task:
-            self.task, predictions = tuned, decode(tuned, examples, features, outputs)
+        predictions = decode(self.task.answer, examples, features, outputs)
+        tuned = self.task.tuned(examples, predictions)
+        if tuned != self.task:
+            self.task, predictions = tuned, decode(tuned.answer, examples, features, outputs)
         scores = self.task.score(examples, predictions)
         yield {name: (value, 1.0) for name, value in scores.items()} if self.context.is_rank_zero else {}
 

@@ -79,10 +79,10 @@ def prepare_data(
     config.selection_metric(task)
     batch_sizes = config.grid.batch_sizes or [config.batch_size]
     context.check_batch_sizes(batch_sizes)
-    if task.uses_in_batch_negatives and context.world_size > 1:
+    if task.answer.uses_in_batch_negatives and context.world_size > 1:
         what = f"{context.world_size} ranks cannot share a batch whose examples are compared with each other"
         raise InputError(what, where=task.name, remedy="Start 1")
-    if task.uses_in_batch_negatives and min(batch_sizes) == 1:
+    if task.answer.uses_in_batch_negatives and min(batch_sizes) == 1:
         what = "a batch of 1 holds nothing to compare an example with"
         raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
     start = resolve_checkpoint(config.model, commit=config.model_commit)
@@ -105,7 +105,13 @@ def prepare_data(
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
-    task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress, in_memory)
+    task, data = load_data(
+        replace(task, answer=task.answer.with_checkpoint_settings(start)),
+        config,
+        tokenizer,
+        progress,
+        in_memory,
+    )
     if file_hashes is None:  # after the rows: a file that is no table may have no end
         config, file_hashes = add_checksums(config, in_memory)
     head = _load_initial_head(task, config, start, context, progress)
@@ -125,7 +131,7 @@ def _load_initial_head(
         head = load_trained_head(task, start)
     except InputError as error:
         if context.is_rank_zero:
-            which = "the head is new" if task.has_head else "its head is left out"
+            which = "the head is new" if task.answer.has_head else "its head is left out"
             what = ". ".join(filter(None, (error.what, error.remedy)))
             warnings.warn(DataWarning(f"{config.model}: {which}: {what}"), stacklevel=2)
         return {}

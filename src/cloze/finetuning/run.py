@@ -40,7 +40,7 @@ SCORES = "scores.json"
 def build_model(prepared: PreparedData) -> nn.Module:
     """Return the initial model: the layers that the student keeps, the head, and frozen parts as the settings say."""
     generator = torch.Generator().manual_seed(prepared.config.seed)
-    model = prepared.task.head(load_initial_encoder(prepared), generator=generator)
+    model = prepared.task.answer.head(load_initial_encoder(prepared), generator=generator)
     model.load_state_dict(prepared.head, strict=False)
     return prepare_for_training(model, prepared.config)
 
@@ -75,7 +75,7 @@ def train_and_score(
     def load(checkpoint: Path | None) -> FinetuningObjective:
         if checkpoint is None:
             return FinetuningObjective(build_model(prepared).to(context.device), prepared)
-        model = load_model(checkpoint, task.head, verify=False).to(context.device)
+        model = load_model(checkpoint, task.answer.head, verify=False).to(context.device)
         # with the threshold of the last evaluation
         return FinetuningObjective(
             prepare_for_training(model, config), prepared, load_finetuned_task(checkpoint)
@@ -109,7 +109,7 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
     data, config = prepared.data, prepared.config
     best = follow_link(run, "best")
     task = load_finetuned_task(best)
-    model = load_model(best, task.head, verify=False).to(prepared.context.device)
+    model = load_model(best, task.answer.head, verify=False).to(prepared.context.device)
     engine = TorchEngine(model, adapts_to_load=False)
     predict_dev = partial(
         predict,
@@ -119,11 +119,12 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
         max_tokens=config.micro_batch_tokens,
         progress=progress,
     )
-    predictions = predict_dev(task)
-    task, temperature = task.calibrated(data.dev, predictions)
+    predictions = predict_dev(task.answer)
+    answer, temperature = task.answer.calibrated(data.dev, predictions)
     if temperature != 1:
+        task = replace(task, answer=answer)
         _save_calibrated(prepared, best, model, task, temperature)
-        predictions = predict_dev(task)
+        predictions = predict_dev(task.answer)
     scores: dict[str, Any] = {
         "task": task.name,
         "data": config.dev or f"held out of {config.train}",
@@ -133,9 +134,9 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
     if collapse := task.collapse(data.dev, predictions):
         scores["collapse"] = collapse
     scores |= task.score(data.dev, predictions)
-    if (breakdown := task.breakdown(data.dev, predictions)) is not None:
+    if (breakdown := task.answer.breakdown(data.dev, predictions)) is not None:
         scores |= breakdown.to_dict()
-    if (calibration := task.calibration(data.dev, predictions, is_dev=True)) is not None:
+    if (calibration := task.answer.calibration(data.dev, predictions, is_dev=True)) is not None:
         scores["calibration"] = asdict(calibration)
     write_json(run / SCORES, scores)
     return scores

@@ -23,7 +23,8 @@ from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task
 from cloze.tasks.predict import compute_outputs
-from cloze.tasks.task import AnyTask, Task, family_of
+from cloze.tasks.registry import find_task
+from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
@@ -42,7 +43,7 @@ class Teacher:
     def load_model(self) -> nn.Module:
         """Return the model."""
         try:
-            return load_model(self.directory, self.task.head, verify=False)
+            return load_model(self.directory, self.task.answer.head, verify=False)
         except MissingWeightsError as error:
             remedy = f"Fine-tune one: cloze finetune {self.task.name}"
             raise InputError(f"no teacher: {error.what}", where=self.directory, remedy=remedy) from error
@@ -66,7 +67,7 @@ class TeacherOutputs:
 def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokenizer: Tokenizer) -> Teacher:
     """Return the teacher in a directory, for a task whose labels are known."""
     refuse_int8(directory, "used as a teacher")
-    if family_of(task) is Task:
+    if not task.answer.learns_from_teachers():
         remedy = "Leave out the teacher"
         raise InputError(f"{task.name} cannot learn from a teacher", where=directory, remedy=remedy)
     positions = load_config(directory).max_position_embeddings
@@ -83,7 +84,7 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokeniz
         raise InputError(what, where=directory, remedy=f"Say `max_seq_length={positions}`")
     teacher_task = _load_teacher_task(task, directory)
     try:
-        task.check_teacher(teacher_task)
+        task.answer.check_teacher(teacher_task.answer)
     except InputError as error:
         remedy = error.remedy or "Give a teacher that was fine-tuned on the same classes"
         raise InputError(error.what, where=directory, remedy=remedy) from error
@@ -93,13 +94,13 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokeniz
 def _load_teacher_task(task: AnyTask, directory: Path) -> AnyTask:
     """Return the task of a teacher, which may be a checkpoint of another program."""
     stored, remedy = load_task(directory), f"Fine-tune one: cloze finetune {task.name}"
-    if stored is not None and family_of(stored[0]) is family_of(task):
+    if stored is not None and type(stored[0].answer).distance is type(task.answer).distance:
         return stored[0]
-    if stored is not None and (task.has_head or stored[0].has_head):
+    if stored is not None and (task.answer.has_head or stored[0].answer.has_head):
         what = f"is a model for the task {stored[0].name!r}, whose outputs are others than those of {task.name!r}"
         raise InputError(what, where=directory, remedy=remedy)
     try:
-        return (task if task.has_head else type(task)()).for_external_checkpoint(directory)
+        return (task if task.answer.has_head else find_task(task.name)).for_external_checkpoint(directory)
     except InputError as error:
         raise InputError(error.what, where=error.where or directory, remedy=remedy) from error
 
@@ -122,6 +123,6 @@ def compute_targets(
 ) -> list[Array]:
     """Return what features learn from a teacher and its model, computed in float32; `task` is the student's."""
     outputs = compute_outputs(
-        teacher.task, TorchEngine(model, adapts_to_load=False), features, max_tokens=max_tokens
+        teacher.task.answer, TorchEngine(model, adapts_to_load=False), features, max_tokens=max_tokens
     )
-    return [task.teacher_rows(outputs[i], teacher.task) for i in range(len(features))]
+    return [task.answer.teacher_rows(outputs[i], teacher.task.answer) for i in range(len(features))]

@@ -18,7 +18,7 @@ from cloze.errors import InputError
 from cloze.finetuning.preparation import PreparedData
 from cloze.finetuning.teacher import TeacherOutputs, compute_targets
 from cloze.progress import Progress
-from cloze.tasks.features import featurize
+from cloze.tasks.predict import featurize
 from cloze.tasks.task_batch import Array
 
 _FOLDER = "teacher"
@@ -43,7 +43,7 @@ def _ensure_outputs(run: Path, prepared: PreparedData, progress: Progress) -> No
         "teacher": teacher.sha256,
         "data": config.data_sha256,
         "tokens": hashlib.sha256(json.dumps(to_dict(tokenizer)).encode()).hexdigest(),
-        "task": to_dict(task),
+        "task": task.to_dict(),
         "max_seq_length": config.max_seq_length,
         "train_examples": config.train_examples,
         "dev_fraction": config.dev_fraction,
@@ -70,7 +70,7 @@ def _ensure_outputs(run: Path, prepared: PreparedData, progress: Progress) -> No
         for start in range(0, len(examples), _EXAMPLES_PER_PART):
             part = examples[start : start + _EXAMPLES_PER_PART]
             # not the features of `data`, which may have outputs of the student's encoder
-            groups = featurize(task, part, tokenizer, max_seq_length=config.max_seq_length)
+            groups = featurize(task.answer, part, tokenizer, max_seq_length=config.max_seq_length)
             features = list(chain.from_iterable(groups))
             for rows in compute_targets(task, teacher, model, features, max_tokens=config.micro_batch_tokens):
                 if not np.isfinite(rows).all():

@@ -95,7 +95,7 @@ class Checkpoint(ModelFiles):
         return model
 
     def finetuned_engine(self, task: AnyTask, *, device: str) -> TorchEngine:
-        return TorchEngine(self.load_model(task.head, device=device))
+        return TorchEngine(self.load_model(task.answer.head, device=device))
 
     def masked_lm_engine(self, *, device: str) -> TorchEngine:
         if (attends_to := self.config.attends_to) != "all":

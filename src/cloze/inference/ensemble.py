@@ -13,6 +13,7 @@ import numpy as np
 
 from cloze.arguments import check_paths
 from cloze.choices import InferencePrecision
+from cloze.config import differences
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.inference.predictor import EXAMPLES_PER_PART, Predictor
@@ -86,13 +87,13 @@ def load_ensemble(
     ]
     if not others:
         return first
-    if not first.task.has_head:
+    if not first.task.answer.has_head:
         what = f"the vectors that {first.task.name} compares cannot be averaged over models"
         raise InputError(what, where=directories[1], remedy="Give one model")
     for directory, other in zip(directories[1:], others, strict=True):
         _check_compatible(first, other, directory, directories[0])
     engine = EnsembleEngine([first.engine, *(other.engine for other in others)])
-    return replace(first, engine=engine, task=first.task.for_ensemble([other.task for other in others]))
+    return replace(first, engine=engine, task=first.task.averaged([other.task for other in others]))
 
 
 def as_predictor(
@@ -174,8 +175,11 @@ def _check_compatible(
     if other.max_seq_length != first.max_seq_length:
         what = f"reads {other.max_seq_length} tokens at once, {first_directory} reads {first.max_seq_length}"
         raise InputError(what, where=directory, remedy="Fine-tune both with the same max_seq_length")
+    for name, (_, value) in differences(first.task.reader, other.task.reader).items():
+        what = f"{name} is {value!r}, unlike {first_directory}"
+        raise InputError(what, where=directory, remedy="Fine-tune both with the same settings of the task")
     try:
-        first.task.for_ensemble([other.task])
+        first.task.averaged([other.task])
     except InputError as error:
         what = f"{error.what}, unlike {first_directory}"
         raise InputError(what, where=directory, remedy=error.remedy) from error

@@ -18,9 +18,9 @@ from cloze.inference.ensemble import EnsembleEngine
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
 from cloze.suggestions import did_you_mean
-from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.families.sequence_classification import SequenceClassification
-from cloze.tasks.families.text_regression import TextRegression
+from cloze.tasks.answers.label_set import LabelSet
+from cloze.tasks.answers.number import Number
+from cloze.tasks.answers.one_label import OneLabel
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
@@ -232,7 +232,7 @@ def check_explainable(predictor: Predictor) -> None:
     Raises:
         InputError: the task has no logit for a whole text, or the predictor is an ensemble.
     """
-    if not isinstance(predictor.task, SequenceClassification | MultiLabel | TextRegression):
+    if not isinstance(predictor.task.answer, OneLabel | LabelSet | Number):
         what = f"predictions of {predictor.task.name} are not labels or scores of whole texts"
         raise InputError(what, where="explain", remedy="Leave it out")
     if isinstance(predictor.engine, EnsembleEngine):
@@ -280,13 +280,13 @@ class PendingExplanation:
             token_id if sequence is None else tokenizer.mask_id
             for token_id, sequence in zip(encoding.input_ids, encoding.sequence_ids, strict=True)
         ]
-        names = ("score",) if isinstance(task, TextRegression) else task.class_names
+        names = task.answer.class_names
         if label is not None:
             if label not in names:
                 remedy = did_you_mean(label, names, full_list="cloze info")
                 raise InputError(f"the model has no label {label!r}", where="label", remedy=remedy)
             explained = label
-        elif isinstance(task, TextRegression):
+        elif isinstance(task.answer, Number):
             explained = "score"
         else:
             explained = max(prediction.probabilities, key=prediction.probabilities.__getitem__)

@@ -100,7 +100,7 @@ class ExportedGraph(ModelFiles):
         return self._logits(head) is not None
 
     def finetuned_engine(self, task: AnyTask, *, device: str) -> Engine:
-        if not task.has_head:  # its settings are those of the files: they are part of the graph
+        if not task.answer.has_head:  # its settings are those of the files: they are part of the graph
             stored = load_sentence_encoder_config(self.directory) or SentenceEncoderConfig()
             return self.vector_engine(
                 stored.pooling,
@@ -110,10 +110,12 @@ class ExportedGraph(ModelFiles):
                 combine="sum",
                 device=device,
             )
-        if (model := self._facts.model) != task.head_name or model not in _SHAPES:
+        if (model := self._facts.model) != task.answer.head_name or model not in _SHAPES:
             what = f"a graph of {model}, without a head for the task {task.name}"
             raise InputError(what, where=self.directory, remedy="Export a model of cloze finetune")
-        return self._engine({name: name for name in _SHAPES[model]}, device, classes=len(task.class_names))
+        return self._engine(
+            {name: name for name in _SHAPES[model]}, device, classes=len(task.answer.class_names)
+        )
 
     def masked_lm_engine(self, *, device: str) -> Engine:
         return self._pretrained_engine("masked-word", device)

@@ -18,10 +18,10 @@ from cloze.errors import InputError
 from cloze.inference.ensemble import group_models_by_task, load_ensemble
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
+from cloze.tasks.answers.number import Number
+from cloze.tasks.answers.one_label import OneLabel
 from cloze.tasks.config import load_task
 from cloze.tasks.data import find_split_file
-from cloze.tasks.families.sequence_classification import SequenceClassification
-from cloze.tasks.glue import STSB
 from cloze.tasks.registry import find_task
 
 _OLDEST = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip: equal predictions give equal bytes
@@ -130,16 +130,16 @@ def _plan(file: GlueFile, by_task: Mapping[str, tuple[Path | str, ...]], data: P
     if test is None:
         what = f"no {' nor '.join(file.test)} in this directory"
         raise InputError(what, where=data, remedy="Give the directory of GLUE's data, a folder per task")
-    count = sum(1 for _ in find_task(file.task)().examples(test, labeled=False))
+    count = sum(1 for _ in find_task(file.task).examples(test, labeled=False))
     if count != file.rows:
         what = f"{count:,} examples, GLUE's server expects {file.rows:,} for {file.name}"
         raise InputError(what, where=test, remedy="Use the file that the benchmark distributes")
     for model in by_task[file.task]:
         stored = load_task(resolve_checkpoint(model))
-        task = None if stored is None else stored[0]
-        if isinstance(task, SequenceClassification) and set(task.labels) != set(type(task)().labels):
-            expected = ", ".join(type(task)().labels)
-            what = f"its labels are {', '.join(task.labels)}, GLUE's server expects {expected}"
+        labels = stored[0].answer.class_names if stored else ()
+        expected = find_task(stored[0].name).answer.class_names if stored else ()
+        if set(labels) != set(expected):
+            what = f"its labels are {', '.join(labels)}, GLUE's server expects {', '.join(expected)}"
             raise InputError(what, where=model)
     return _PlannedFile(file, by_task[file.task], test)
 
@@ -150,13 +150,14 @@ def _majority(file: GlueFile, data: Path) -> str:
     if not folder.is_dir():
         remedy = f"{file.name} is filled with the most frequent label of its training data"
         raise InputError("no such directory", where=folder, remedy=remedy)
-    task = find_task(find_task(file.task).trained_as or file.task)()
-    assert isinstance(task, SequenceClassification | STSB)
-    targets = (task.target(example) for example in task.examples(find_split_file(task, folder, "train")))
-    if isinstance(task, STSB):
+    task = find_task(find_task(file.task).trained_as or file.task)
+    assert isinstance(task.answer, OneLabel | Number)
+    answer, examples = task.answer, task.examples(find_split_file(task, folder, "train"))
+    targets = [answer.target(example.gold) for example in examples]
+    if isinstance(task.answer, Number):
         return _format_score(_HIGHEST_SCORE * fmean(targets))
     counts = Counter(map(int, targets))
-    return task.class_names[max(counts, key=lambda target: (counts[target], -target))]
+    return task.answer.class_names[max(counts, key=lambda target: (counts[target], -target))]
 
 
 def _values(plan: _PlannedFile, *, device: str, progress: Progress) -> Iterator[str]:
@@ -167,7 +168,7 @@ def _values(plan: _PlannedFile, *, device: str, progress: Progress) -> Iterator[
     predictor = load_ensemble(plan.models, plan.file.task, device=device)
     examples = predictor.task.examples(plan.test, labeled=False)
     for _, prediction in predictor.stream(examples, total=plan.file.rows, progress=progress):
-        yield _format_score(prediction) if isinstance(predictor.task, STSB) else prediction.label
+        yield _format_score(prediction) if isinstance(predictor.task.answer, Number) else prediction.label
 
 
 def _format_score(score: float) -> str:

@@ -23,7 +23,7 @@ from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.suggestions import suggests_keywords
 from cloze.tasks.registry import find_task
 
-_OF_FAMILY = (
+_OF_TASK = (
     TextClassifier,
     MultiLabelClassifier,
     TextRegressor,
@@ -62,8 +62,8 @@ def _find_class(files: ModelFiles) -> Any:
     """Return the class for the head of a model."""
     name = find_task_name(files.directory)
     if name is not None:
-        task = find_task(name)
-        return next((kind for kind in _OF_FAMILY if issubclass(task, kind.family)), Embedder)
+        answer = find_task(name).answer
+        return next((kind for kind in _OF_TASK if isinstance(answer, kind.answers)), Embedder)
     if load_sentence_encoder_config(files.directory) is not None:
         return Embedder
     if files.has("masked-word"):

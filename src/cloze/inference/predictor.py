@@ -3,7 +3,7 @@
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
+from dataclasses import KW_ONLY, dataclass, is_dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,11 +21,12 @@ from cloze.models.sentence_transformers import load_max_seq_length, load_sentenc
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.suggestions import suggests_keywords
+from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.config import load_task, save_finetuned
-from cloze.tasks.features import Losses, count_losses, featurize
-from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
+from cloze.tasks.features import Losses, count_losses
+from cloze.tasks.predict import compute_outputs, featurize, predict, top_k_limiter
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import LabeledText
 
@@ -55,8 +56,8 @@ class Predictor(LoadedModel):
     max_seq_length: int
     reads_pairs: bool | None = None
     """Whether the model was fine-tuned on pairs of texts or on single ones; None if nothing says which."""
-    family: ClassVar[type] = Task
-    """The family of tasks that the class accepts."""
+    answers: ClassVar[type] = AnswerKind
+    """The kind of answers that the class gives."""
     default_task: ClassVar[str] = "classification"
     """The task of a model whose config.json names neither a task nor an architecture."""
 
@@ -86,7 +87,7 @@ class Predictor(LoadedModel):
         files = open_model(model, precision=precision)
         name = None if task is None else check_text(task, "task")
         loaded_task, max_seq_length, reads_pairs = _load_task(files.directory, name, cls.default_task)
-        if not isinstance(loaded_task, cls.family):
+        if not isinstance(loaded_task.answer, cls.answers):
             what = f"a model for the task {loaded_task.name!r}, which {cls.__name__} cannot use"
             remedy = f"Load it with cloze.load, or give a model for the task {cls.default_task}"
             raise InputError(what, where=files.directory, remedy=remedy)
@@ -103,7 +104,9 @@ class Predictor(LoadedModel):
 
     def with_task(self, task: AnyTask) -> Self:
         """Return the model for its task with other settings, which an exported graph cannot follow."""
-        changed = [name for name in task.head_settings if getattr(task, name) != getattr(self.task, name)]
+        changed = [
+            name for name in task.answer.head_settings if task.settings[name] != self.task.settings[name]
+        ]
         if not changed:
             return replace(self, task=task)
         if not self.has_module:
@@ -111,7 +114,7 @@ class Predictor(LoadedModel):
             raise InputError("cannot change for an exported graph", where=changed[0], remedy=remedy)
         from cloze.models.torch_engine import TorchEngine
 
-        return replace(self, task=task, engine=TorchEngine(task.head(self.encoder)))
+        return replace(self, task=task, engine=TorchEngine(task.answer.head(self.encoder)))
 
     def _facts(self) -> list[str]:
         return [f"{len(self.labels)} classes"] if len(self.labels) > 1 else []
@@ -122,15 +125,15 @@ class Predictor(LoadedModel):
     @property
     def labels(self) -> tuple[str, ...]:
         """The classes or tags of the model, in the order of its logits."""
-        return tuple(self.task.class_names)
+        return tuple(self.task.answer.class_names)
 
     def _predict_all(self, examples: Sequence[Any], name: str, *, top_k: int | None = None) -> list[Any]:
         """Return a prediction for each example; warn if any were truncated or have unknown words."""
-        limit = top_k_limiter(self.task, top_k)
+        limit = top_k_limiter(self.task.answer, top_k)
         predictions, losses = self.predict(examples)
         if losses.truncated:
             truncated = f"{losses.truncated:,} of {len(examples):,} {name}"
-            what = self.task.describe_truncation(truncated, self.max_seq_length)
+            what = self.task.answer.describe_truncation(truncated, self.max_seq_length)
             warnings.warn(f"{what}: truncated", stacklevel=3)
         losses.unknown.warn(name, stacklevel=3)
         return list(map(limit, predictions))
@@ -138,14 +141,14 @@ class Predictor(LoadedModel):
     def predict(self, examples: Sequence[Any]) -> tuple[list[Any], Losses]:
         """Return a prediction for each example, and what was lost of the examples."""
         examples = list(self._iterate(examples))
-        features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
-        predictions = predict(self.task, self.engine, examples, features)
+        features = featurize(self.task.answer, examples, self.tokenizer, max_seq_length=self.max_seq_length)
+        predictions = predict(self.task.answer, self.engine, examples, features)
         return predictions, count_losses(examples, features, self.tokenizer)
 
     def features(self, example: Any) -> list[Any]:
         """Return the inputs of the model for an example: one feature, or one for each window."""
         self.check_example(example, "example")
-        return self.task.features(example, self.tokenizer, max_seq_length=self.max_seq_length)
+        return self.task.answer.features(example, self.tokenizer, max_seq_length=self.max_seq_length)
 
     def check_example(self, example: object, name: str) -> None:
         """Refuse an argument called `name` that is not an example of the form that the model was fine-tuned on."""
@@ -169,7 +172,7 @@ class Predictor(LoadedModel):
 
     def outputs(self, features: Sequence[Any]) -> list[Array]:
         """Return the model's output for each feature, which the task decodes."""
-        outputs = compute_outputs(self.task, self.engine, features)
+        outputs = compute_outputs(self.task.answer, self.engine, features)
         return [outputs[number] for number in range(len(features))]
 
     def stream(
@@ -207,7 +210,7 @@ class Predictor(LoadedModel):
                     bar.advance(1)  # the caller may take its time, as to explain an answer
                 losses += lost
         if losses.truncated:
-            what = self.task.describe_truncation(f"{losses.truncated:,} examples", self.max_seq_length)
+            what = self.task.answer.describe_truncation(f"{losses.truncated:,} examples", self.max_seq_length)
             progress.note(f"{what}: truncated")
         losses.unknown.warn("examples")
 
@@ -218,7 +221,7 @@ class Predictor(LoadedModel):
             InputError: an example is invalid.
         """
         labeled = list(self._iterate(examples))
-        self.task.check_scorable(labeled)
+        self.task.answer.check_scorable(labeled)
         answers = list(self.stream(labeled, total=len(labeled), progress=progress))
         scores = self.task.score([example for example, _ in answers], [answer for _, answer in answers])
         return Evaluation(scores, answers)
@@ -250,34 +253,33 @@ def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTas
         of_head = find_task_name(checkpoint)
         if default == "ranking" and of_head in _MAY_RANK:
             of_head = default
-        task_class = find_task(name or of_head or default)
-        return *_load_external_task(task_class, checkpoint), None
+        return *_load_external_task(find_task(name or of_head or default), checkpoint), None
     task, settings = stored
     if name in (None, task.name):
-        return task, settings.max_seq_length, task.reads_pairs
-    task_class = find_task(name)
-    if not task_class.has_head:
-        return *_load_external_task(task_class, checkpoint), task_class().reads_pairs
-    if task_class.trained_as != task.name:
+        return task, settings.max_seq_length, task.reader.reads_pairs
+    named = find_task(name)
+    if not named.answer.has_head:
+        return *_load_external_task(named, checkpoint), named.reader.reads_pairs
+    if named.trained_as != task.name:
         what = f"a model for the task {task.name!r}, not {name!r}"
         raise InputError(what, where=checkpoint, remedy=f"Say {task.name}, or give another model")
-    task_settings = {field.name: getattr(task, field.name) for field in fields(task)}
-    renamed = task_class(**task_settings)
-    return renamed, settings.max_seq_length, renamed.reads_pairs
+    return replace(named, answer=task.answer), settings.max_seq_length, named.reader.reads_pairs
 
 
-def _load_external_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[AnyTask, int | None]:
+def _load_external_task(task: AnyTask, checkpoint: Path) -> tuple[AnyTask, int | None]:
     """Return a task as the files of another program describe it, and its length if they have one."""
     try:
-        task = task_class().for_external_checkpoint(checkpoint)
-        if not task.has_head:
+        task = task.for_external_checkpoint(checkpoint)
+        if not task.answer.has_head:
             config = load_sentence_encoder_config(checkpoint)
             return task, None if config is None else config.max_seq_length
         return task, load_max_seq_length(checkpoint)
     except InputError as error:
-        remedy = error.remedy or f"Fine-tune one: cloze finetune {task_class.name}"
+        remedy = error.remedy or f"Fine-tune one: cloze finetune {task.name}"
         if (checkpoint / _SETFIT_HEAD).is_file():
             what = f"a sentence encoder of SetFit, whose classifier {_SETFIT_HEAD} is a pickle that cloze does not run"
-            remedy = f"Train another: cloze finetune {task_class.name} -m {checkpoint}; cloze embed reads the encoder"
+            remedy = (
+                f"Train another: cloze finetune {task.name} -m {checkpoint}; cloze embed reads the encoder"
+            )
             raise InputError(what, where=checkpoint, remedy=remedy) from error
         raise InputError(error.what, where=error.where or checkpoint, remedy=remedy) from error

@@ -1,4 +1,4 @@
-"""Predict from texts with fine-tuned models: a class for each family of tasks."""
+"""Predict from texts with fine-tuned models: a class for each kind of answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,18 +15,19 @@ from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
 from cloze.suggestions import suggests_keywords
-from cloze.tasks.families.multi_label import LabelSetPrediction, MultiLabel
-from cloze.tasks.families.multiple_choice import ChoicePrediction, ChoiceQuestion, MultipleChoice
-from cloze.tasks.families.passage_ranking import PassageRanking
-from cloze.tasks.families.sequence_classification import ClassPrediction, SequenceClassification
-from cloze.tasks.families.span import SpanTask
-from cloze.tasks.families.tagging import Tagging
-from cloze.tasks.families.text_regression import TextRegression
+from cloze.tasks.answers.choice import Choice, ChoicePrediction
+from cloze.tasks.answers.label_set import LabelSet, LabelSetPrediction
+from cloze.tasks.answers.number import Number
+from cloze.tasks.answers.one_label import ClassPrediction, OneLabel
+from cloze.tasks.answers.relevance import Relevance
+from cloze.tasks.answers.span import Span
+from cloze.tasks.answers.tags import Tags
 from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.tag_predictions import PredictedEntity
+from cloze.tasks.tagged_reader import TaggedReader
 from cloze.tasks.tagged_text import sentence_of_words
-from cloze.tasks.texts import LabeledText
+from cloze.tasks.texts import ChoiceQuestion, LabeledText
 
 PredictionT = TypeVar("PredictionT")
 
@@ -81,13 +82,13 @@ class TextClassifier(_TextPredictor[ClassPrediction]):
     ['good', 'bad']
     """
 
-    family = SequenceClassification
+    answers = OneLabel
 
 
 class MultiLabelClassifier(_TextPredictor[LabelSetPrediction]):
     """Predicts any number of labels for a text, and the probability of each label."""
 
-    family = MultiLabel
+    answers = LabelSet
     default_task = "multi-label"
 
 
@@ -101,7 +102,7 @@ class ScorePrediction(Result):
 class TextRegressor(_TextPredictor[ScorePrediction]):
     """Predicts a number for a text or a pair."""
 
-    family = TextRegression
+    answers = Number
     default_task = "regression"
 
     def _predict_all(self, examples: Sequence[Any], name: str, *, top_k: int | None = None) -> list[Any]:
@@ -121,7 +122,7 @@ class RankedPassage(Result):
 class TextRanker(Predictor):
     """Orders passages by their relevance to a query."""
 
-    family = PassageRanking
+    answers = Relevance
     default_task = "ranking"
 
     @overload
@@ -160,7 +161,7 @@ class TextRanker(Predictor):
 class ChoiceAnswerer(Predictor):
     """Chooses the most probable continuation of a prompt."""
 
-    family = MultipleChoice
+    answers = Choice
     default_task = "multiple-choice"
 
     @overload
@@ -198,7 +199,7 @@ class ChoiceAnswerer(Predictor):
 class EntityTagger(Predictor):
     """Finds the entities of texts of any length, with their character offsets."""
 
-    family = Tagging
+    answers = Tags
     default_task = "tagging"
 
     @overload
@@ -225,25 +226,26 @@ class EntityTagger(Predictor):
         Raises:
             InputError: a text or word is of another kind, a word is blank, or both are given.
         """
-        task = self.task
-        assert isinstance(task, Tagging)
+        reader, answer = self.task.reader, self.task.answer
+        assert isinstance(reader, TaggedReader)
+        assert isinstance(answer, Tags)
         if texts is not None and words is not None:
             raise InputError("excludes `words`", where="texts", remedy="Leave out one of them")
         if words is None:
             checked, is_one = check_one_or_many(texts)
-            examples = list(map(task.split, checked))
+            examples = list(map(reader.split, checked))
         else:
             sentences, is_one = check_sentences(words)
             examples = list(map(sentence_of_words, sentences))
         predictions, _ = self.predict(examples)
-        entities = list(map(task.entities, examples, predictions))
+        entities = list(map(answer.entities, examples, predictions))
         return entities[0] if is_one else entities
 
 
 class QuestionAnswerer(Predictor):
     """Finds the span of a text that answers a question."""
 
-    family = SpanTask
+    answers = Span
     default_task = "squad_v1"
 
     @overload

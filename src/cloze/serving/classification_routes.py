@@ -25,8 +25,8 @@ from cloze.serving.schema import (
 )
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedLogits, WindowedPredictions
+from cloze.tasks.answers.label_set import LabelSet
 from cloze.tasks.arrays import sigmoid, softmax
-from cloze.tasks.families.multi_label import MultiLabel
 
 
 class PredictRequest(TextsOrPairsRequest, TruncationOptions):
@@ -61,9 +61,10 @@ async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher
     scores = await _scores(served, request.input_list, batcher, request, function=function)
     limits = [n for n in (request.top_k, parameters.top_k, batcher.limits.classes) if n is not None]
     labels = [_label_scores(served, row)[: min(limits, default=None)] for row in scores]
-    if isinstance(served.task, MultiLabel) and not (request.raw_scores or request.parameters):
+    answer = None if served.task is None else served.task.answer
+    if isinstance(answer, LabelSet) and not (request.raw_scores or request.parameters):
         for row in labels:
-            row[:] = [{**entry, "threshold": served.task.threshold(entry["label"])} for entry in row]
+            row[:] = [{**entry, "threshold": answer.threshold(entry["label"])} for entry in row]
     return labels[0] if request.is_one and request.parameters is None else labels
 
 

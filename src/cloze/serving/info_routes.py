@@ -134,7 +134,7 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
         "abilities": model.abilities,
         "task": None if model.task is None else model.task.name,
         "reads_pairs": None if model.predictor is None else model.predictor.reads_pairs,
-        "labels": [] if model.task is None else list(model.task.class_names),
+        "labels": [] if model.task is None else list(model.task.answer.class_names),
         "mask_token": model.tokenizer.special_token("mask") if "fill" in model.abilities else None,
         "hidden_size": config.hidden_size,
         "num_hidden_layers": config.num_hidden_layers,

@@ -149,8 +149,7 @@ def with_parameters(predictor: Predictor, parameters: AnswerParameters) -> Predi
         "max_answer_length": parameters.max_answer_len,
         "max_query_length": parameters.max_question_len,
     }
-    task = replace(predictor.task, **{name: value for name, value in settings.items() if value is not None})
-    limit = predictor.max_seq_length
+    limit, task = predictor.max_seq_length, predictor.task.with_settings(settings)
     return replace(predictor, task=task, max_seq_length=min(parameters.max_seq_len or limit, limit))
 
 

@@ -23,14 +23,14 @@ from cloze.inference.word_vectors import Vectors
 from cloze.models.config_file import load_labels
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import Engine
+from cloze.tasks.answers.choice import Choice
+from cloze.tasks.answers.label_set import LabelSet
+from cloze.tasks.answers.number import Number
+from cloze.tasks.answers.one_label import OneLabel
+from cloze.tasks.answers.relevance import Relevance
+from cloze.tasks.answers.span import Span
+from cloze.tasks.answers.tags import Tags
 from cloze.tasks.config import load_task
-from cloze.tasks.families.multi_label import MultiLabel
-from cloze.tasks.families.multiple_choice import MultipleChoice
-from cloze.tasks.families.passage_ranking import PassageRanking
-from cloze.tasks.families.sequence_classification import SequenceClassification
-from cloze.tasks.families.span import SpanTask
-from cloze.tasks.families.tagging import Tagging
-from cloze.tasks.families.text_regression import TextRegression
 from cloze.tasks.registry import find_task
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
@@ -231,8 +231,8 @@ class Ability:
     """Which model to serve to get it."""
 
 
-def _finetuned_for(*families: type, remedy: str) -> Ability:
-    return Ability(lambda served: isinstance(served.task, families), remedy)
+def _finetuned_for(*kinds: type, remedy: str) -> Ability:
+    return Ability(lambda served: served.task is not None and isinstance(served.task.answer, kinds), remedy)
 
 
 def _has_layers(served: ServedModel) -> bool:
@@ -269,18 +269,14 @@ ABILITIES: Mapping[str, Ability] = MappingProxyType(
             lambda served: served.next_sentence is not None,
             "Serve a pre-trained model, with its next-sentence head",
         ),
-        "predict": _finetuned_for(
-            SequenceClassification, MultiLabel, TextRegression, PassageRanking, remedy=_CLASSIFIER
-        ),
-        "rerank": _finetuned_for(
-            PassageRanking, TextRegression, remedy="Serve a ranker: cloze finetune ranking"
-        ),
-        "tag": _finetuned_for(Tagging, remedy="Serve a tagger: cloze finetune tagging"),
+        "predict": _finetuned_for(OneLabel, LabelSet, Number, Relevance, remedy=_CLASSIFIER),
+        "rerank": _finetuned_for(Relevance, Number, remedy="Serve a ranker: cloze finetune ranking"),
+        "tag": _finetuned_for(Tags, remedy="Serve a tagger: cloze finetune tagging"),
         "answer": _finetuned_for(
-            SpanTask, remedy="Serve a model that answers questions: cloze finetune squad_v2"
+            Span, remedy="Serve a model that answers questions: cloze finetune squad_v2"
         ),
         "choose": _finetuned_for(
-            MultipleChoice, remedy="Serve a multiple-choice model: cloze finetune multiple-choice"
+            Choice, remedy="Serve a multiple-choice model: cloze finetune multiple-choice"
         ),
         "explain": Ability(
             _is_explainable, f"{_CLASSIFIER} (neither int8 nor an exported graph: they have no gradients)"
@@ -330,7 +326,7 @@ def _load_predictor(files: ModelFiles, *, device: str) -> Predictor | None:
         return None
     try:
         if load_task(files.directory) is None:
-            find_task(task)().for_external_checkpoint(files.directory)
+            find_task(task).for_external_checkpoint(files.directory)
     except InputError as error:  # no task reads such a head
         warnings.warn(f"{files.directory}: served without its head: {error.what}", stacklevel=2)
         return None

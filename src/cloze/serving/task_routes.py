@@ -50,10 +50,9 @@ from cloze.serving.windowed_inference import (
     WindowedPredictions,
     WindowedSentenceScores,
 )
-from cloze.tasks.families.multiple_choice import ChoiceQuestion
 from cloze.tasks.span_decoding import Answer
 from cloze.tasks.tag_predictions import PredictedEntity
-from cloze.tasks.texts import LabeledText
+from cloze.tasks.texts import ChoiceQuestion, LabeledText
 
 
 class FillRequest(TextsRequest):
@@ -201,7 +200,7 @@ async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) 
     if parameters is not None:
         of_questions = [pipeline_answers(prediction, parameters) for prediction in predictions]
         return of_questions if isinstance(request.inputs, list) else of_questions[0]
-    threshold = getattr(served.task, "null_threshold", None)
+    threshold = predictor.task.settings.get("null_threshold")
     answers = []
     for prediction in predictions:
         best = _candidate_to_json(prediction)
@@ -262,7 +261,7 @@ async def choose(served: ServedModel, request: ChooseRequest, batcher: Batcher) 
     ]
     computation = WindowedPredictions(served.finetuned)
     predictions = await run_predictions(computation, examples, batcher, tokens=tokens)
-    return list(map(served.task.to_json, examples, predictions))
+    return list(map(served.task.answer.to_json, examples, predictions))
 
 
 class ExplainRequest(TextsOrPairsRequest):

@@ -14,11 +14,11 @@ from cloze.inference.predictor import Predictor
 from cloze.inference.sentence_scorer import MaskedCopy, SentenceScore, SentenceScorer
 from cloze.serving.batcher import WindowedInput
 from cloze.serving.served_model import ServedModel
-from cloze.tasks.families.tagging import Tagging
+from cloze.tasks.answers.kind import TextAnswer
+from cloze.tasks.answers.tags import Tags
 from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.task_batch import Array
-from cloze.tasks.texts import TextTask
 from cloze.tokenization.tokenizer import TruncationSide
 
 if TYPE_CHECKING:  # a graph answers without torch
@@ -43,12 +43,12 @@ class WindowedPredictions:
 
     def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> Any:
         """Return what the outputs for its features say of an example."""
-        return self.predictor.task.decode(example, features, outputs)
+        return self.predictor.task.answer.decode(example, features, outputs)
 
     def features(self, example: Any) -> list[Any]:
         """Return the inputs of the model for an example."""
-        predictor = self.predictor
-        if self.truncation_side == "right" or not isinstance(predictor.task, TextTask):
+        predictor, answer = self.predictor, self.predictor.task.answer
+        if self.truncation_side == "right" or not isinstance(answer, TextAnswer):
             return predictor.features(example)
         predictor.check_example(example, "inputs")
         sequences = encode_text(
@@ -56,7 +56,7 @@ class WindowedPredictions:
             example.text,
             example.pair,
             max_seq_length=predictor.max_seq_length,
-            long_texts=predictor.task.long_texts,
+            long_texts=answer.long_texts,
             truncation_side=self.truncation_side,
         )
         return [TextFeature((sequence,), None) for sequence in sequences]
@@ -72,8 +72,8 @@ class WindowedLogits(WindowedPredictions):
 
     def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> list[float]:
         """Return the logits of an example."""
-        task: Any = self.predictor.task  # of a family that has raw scores
-        scores: list[float] = task.raw_scores(outputs)
+        answer: Any = self.predictor.task.answer  # of a kind with raw scores
+        scores: list[float] = answer.raw_scores(outputs)
         return scores
 
 
@@ -84,13 +84,13 @@ class WindowedEntities(WindowedPredictions):
     def split(self, text: str) -> WindowedInput[tuple[Any, bool]]:
         """Split a text into sentences and words, and tokenize them."""
         task: Any = self.predictor.task
-        return super().split(task.split(text))
+        return super().split(task.reader.split(text))
 
     def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> list[PredictedEntity]:
         """Return the entities of a text."""
-        task = self.predictor.task
-        assert isinstance(task, Tagging)
-        return task.entities(example, super().decode(example, features, outputs))
+        answer = self.predictor.task.answer
+        assert isinstance(answer, Tags)
+        return answer.entities(example, super().decode(example, features, outputs))
 
 
 @dataclass(frozen=True)

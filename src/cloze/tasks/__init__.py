@@ -1,1 +1,1 @@
-"""Fine-tuning on labeled data: tasks, their families and benchmarks, runs and predictions."""
+"""Fine-tuning on labeled data: tasks, their data and kinds of answers, and predictions."""

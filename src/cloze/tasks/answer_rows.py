@@ -9,16 +9,21 @@ from cloze.data.reading.memory import plain_row
 from cloze.data.row_files import PROBABILITY, check_csv_safe, check_output
 from cloze.errors import InputError
 from cloze.tasks.prediction_files import input_values
-from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task import AnyTask
 
 
 def prediction_row(
     task: AnyTask, number: int, example: Any, prediction: Any, *, is_labeled: bool = False
 ) -> dict[str, Any]:
-    """Return a prediction as `cloze predict` writes it: id or row, texts, and the answer; if labeled, also `gold`."""
-    gold = task.gold(example) if is_labeled else None
+    """Return a prediction as `cloze predict` writes it: id or row, texts, and the answer.
+
+    Args:
+        number: number of the example, from 1, which is its row if the example has none.
+        is_labeled: add `gold`, as `cloze evaluate` does.
+    """
+    gold = task.answer.gold(example) if is_labeled else None
     known = {} if gold is None else {"gold": sorted(gold) if isinstance(gold, frozenset) else gold}
-    return _identify(number, example) | known | task.to_json(example, prediction)
+    return _identify(number, example) | known | task.answer.to_json(example, prediction)
 
 
 def with_other_cells(row: Mapping[str, Any], cells: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,14 +56,13 @@ def check_answer_files(
 
 
 def check_has_wrong_answers(
-    task: AnyTask | type[AnyTask],
+    task: AnyTask,
     *,
     where: str = "errors",
     remedy: str = "Leave it out",
 ) -> None:
     """Check that answers of a task are right or wrong."""
-    kind = task if isinstance(task, type) else type(task)
-    if kind.pairs is Task.pairs:
+    if not task.answer.has_wrong_answers():
         what = f"answers of {task.name} are not right or wrong"
         raise InputError(what, where=where, remedy=remedy)
 
@@ -77,7 +81,7 @@ def wrong_answer_rows(task: AnyTask, answers: Iterable[tuple[Any, Any]]) -> list
             "confidence": None if pair.confidence is None or math.isnan(pair.confidence) else pair.confidence,
         }
         for number, (example, prediction) in enumerate(answers, 1)
-        for pair in task.pairs(example, prediction)
+        for pair in task.answer.pairs(example, prediction)
         if pair.gold != pair.answer
     ]
     # a file of labels alone has no texts

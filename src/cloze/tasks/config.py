@@ -4,7 +4,7 @@ In TOML the name of the task and the settings of a run come first, those of the 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,8 +18,6 @@ from cloze.tasks.task_batch import Module
 from cloze.tokenization.tokenizer import Tokenizer
 
 Config = TypeVar("Config")
-_FILE_SETTINGS = ("encoding", "clean", "column_names")
-"""Settings that say how files are written; a checkpoint does not keep them for other files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +33,7 @@ def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
     if not path.is_file():
         return None
     table = configuration.read_dict(path)
-    return build_task(pop_task_class(table, None, str(path)), TaskSettings, table, str(path))
+    return build_task(pop_task(table, None, str(path)), TaskSettings, table, str(path))
 
 
 def load_finetuned_task(checkpoint: Path) -> AnyTask:
@@ -64,7 +62,7 @@ def with_settings(
     Raises:
         InputError: an unknown setting, a wrong type, a value out of range, or a setting that the weights depend on.
     """
-    task = task if isinstance(task, Task) else find_task(task)()
+    task = task if isinstance(task, Task) else find_task(task)
     check_type(settings, Mapping, "settings", remedy=f'Give a dict, as in {{"{task.name}.NAME": VALUE}}')
     table = configuration.nest(settings)
     changes = table.pop(task.name, {})
@@ -74,29 +72,27 @@ def with_settings(
     explicit: dict[str, Any] = {name: value for name, value in by_name.items() if value not in (None, False)}
     if "column_names" in explicit:
         explicit["column_names"] = split_names(explicit["column_names"])
-    check_has_settings(type(task), explicit)
+    check_has_settings(task, explicit)
     changes = {**changes, **explicit}
     for name, value in changes.items():  # values by label, beside those of other labels
-        if isinstance(value, Mapping) and isinstance(current := getattr(task, name, None), dict):
+        if isinstance(value, Mapping) and isinstance(current := task.settings.get(name), dict):
             changes[name] = {**current, **value}
-    if is_trained and (fixed := [name for name in changes if name in task.model_settings]):
+    if is_trained and (fixed := [name for name in changes if name in task.answer.weight_settings]):
         what = f"{task.name}.{fixed[0]} cannot change after training"
         raise InputError(what, where="settings", remedy="Leave it out, or fine-tune another model")
-    return configuration.from_dict(
-        type(task), changes, where="settings", prefix=f"{task.name}.", default=task
-    )
+    return task.with_settings(changes)
 
 
-def check_has_settings(task: type[AnyTask], names: Iterable[str]) -> None:
+def check_has_settings(task: AnyTask, names: Iterable[str]) -> None:
     """Refuse settings that a task does not have."""
-    if unknown := {*names} - {setting.name for setting in fields(task)}:
+    if unknown := {*names} - {*task.settings}:
         what = f"the task {task.name} has no such setting"
         raise InputError(what, where=min(unknown), remedy="Leave it out")
 
 
 def to_toml(task: AnyTask, config: Any) -> str:
     """Return a task and settings as TOML."""
-    table = "\n" + configuration.to_toml(task)
+    table = "\n" + configuration.to_toml(task.reader) + configuration.to_toml(task.answer)
     table = table.replace("\n[", f"\n[{task.name}.").strip("\n")
     return f'task = "{task.name}"\n{configuration.to_toml(config)}\n[{task.name}]\n{table}\n'
 
@@ -111,20 +107,19 @@ def save_finetuned(
         directory,
         model,
         tokenizer,
-        labels=task.class_names,
-        problem_type=task.problem_type,
+        labels=task.answer.class_names,
+        problem_type=task.answer.problem_type,
         # without which sentence-transformers takes the sigmoid of one output
-        activation=getattr(task, "activation", None) if len(task.class_names) == 1 else None,
+        activation=task.settings.get("activation") if len(task.answer.class_names) == 1 else None,
         max_length=max_seq_length,
     )
-    task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
-    of_files = {field.name: field.default for field in fields(task) if field.name in _FILE_SETTINGS}
-    settings = to_toml(replace(task, **of_files), TaskSettings(max_seq_length=max_seq_length))
+    task.answer.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
+    settings = to_toml(task.without_file_settings(), TaskSettings(max_seq_length=max_seq_length))
     (directory / TASK_FILE).write_text(settings, encoding="utf-8")
 
 
-def pop_task_class(table: dict[str, Any], task: str | None, where: str) -> type[AnyTask]:
-    """Remove the name of the task from a table, check it against `task`, and return the class."""
+def pop_task(table: dict[str, Any], task: str | None, where: str) -> AnyTask:
+    """Remove the name of the task from a table, check it against `task`, and return the task."""
     named = table.pop("task", task)
     if named is None or (task is not None and named != task):
         what = "no task is named" if named is None else f"is for the task {named!r}, not {task!r}"
@@ -133,12 +128,12 @@ def pop_task_class(table: dict[str, Any], task: str | None, where: str) -> type[
 
 
 def build_task(
-    task_class: type[AnyTask], config: type[Config], table: dict[str, Any], where: str
+    task: AnyTask, config: type[Config], table: dict[str, Any], where: str
 ) -> tuple[AnyTask, Config]:
-    """Return a task and settings beside it from their table."""
-    settings = table.pop(task_class.name, {})
+    """Return a task with its settings in a table, and settings beside it."""
+    settings = table.pop(task.name, {})
     if not isinstance(settings, Mapping):
-        raise InputError(f"{task_class.name} must be a table, not {settings!r}", where=where)
-    task = configuration.from_dict(task_class, settings, where=where, prefix=f"{task_class.name}.")
-    others = [f"{task_class.name}.{name}" for name in configuration.setting_names(task_class)]
+        raise InputError(f"{task.name} must be a table, not {settings!r}", where=where)
+    others = [f"{task.name}.{name}" for name in task.settings]
+    task = task.with_settings(settings, where=where)
     return task, configuration.from_dict(config, table, where=where, others=others)

@@ -19,7 +19,7 @@ from cloze.data.reading.memory import MemoryRows, Source, describe_row, is_table
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
 from cloze.tasks.task import AnyTask, Split
-from cloze.tasks.texts import CustomTexts
+from cloze.tasks.texts import TextReader
 
 
 def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) -> tuple[AnyTask, MemoryRows]:
@@ -31,7 +31,7 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
         name: name of the argument, for messages.
         labeled: whether tuples have labels.
     """
-    rows = [from_spacy(row) for row in iterate_rows(data, name, task.table(labeled=labeled).keeps_numbers)]
+    rows = [from_spacy(row) for row in iterate_rows(data, name, task.answer.keeps_numbers)]
     if not rows:
         raise InputError("holds no rows", where=name)
     if not labeled:
@@ -53,14 +53,14 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
             remedy = "Give a tuple such as (text, label), or a dict by column"
             raise InputError(f"{where} is {describe_row(row)}", remedy=remedy)
     memory = MemoryRows(name, tuple(map(plain_row, rows)))
-    if labeled and is_table(data) and getattr(task, "format", None) is None:
+    if labeled and is_table(data) and task.settings.get("format") is None:
         _refuse_answers(task, memory)
     return task, memory
 
 
 def _refuse_answers(task: AnyTask, memory: MemoryRows) -> None:
     """Refuse rows of a table with a column `answer` that in JSON, which a run keeps them in, would be Prodigy's."""
-    if any(column.find({ANSWER: ""}) for column in task.table(labeled=True).columns):
+    if any(column.find({ANSWER: ""}) for column in task.reader.table(task.answer, labeled=True).columns):
         return
     for row, where in memory:
         if find_tool(row) == "prodigy":
@@ -70,9 +70,10 @@ def _refuse_answers(task: AnyTask, memory: MemoryRows) -> None:
 
 def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[AnyTask, list[str]]:
     """Return the task and the columns that the values of tuples are of."""
-    if isinstance(task, CustomTexts) and task.pair_column is None and width == 2 + labeled:
-        task = replace(task, pair_column="pair")
-    asked = task.table(labeled=labeled).columns
+    reader = task.reader
+    if isinstance(reader, TextReader) and reader.pair_column is None and width == 2 + labeled:
+        task = replace(task, reader=replace(reader, pair_column="pair"))
+    asked = task.reader.table(task.answer, labeled=labeled).columns
     required = [column.names[0] for column in asked if column.is_required]
     optional = [column.names[0] for column in asked if not column.is_required and column.kind == "texts"]
     if not required:

@@ -42,26 +42,23 @@ class TaskDescription:
     """Settings of a run that differ from GLUE's."""
 
 
-def describe_task(task: type[AnyTask]) -> TaskDescription:
+def describe_task(task: AnyTask) -> TaskDescription:
     """Return what a task reads and measures, and its settings with their defaults and docstrings."""
     texts: dict[str, str] = {}
-    for base in reversed(task.__mro__):
+    for base in (*reversed(type(task.reader).__mro__), *reversed(type(task.answer).__mro__)):
         if dataclasses.is_dataclass(base):
             texts |= _field_docstrings(base)
-    default = task()
     return TaskDescription(
         task=task.name,
-        summary=(inspect.getdoc(task) or "").partition("\n")[0],
+        summary=task.about,
         data=task.data_format,
         train=task.train_files,
         dev=task.dev_files,
         metrics=task.metrics,
         source=task.source,
         settings={
-            f"{task.name}.{field.name}": TaskSetting(
-                default=getattr(default, field.name), description=texts.get(field.name, "")
-            )
-            for field in dataclasses.fields(task)
+            f"{task.name}.{name}": TaskSetting(default=value, description=texts.get(name, ""))
+            for name, value in task.settings.items()
         },
         defaults=task.defaults,
     )

@@ -14,10 +14,8 @@ import numpy.typing as npt
 from cloze.choices import LongTexts
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.progress import SILENT, Progress
 from cloze.tasks.prediction_files import input_values
-from cloze.tasks.task import ExampleT, PredictionT, Task
-from cloze.tasks.task_batch import Feature, FeatureT, TaskBatch
+from cloze.tasks.task_batch import Feature, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
@@ -72,23 +70,6 @@ def pack(features: TextFeatures, targets: npt.NDArray[Any]) -> TaskBatch:
     return TaskBatch.extend(
         batch, targets=targets, counts=tuple(len(feature.sequences) for feature in features)
     )
-
-
-def featurize(
-    task: Task[ExampleT, FeatureT, PredictionT],
-    examples: Sequence[ExampleT],
-    tokenizer: Tokenizer,
-    *,
-    max_seq_length: int,
-    progress: Progress = SILENT,
-) -> list[list[FeatureT]]:
-    """Return the features of each example."""
-    features = []
-    with progress.bar("tokenizing", total=len(examples), unit="examples") as bar:
-        for example in examples:
-            features.append(task.features(example, tokenizer, max_seq_length=max_seq_length))
-            bar.advance(1)
-    return features
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,19 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
+from cloze.choices import MissingLabels
+from cloze.data.reading.annotations import unwrap_labels
 from cloze.data.reading.bad_rows import MissingLabelError
+from cloze.data.reading.json_rows import as_text
+from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
+from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE
+from cloze.models.config_file import load_labels
+from cloze.models.cross_encoder import load_activation
 from cloze.suggestions import list_names
 
 PLACEHOLDERS = frozenset(
@@ -17,6 +26,11 @@ PLACEHOLDERS = frozenset(
 NO_LABELS = PLACEHOLDERS | {"-1", "-100"}
 """Also the numbers of the Hub's test sets and of torch, which may be classes."""
 _SHOWN_CLASSES = 20
+_TASK_OF_PROBLEM_TYPE = {
+    "single_label_classification": "classification",
+    "multi_label_classification": "multi-label",
+    "regression": "regression",
+}
 
 
 def plain_label(label: str) -> str:
@@ -30,14 +44,13 @@ def plain_label(label: str) -> str:
     return number if is_whole and fraction else label
 
 
-def warn_of_placeholders(labels: Iterable[str], classes: Sequence[str], where: str, task: str) -> None:
+def warn_of_placeholders(labels: Iterable[str], classes: Sequence[str], where: str) -> None:
     """Warn of classes that may stand for a missing label, as -1 beside numbers that have no opposites.
 
     Args:
         labels: those of all rows.
         classes: the different ones.
         where: the data.
-        task: name of the task, for the remedy.
     """
     numbers = {float(name) for name in classes if name.lstrip("+-").replace(".", "", 1).isdecimal()}
     has_opposites = numbers == {-number for number in numbers}
@@ -46,8 +59,64 @@ def warn_of_placeholders(labels: Iterable[str], classes: Sequence[str], where: s
     if suspects and "+" not in classes:
         counts = Counter(labels)
         shown = ", ".join(f"{name!r} ({counts[name]:,} of {counts.total():,})" for name in suspects)
-        remedy = f"If it stands for none, say `missing_labels=drop`, and for -1 also the classes: `{task}.labels=[…]`"
+        remedy = "`missing_labels=drop` leaves them out, -1 if the setting labels names the classes"
         warnings.warn(DataWarning(f"{where}: rows have the label {shown}. {remedy}"), stacklevel=2)
+
+
+def read_label(row: Row, *, labels: Sequence[str] = (), missing: MissingLabels = "refuse") -> str:
+    """Return the label of a row as text; pandas and JSON write the number 1 as 1.0, too.
+
+    Args:
+        row: the row.
+        labels: those of the task, as far as they are known.
+        missing: whether placeholders are left out; otherwise they are labels.
+
+    Raises:
+        MissingLabelError: there is none. InputError: it is a list of several.
+    """
+    name, value = row.name("label"), unwrap_labels(row.cells["label"])
+    if isinstance(value, list) and len(value) > 1:
+        remedy = "The task multi-label learns lists of labels"
+        raise InputError(f"{name!r} is a list of {len(value)}", where=row.where, remedy=remedy)
+    if isinstance(value, list):  # as annotation tools write one label
+        value = value[0] if value else None
+    is_null = value is None or (isinstance(value, float) and math.isnan(value))
+    label = "" if is_null else (as_text(value) or row.text("label")).strip()
+    if not label or (label in PLACEHOLDERS and label not in labels and missing == "drop"):
+        what = (
+            f"{name!r} is {label!r}, a placeholder and not a label"
+            if label
+            else f"the cell {name!r} is empty"
+        )
+        remedy = "`missing_labels=drop` leaves out such rows"
+        raise MissingLabelError(what, where=row.where, remedy=remedy)
+    return plain_label(label)
+
+
+def keeps_numbers(labels: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether named classes of Parquet or Arrow are read as numbers: none has the name of a label."""
+    return bool(labels) and not {*labels} & {*map(plain_label, names), *names}
+
+
+def external_labels(directory: Path, problem_type: str | None) -> tuple[str, ...]:
+    """Return the classes in config.json of another program's checkpoint.
+
+    Raises:
+        InputError: it says that they are classes of another problem.
+    """
+    names, config = load_labels(directory), read_json(directory / CONFIG_FILE)
+    if len(names) < 2:  # a single logit is one number to all kinds
+        return names
+    named = str(config.get("problem_type"))
+    if load_activation(directory, config) == "sigmoid" and problem_type == "single_label_classification":
+        raise InputError(
+            "no model for the task: activation_fn is a sigmoid for each class: see the task multi-label"
+        )
+    if named != problem_type and (task := _TASK_OF_PROBLEM_TYPE.get(named)):
+        raise InputError(
+            f"no model for the task: config.json says problem_type {named!r}: see the task {task}"
+        )
+    return names
 
 
 def describe_classes(counts: Mapping[str, int]) -> str:

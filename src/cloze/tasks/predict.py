@@ -1,4 +1,4 @@
-"""A task's predictions for examples."""
+"""The features of examples, and the answers of a model for them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,12 +12,30 @@ from cloze.data.batch import Indices
 from cloze.errors import InputError
 from cloze.models.engine import Engine, run_by_length
 from cloze.progress import SILENT, Progress
-from cloze.tasks.task import AnyTask
+from cloze.tasks.reader import AnyKind
 from cloze.tasks.task_batch import Array, TaskBatch
+from cloze.tokenization.tokenizer import Tokenizer
+
+
+def featurize(
+    answer: AnyKind,
+    examples: Sequence[Any],
+    tokenizer: Tokenizer,
+    *,
+    max_seq_length: int,
+    progress: Progress = SILENT,
+) -> list[list[Any]]:
+    """Return the features of each example."""
+    features = []
+    with progress.bar("tokenizing", total=len(examples), unit="examples") as bar:
+        for example in examples:
+            features.append(answer.features(example, tokenizer, max_seq_length=max_seq_length))
+            bar.advance(1)
+    return features
 
 
 def predict(
-    task: AnyTask,
+    answer: AnyKind,
     engine: Engine,
     examples: Sequence[Any],
     features: Sequence[Sequence[Any]],
@@ -27,12 +45,12 @@ def predict(
 ) -> list[Any]:
     """Return a prediction for each example, in their order."""
     flat = [feature for group in features for feature in group]
-    outputs = compute_outputs(task, engine, flat, max_tokens=max_tokens, progress=progress)
-    return decode(task, examples, features, outputs)
+    outputs = compute_outputs(answer, engine, flat, max_tokens=max_tokens, progress=progress)
+    return decode(answer, examples, features, outputs)
 
 
 def compute_outputs(
-    task: AnyTask,
+    answer: AnyKind,
     engine: Engine,
     features: Sequence[Any],
     *,
@@ -42,7 +60,7 @@ def compute_outputs(
     """Return the output of a model for each feature by its index, in float32."""
 
     def make_batch(indices: Indices) -> TaskBatch:
-        return task.batch([features[i] for i in indices])
+        return answer.batch([features[i] for i in indices])
 
     outputs: dict[int, Array] = {}
     lengths = [feature.num_tokens for feature in features]
@@ -50,18 +68,18 @@ def compute_outputs(
         for indices, batch, named in run_by_length(engine, lengths, make_batch, max_tokens=max_tokens):
             logits, *more = named.values()  # a question's start and end are side by side
             logits = np.stack([logits, *more], axis=-1) if more else logits
-            outputs.update(zip(indices.tolist(), task.outputs(logits, batch), strict=True))
+            outputs.update(zip(indices.tolist(), answer.outputs(logits, batch), strict=True))
             bar.advance(len(indices))
     return outputs
 
 
-def top_k_limiter(task: AnyTask, top_k: int | None) -> Callable[[Any], Any]:
+def top_k_limiter(answer: AnyKind, top_k: int | None) -> Callable[[Any], Any]:
     """Return a function that keeps the `top_k` most probable classes or candidates of a prediction, the best first."""
     if top_k is None:
         return lambda prediction: prediction
-    count, field = check_integer(top_k, "top_k"), task.ranked_field
+    count, field = check_integer(top_k, "top_k"), answer.ranked_field
     if field is None:
-        raise InputError(f"predictions of {task.name} have no classes", where="top_k", remedy="Leave it out")
+        raise InputError("the predictions have no classes", where="top_k", remedy="Leave it out")
 
     def limit(prediction: Any) -> Any:
         ranked = getattr(prediction, field)
@@ -72,11 +90,11 @@ def top_k_limiter(task: AnyTask, top_k: int | None) -> Callable[[Any], Any]:
 
 
 def decode(
-    task: AnyTask, examples: Sequence[Any], features: Sequence[Sequence[Any]], outputs: dict[int, Array]
+    answer: AnyKind, examples: Sequence[Any], features: Sequence[Sequence[Any]], outputs: dict[int, Array]
 ) -> list[Any]:
     """Return a prediction for each example from the outputs of all features in order."""
     numbers = iter(range(len(outputs)))
     return [
-        task.decode(example, group, [outputs[next(numbers)] for _ in group])
+        answer.decode(example, group, [outputs[next(numbers)] for _ in group])
         for example, group in zip(examples, features, strict=True)
     ]

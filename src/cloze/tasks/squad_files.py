@@ -97,9 +97,9 @@ def _answer(row: Any, context: str, where: str) -> Excerpt:
     return Excerpt(text, start, end)
 
 
-def answers_of_row(row: Row, context: str) -> tuple[Excerpt, ...]:
+def answers_of_row(row: Row) -> tuple[Excerpt, ...]:
     """Return the answers of a row: a list of objects, or an object of lists, in TSV and CSV as text."""
-    answers = row.cells["answers"]
+    answers, context = row.cells["answers"], replace_lone_surrogates(row.required("context"))
     if isinstance(answers, tuple):
         return answers
     if isinstance(answers, str):

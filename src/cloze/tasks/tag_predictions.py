@@ -42,9 +42,9 @@ class PredictedEntity(Result):
     """Product of the probabilities of its words' tags."""
 
 
-def read_columns(path: PathOrUrl, word_column: int, examples: Sequence[TaggedText]) -> list[TagPrediction]:
-    """Read predictions in columns whose last is the predicted tag."""
-    columns = ConllColumns(word_column, -1)
+def read_columns(path: PathOrUrl, examples: Sequence[TaggedText]) -> list[TagPrediction]:
+    """Read predictions in columns, the word first and the predicted tag last."""
+    columns = ConllColumns(0, -1)
     sentences = (s for s in read_sentences(path, columns, read_lines(path, UTF_8)) if s.words)
     predictions = [
         TagPrediction(tuple(_matching_tags(next(sentences, None), gold, path) for gold in example.sentences))

@@ -45,12 +45,10 @@ class SchemeDetector:
     wrong.
 
     Args:
-        task: name of the task, for remedies.
         is_plain: accept any tags as plain ones.
         stray: whether tags that no scheme allows are an error.
     """
 
-    task: str = "tagging"
     is_plain: bool = False
     stray: Stray = "refuse"
     _has_entity_tag: bool = False
@@ -84,7 +82,7 @@ class SchemeDetector:
     def _refuse(self, tag: str, where: str) -> None:
         remedy = "Tags are O, or B, I, E or S with a type, as in B-PER"
         if tag.strip("_"):
-            remedy += f"; other tags are read with `{self.task}.scheme=plain`"
+            remedy += "; other tags are read with `scheme=plain`"
         raise InputError(f"{tag!r} is not a tag", where=where, remedy=remedy)
 
     def scheme(self) -> Scheme:
@@ -95,7 +93,7 @@ class SchemeDetector:
             if not self.is_plain and (is_text or all(map(_OTHER_CASE.fullmatch, plain))):
                 self._refuse(*self._first_plain)
             return "plain"
-        remedy = f"Give tags in one scheme, or read them as conlleval does: `{self.task}.stray=as-conlleval`"
+        remedy = "Give tags in one scheme, or read them as conlleval does: `stray=as-conlleval`"
         if schemes := self._schemes_with_ends():
             name, (before, tag) = list(schemes.items())[-1]
             if len(schemes) > 1 or (name == "BMES" and self._has_inner_i()):

@@ -59,7 +59,7 @@ class TaskBatch(PackedBatch):
     positions: BatchArray | None = None
     """First tokens of the predicted words, [W], indices into the T tokens."""
     teacher: BatchArray = None
-    """The rows of `teacher_targets` of all features, one after the other; None without a teacher."""
+    """The rows of `AnswerKind.teacher_rows` for all features, one after the other; None without a teacher."""
     is_labeled: bool = True
     """Whether the targets are known; otherwise only the teacher says what to learn."""
 

@@ -1,49 +1,33 @@
-"""Tasks on a text or a pair of texts: examples from tables, features and batches.
+"""Readers of texts, pairs of texts, and texts with choices, a row each."""
 
-Shapes: B sequences.
-"""
-
-from abc import abstractmethod
+import re
+import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeAlias
+from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from cloze.choices import LongTexts
 from cloze.data.reading.columns import Column
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Source
-from cloze.data.reading.tables import Row
-from cloze.errors import InputError
-from cloze.file_io import read_json
-from cloze.file_names import CONFIG_FILE
-from cloze.models.config_file import load_labels
-from cloze.models.cross_encoder import load_activation
-from cloze.tasks.features import Target, TextFeature, TextFeatures, encode_text, pack
-from cloze.tasks.table_task import ID, LabeledTask
-from cloze.tasks.task import PredictionT
-from cloze.tasks.task_batch import Array, Outputs, TaskBatch
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.data.reading.tables import Row, TableConfig
+from cloze.errors import DataWarning, InputError
+from cloze.tasks.reader import ID, AnyKind, RowReader, named_column
 
-_TASK_OF_PROBLEM_TYPE = {
-    "single_label_classification": "classification",
-    "multi_label_classification": "multi-label",
-    "regression": "regression",
-}
+_NEGATIVE = re.compile(r"negative_[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class LabeledText:
-    """An example: a text or a pair, and its label as in the file where it is known."""
+    """An example: a text or a pair, and its gold answer where it is known."""
 
     text: str
     pair: str | None = None
-    label: str | None = None
+    gold: Any = None
+    """A label, a frozenset of labels, or a number."""
     where: str = "text"
     """File and line."""
+    negatives: tuple[str, ...] = ()
+    """Texts that do not belong to the first one."""
     row: int | None = field(default=None, kw_only=True, compare=False)
     """Row of the table, or line of the text, from 1."""
     id: str | None = field(default=None, kw_only=True, compare=False)
@@ -53,116 +37,144 @@ class LabeledText:
 Texts: TypeAlias = Sequence[LabeledText]
 
 
-def text_columns(
-    text: str | tuple[str, ...],
-    pair: str | tuple[str, ...] | None = None,
-    label: str | tuple[str, ...] = "label",
-) -> tuple[Column, ...]:
-    """Return the columns of texts or pairs and their labels; of several names the first that data have is used."""
-    names = {"text": text, "pair": pair, "label": label}
-    columns = [
-        Column(key, "label" if key == "label" else "text", (name,) if isinstance(name, str) else name)
-        for key, name in names.items()
-        if name is not None
-    ]
-    return (*columns, ID)
-
-
 @dataclass(frozen=True, kw_only=True)
-class LabeledTexts(LabeledTask[LabeledText, TextFeature, PredictionT], Generic[PredictionT]):
-    """A task on tables of texts or pairs with labels."""
+class TextReader(RowReader[LabeledText]):
+    """A text or a pair a row."""
 
-    def example(self, row: Row) -> LabeledText:
-        """Return the text or the pair of a row, and its label; gold data may lack the texts."""
-        text, pair = (row.text(key) if key in row.cells else None for key in ("text", "pair"))
-        label = self.read_label(row).strip() if row.labeled else None
-        identifier = as_text(row.cells.get("id"))
-        return LabeledText(text or "", pair, label, row.where, row=row.number, id=identifier)
-
-    def split_group(self, example: LabeledText) -> Hashable:
-        """Return the text or the pair, so that duplicates are all in the training or all in the dev data."""
-        return example.text, example.pair
+    text_column: str = "text"
+    """Column of the text; of several names between | the first that data have."""
+    pair_column: str | None = None
+    """Column of the second text, for tasks on pairs."""
 
     @property
     def reads_pairs(self) -> bool:
-        """Whether there is a column of second texts."""
-        return any(column.key == "pair" for column in self.named_columns())
+        return self.pair_column is not None
+
+    def columns(self) -> tuple[Column, ...]:
+        pair = () if self.pair_column is None else (named_column("pair_column", self.pair_column),)
+        return (named_column("text_column", self.text_column), *pair, ID)
+
+    def example(self, row: Row, gold: Any) -> LabeledText:
+        text, pair = (row.text(key) if key in row.cells else None for key in ("text", "pair"))
+        return LabeledText(text or "", pair, gold, row.where, row=row.number, id=as_text(row.cells.get("id")))
+
+    def group(self, example: LabeledText) -> Hashable:
+        """Return the text or the pair, so that duplicates are all in the training or all in the dev data."""
+        return example.text, example.pair
 
 
 @dataclass(frozen=True, kw_only=True)
-class CustomTexts(LabeledTexts[PredictionT], Generic[PredictionT]):
-    """A task on custom tables: the columns are settings."""
+class PassageReader(TextReader):
+    """A query and a passage a row; the candidates of a query are all rows with its text."""
 
-    columns: ClassVar[tuple[Column, ...]] = (
-        Column("text", setting="text_column"),
-        Column("pair", setting="pair_column"),
-        Column("label", "label", setting="label_column"),
-        ID,
-    )
+    text_column: str = "query"
+    pair_column: str | None = "passage"
 
-    text_column: str = "text"
-    pair_column: str | None = None
-    """Column of the second text, for tasks on pairs."""
-    label_column: str = "label"
+    def to_score(self, source: Source, answer: AnyKind) -> Iterator[LabeledText]:
+        """Read all columns: the query says which passages are ranked together."""
+        return self.examples(source, answer)
 
-    def gold_examples(self, source: Source) -> Iterator[LabeledText]:
-        """Read the labels of a table; columns of texts that it does not have are empty texts."""
-        table = self.table(labeled=True)
-        columns = tuple(replace(column, is_required=column.is_label) for column in table.columns)
-        return self.read_table(source, replace(table, columns=columns))
+    def group(self, example: LabeledText) -> Hashable:
+        return example.text
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextTask(LabeledTexts[PredictionT], Generic[PredictionT]):
-    """A task on a text or a pair, with a dense layer on the pooled [CLS]."""
+class TripletReader(TextReader):
+    """A pair of texts that belong together a row, and in labeled data hard negatives of the first one."""
 
-    target_dtype: ClassVar[npt.DTypeLike] = np.float32
-    head_name = "BertForSequenceClassification"
+    text_column: str = "text|anchor|sentence1"
+    pair_column: str | None = "pair|positive|sentence2"
+    negative_column: str | None = None
+    """Column of hard negatives; None takes the columns negative, negative_1, negative_2, … of data that have them.
 
-    long_texts: LongTexts = "truncate"
-    """Truncate a long text, as Google's code does for GLUE, or read it in windows and average their logits."""
+    A cell is a text or a list of texts; an empty one is no text."""
 
-    @abstractmethod
-    def target(self, example: LabeledText) -> Target:
-        """Return the training target of a labeled example."""
+    def columns(self) -> tuple[Column, ...]:
+        columns = (*super().columns(), Column("label", "label", ("label", "score"), is_required=False))
+        if self.negative_column is not None:
+            return (*columns, named_column("negative_column", self.negative_column, kind="label"))
+        return (*columns, Column("negative", "texts", is_required=False))
 
-    def targets(self, targets: Sequence[Target | None]) -> npt.NDArray[Any]:
-        """Return the targets of a batch as an array; an unknown one is 0."""
-        return np.array([0 if target is None else target for target in targets], self.target_dtype)
+    def examples(self, source: Source, answer: AnyKind, *, labeled: bool = True) -> Iterator[LabeledText]:
+        """Read examples, and warn of labels that differ: they are not used."""
+        labels = set()
+        for example in super().examples(source, answer, labeled=labeled):
+            labels.add(example.gold)
+            yield replace(example, gold=None)
+        if len(labels) > 1:
+            what = "the column 'label' or 'score' is not used: in every row the two texts are taken to belong together"
+            remedy = "The tasks ranking and scored-pairs learn from it"
+            warnings.warn(DataWarning(f"{source}: {what}. {remedy}"), stacklevel=2)
 
-    def features(
-        self, example: LabeledText, tokenizer: Tokenizer, *, max_seq_length: int
-    ) -> list[TextFeature]:
-        """Tokenize a text or a pair."""
-        target = None if example.label is None else self.target(example)
-        sequences = encode_text(
-            tokenizer, example.text, example.pair, max_seq_length=max_seq_length, long_texts=self.long_texts
+    def table(self, answer: AnyKind, *, labeled: bool) -> TableConfig:
+        """Return how tables are read, with the columns of further hard negatives."""
+        is_further = labeled and self.negative_column is None
+        return replace(
+            super().table(answer, labeled=labeled),
+            is_also_read=lambda name: is_further and _NEGATIVE.fullmatch(name) is not None,
         )
-        return [TextFeature((sequence,), target) for sequence in sequences]
 
-    def batch(self, features: TextFeatures) -> TaskBatch:
-        """Pack sequences in the given order."""
-        return pack(features, self.targets([feature.target for feature in features]))
+    def example(self, row: Row, gold: Any) -> LabeledText:
+        """Return the texts of a row; in labeled data no text is empty."""
+        text, pair = map(row.required if row.labeled else row.text, ("text", "pair"))
+        columns = [key for key in row.cells if key not in ("text", "pair", "label", "id")]
+        negatives = tuple(negative for key in columns for negative in _negatives(row, key))
+        if pair in negatives:
+            what = f"{pair!r} is both the second text and among the negatives"
+            raise InputError(what, where=row.where, remedy="Give another negative, or leave its cell empty")
+        return LabeledText(text, pair, as_text(row.cells.get("label")), row.where, negatives, row=row.number)
 
-    def for_external_checkpoint(self, directory: Path) -> Self:
-        """Return the task for a checkpoint of another program, whose config.json may name another problem."""
-        num_classes, config = len(load_labels(directory)), read_json(directory / CONFIG_FILE)
-        problem_type = str(config.get("problem_type"))
-        other = _TASK_OF_PROBLEM_TYPE.get(problem_type)
-        activation = load_activation(directory, config)
-        if num_classes > 1 and activation == "sigmoid" and self.problem_type == "single_label_classification":
-            what = "activation_fn is a sigmoid for each class: see the task multi-label"
-            raise InputError(f"no model for {self.name}: {what}")
-        # a single logit is one number to all of them
-        if num_classes > 1 and other is not None and self.problem_type != problem_type:
-            what = f"config.json says problem_type {problem_type!r}: see the task {other}"
-            raise InputError(f"no model for {self.name}: {what}")
-        return super().for_external_checkpoint(directory)
 
-    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        """Return the row of logits of each sequence."""
-        return list(logits)
+def _negatives(row: Row, column: str) -> list[str]:
+    """Return the texts of a cell of hard negatives."""
+    cell = row.cells[column]
+    texts = row.texts(column) if isinstance(cell, list) else [] if cell is None else [row.text(column)]
+    return [text for text in texts if text.strip()]
 
-    def raw_scores(self, outputs: Outputs) -> list[float]:
-        """Return the logits that `decode` turns into a prediction: the mean over the windows, one for each class."""
-        return [float(mean) for mean in np.asarray(outputs, np.float64).mean(axis=0)]
+
+@dataclass(frozen=True, slots=True)
+class ChoiceQuestion:
+    """An example: a prompt, its possible continuations, and the index of the right one where it is known."""
+
+    prompt: str
+    choices: tuple[str, ...]
+    gold: int | None
+    where: str
+    """File and line."""
+    row: int | None = field(default=None, kw_only=True, compare=False)
+    """Row of the table, from 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceReader(RowReader[ChoiceQuestion]):
+    """A prompt with any number of choices a row."""
+
+    text_column: str = "prompt"
+    """Column of the prompt."""
+    choices_column: str = "choices"
+    """A list of texts; in TSV and CSV as JSON in one cell."""
+    choice_columns: tuple[str, ...] = ()
+    """One column per choice, as in TSV and CSV, instead of `choices_column`."""
+
+    def columns(self) -> tuple[Column, ...]:
+        prompt = named_column("text_column", self.text_column, key="prompt")
+        if not self.choice_columns:
+            return prompt, named_column("choices_column", self.choices_column, kind="texts")
+        return prompt, *(Column(name, setting="choice_columns") for name in self.choice_columns)
+
+    def choices(self, row: Row) -> list[str]:
+        """Return the choices of a row."""
+        return [row.text(column) for column in self.choice_columns] or row.texts("choices")
+
+    def example(self, row: Row, gold: Any) -> ChoiceQuestion:
+        choices = tuple(self.choices(row))
+        if len(choices) < 2:
+            raise InputError(f"{len(choices)} choices: give two at least", where=row.where)
+        if gold is not None and gold >= len(choices):
+            what = f"label {gold} is not the number of a choice"
+            raise InputError(what, where=row.where, remedy=f"There are {len(choices)}, counted from 0")
+        return ChoiceQuestion(row.text("prompt"), choices, gold, row.where, row=row.number)
+
+    def group(self, example: ChoiceQuestion) -> Hashable:
+        """Return prompt and choices, so that duplicates are all in the training or all in the dev data."""
+        return example.prompt, example.choices

@@ -12,9 +12,8 @@ from cloze.errors import InputError
 from cloze.inference.embedding_files import read_texts
 from cloze.models.bert import BertModel
 from cloze.tasks.config import load_finetuned_task, save_finetuned, with_settings
-from cloze.tasks.custom import Classification, CustomTagging
-from cloze.tasks.registry import find_task
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from helpers import task_of
 from tiny_models import tiny_config
 
 TEXT = "Ein großes Café – “nah”."
@@ -57,7 +56,7 @@ def write(path: Path, content: str, encoding: str) -> Path:
 
 
 def read(task: str, path: Path, **settings: Any) -> str:
-    return str([*find_task(task)(**settings).examples(path)])
+    return str([*task_of(task, **settings).examples(path)])
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -129,14 +128,20 @@ def test_only_what_takes_an_encoding_advises_it(tmp_path: Path) -> None:
 
 
 def test_an_encoding_is_of_the_files_and_not_of_the_model(tmp_path: Path) -> None:
-    task = Classification(
-        labels=("x", "y"), encoding="latin-1", column_names=("label", "text"), text_column="note"
+    task = task_of(
+        "classification",
+        labels=("x", "y"),
+        encoding="latin-1",
+        column_names=("label", "text"),
+        text_column="note",
     )
     pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
-    model = task.head(BertModel(tiny_config(pieces)))
+    model = task.answer.head(BertModel(tiny_config(pieces)))
     tmp_path.joinpath("m").mkdir()
     save_finetuned(tmp_path / "m", model, WordPieceTokenizer.from_tokens(pieces), task, max_seq_length=8)
-    assert load_finetuned_task(tmp_path / "m") == Classification(labels=("x", "y"), text_column="note")
+    assert load_finetuned_task(tmp_path / "m") == task_of(
+        "classification", labels=("x", "y"), text_column="note"
+    )
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
@@ -151,9 +156,9 @@ def test_a_table_without_names_is_asked_about_and_both_remedies_work(tmp_path: P
         "`label_column=NAME`; if line 1 is a row, name all: `column_names=text,label`."
     )
     task = with_settings("classification", {}, column_names=("text", "label"))
-    assert [(e.text, e.label) for e in task.examples(path)] == [("a film", "good"), ("a book", "bad")]
-    task = Classification(text_column="a film", label_column="good")
-    assert [(e.text, e.label) for e in task.examples(path)] == [("a book", "bad")]
+    assert [(e.text, e.gold) for e in task.examples(path)] == [("a film", "good"), ("a book", "bad")]
+    task = task_of("classification", text_column="a film", label_column="good")
+    assert [(e.text, e.gold) for e in task.examples(path)] == [("a book", "bad")]
     with pytest.raises(InputError, match=r"2 cells, `column_names` has 3 columns"):
         read("classification", path, column_names=("id", "text", "label"))
 
@@ -167,10 +172,10 @@ def test_names_of_columns_in_python_and_in_a_run(tmp_path: Path) -> None:
         assert summary["classes"] == {"bad": 8, "good": 8}
     with pytest.raises(InputError, match="column_names"):
         cloze.validate_data("tagging", train=path, model="cloze-mini", output="x", column_names="word,tag")
-    assert CustomTagging(encoding="latin-1").encoding == "latin-1"
+    assert task_of("tagging", encoding="latin-1").reader.encoding == "latin-1"
 
 
 def test_named_columns_decide_the_separator(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "a, b, c, and d\tgood\n", "utf-8")
-    (example,) = Classification(column_names=("text", "label")).examples(path)
-    assert (example.text, example.label) == ("a, b, c, and d", "good")
+    (example,) = task_of("classification", column_names=("text", "label")).examples(path)
+    assert (example.text, example.gold) == ("a, b, c, and d", "good")

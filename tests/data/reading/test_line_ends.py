@@ -20,8 +20,7 @@ from cloze.data.reading.files import read_lines
 from cloze.data.reading.tables import read_rows
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.tasks.custom import CustomTagging
-from cloze.tasks.squad import SquadV1
+from helpers import task_of
 
 LINES = ["Ein König kam. Er ging.", "Une fille, dit-il.", "", "Ένα, δύο. Τρία.", "さようなら。"]
 SQUAD = {"data": [{"paragraphs": [{"context": "Ein König", "qas": [{"id": "1", "question": "Wer?"}]}]}]}
@@ -49,12 +48,12 @@ READERS: dict[str, tuple[list[str], Callable[[Path], Any]]] = {
     "a.tsv": (["text\tlabel", "né\tpos", "b\tneg"], cells("text", "label")),
     "a.csv": (["text,label", '"né, ""so""",pos', "b,neg"], cells("text", "label")),
     "a.jsonl": (['{"text": "né"}', "", '{"text": "b"}'], cells("text")),
-    "a.conll": (["Zoë B-PER", "kam O", "", "Bo B-PER"], lambda file: list(CustomTagging().examples(file))),
+    "a.conll": (["Zoë B-PER", "kam O", "", "Bo B-PER"], lambda file: list(task_of("tagging").examples(file))),
     "squad.json": (
         json.dumps(SQUAD, indent=1, ensure_ascii=False).split("\n"),
         lambda file: [
             (question.question, question.paragraph.text)
-            for question in SquadV1().examples(file, labeled=False)
+            for question in task_of("squad_v1").examples(file, labeled=False)
         ],
     ),
 }  # fmt: skip

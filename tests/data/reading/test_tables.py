@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cloze.data.reading.columns import Column
 from cloze.data.reading.tables import TableConfig, parse_rows, read_rows
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.custom import Classification
+from helpers import task_of
 
 TEXT = Column("text")
 
@@ -275,7 +275,7 @@ def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
 
 def test_labels_are_stripped(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\na\tx\nb\tx \n")
-    assert {example.label for example in Classification().examples(tmp_path / "a.tsv")} == {"x"}
+    assert {example.gold for example in task_of("classification").examples(tmp_path / "a.tsv")} == {"x"}
 
 
 ROWS = [{"text": "a, b", "label": 1}, {"text": "ü", "label": 0}]
@@ -299,8 +299,8 @@ JSON_FORMS = {
 def test_json_is_lines_or_a_list_whatever_its_name(tmp_path: Path, name: str, form: str) -> None:
     (tmp_path / name).write_text(JSON_FORMS[form], encoding="utf-8")
     for labeled in (True, False):
-        examples = list(Classification().examples(tmp_path / name, labeled=labeled))
-        assert [(example.text, example.label) for example in examples] == [
+        examples = list(task_of("classification").examples(tmp_path / name, labeled=labeled))
+        assert [(example.text, example.gold) for example in examples] == [
             ("a, b", "1" if labeled else None),
             ("ü", "0" if labeled else None),
         ]
@@ -311,21 +311,21 @@ def test_arrow_files_are_read_as_parquet_is(tmp_path: Path, write: Any) -> None:
     table = pyarrow.table({"text": ["a, b", "ü"], "label": [1, 0], "more": [[1], None]})
     with write(str(tmp_path / "a.arrow"), table.schema) as writer:
         writer.write_table(table)
-    examples = list(Classification().examples(tmp_path / "a.arrow"))
-    assert [(example.text, example.label, example.where) for example in examples] == [
+    examples = list(task_of("classification").examples(tmp_path / "a.arrow"))
+    assert [(example.text, example.gold, example.where) for example in examples] == [
         ("a, b", "1", f"{tmp_path}/a.arrow:1"),
         ("ü", "0", f"{tmp_path}/a.arrow:2"),
     ]
     (tmp_path / "a.arrow").write_bytes((tmp_path / "a.arrow").read_bytes()[:-20])
     with pytest.raises(InputError, match=r"a\.arrow: cannot be read: .* copy it again"):
-        list(Classification().examples(tmp_path / "a.arrow"))
+        list(task_of("classification").examples(tmp_path / "a.arrow"))
 
 
 def test_a_label_is_required_and_a_text_may_be_empty(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\n\tx\nb\t \n")
     with pytest.raises(InputError, match=r"a\.tsv:3: the cell 'label' is empty"):
-        list(Classification().examples(path))
+        list(task_of("classification").examples(path))
 
 
 def test_the_limit_of_the_csv_module_is_not_changed():

@@ -1,7 +1,6 @@
 """Sentence vectors: pooling, the files of sentence-transformers, and a run."""
 
 import json
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -49,7 +48,7 @@ def test_sentence_transformers_gives_the_same_vectors(pooling, normalize, config
     settings = f"""max_seq_length=16 epochs=6 optimizer.learning_rate=1e-2 scored-pairs.pooling={pooling}
     scored-pairs.normalize={str(normalize).lower()}"""
     task, config = configure("scored-pairs", tmp_path / "a.tsv", settings, dev=tmp_path / "a.tsv")
-    scores = finetune(replace(task, prompt=prompt), config, tmp_path / "run")
+    scores = finetune(task.with_settings(dict(prompt=prompt)), config, tmp_path / "run")
     assert scores["spearman"] > 0.99
     best = follow_link(tmp_path / "run", "best")
     prompts = {"prompts": {"default": prompt}, "default_prompt_name": "default"} if prompt else {}
@@ -69,21 +68,21 @@ def test_sentence_transformers_gives_the_same_vectors(pooling, normalize, config
     predictor = Predictor.load(
         best, task="stsb-vectors", device="cpu"
     )  # a task with other data, the same head
-    assert predictor.task.pooling == pooling
+    assert predictor.task.answer.pooling == pooling
     (cosine,), _ = predictor.predict([LabeledText(texts[0], texts[1])])
     assert cosine == pytest.approx(torch.cosine_similarity(ours[0], ours[1], dim=0).item(), abs=1e-5)
 
 
 def test_any_encoder_predicts_with_its_own_pooling(minilm, nano_checkpoint):
     predictor = Predictor.load(minilm, task="stsb-vectors", device="cpu")
-    assert (predictor.task.pooling, predictor.task.normalize) == ("mean", True)
+    assert (predictor.task.answer.pooling, predictor.task.answer.normalize) == ("mean", True)
     (near, far), _ = predictor.predict(
         [LabeledText("A dog runs.", "A puppy is running."), LabeledText("A dog runs.", "Stocks fell.")]
     )
     assert near > 0.6 > 0.3 > far
     other = with_settings(predictor.task, {"stsb-vectors.pooling": "cls"})
-    assert other.pooling == "cls"
-    assert Predictor.load(nano_checkpoint, task="stsb-vectors", device="cpu").task.pooling == "mean"
+    assert other.answer.pooling == "cls"
+    assert Predictor.load(nano_checkpoint, task="stsb-vectors", device="cpu").task.answer.pooling == "mean"
 
 
 UNSUPPORTED = [

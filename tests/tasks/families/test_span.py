@@ -10,23 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.config import load_task
-from cloze.tasks.features import featurize
 from cloze.tasks.paragraphs import Excerpt, Paragraph, SpanQuestion
-from cloze.tasks.predict import predict
+from cloze.tasks.predict import featurize, predict
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
-from cloze.tasks.squad import SquadV1, SquadV2
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 from family_cases import tokens_of
-from helpers import finetuning_of
+from helpers import finetuning_of, task_of
 from runs import finetune, resume_finetuning, rows
 
 WORDS = WordPieceTokenizer.from_tokens(
@@ -45,8 +42,8 @@ def _excerpt(text: str, part: str) -> Excerpt:
 
 def test_features_of_a_long_text():
     example = _question("a b c d e f g h", "h g f e", "c d")
-    task = SquadV1(doc_stride=2, max_query_length=3)
-    features = task.features(example, WORDS, max_seq_length=10)
+    task = task_of("squad_v1", doc_stride=2, max_query_length=3)
+    features = task.answer.features(example, WORDS, max_seq_length=10)
     assert [tokens_of(WORDS, feature) for feature in features] == [
         "[CLS] h g f [SEP] a b c d [SEP]",
         "[CLS] h g f [SEP] c d e f [SEP]",
@@ -54,7 +51,7 @@ def test_features_of_a_long_text():
     ]
     assert [feature.target for feature in features] == [(7, 8), (5, 6), (0, 0)]
     assert all(feature.is_truncated for feature in features)
-    assert task.batch(features).token_type_ids.tolist() == ([0] * 5 + [1] * 5) * 3
+    assert task.answer.batch(features).token_type_ids.tolist() == ([0] * 5 + [1] * 5) * 3
 
 
 @pytest.mark.parametrize(
@@ -68,18 +65,22 @@ def test_windows_learn_the_answer_that_they_contain(original, targets, trained):
     text = "a b c d e f g h"
     answers = tuple(_excerpt(text, part) for part in ("a b", "h", "e", "f"))
     example = SpanQuestion("q", "a", Paragraph(text), answers)
-    task = SquadV2(doc_stride=2, original=original)
-    features = task.features(example, WORDS, max_seq_length=8)
+    task = task_of("squad_v2", doc_stride=2, original=original)
+    features = task.answer.features(example, WORDS, max_seq_length=8)
     assert [feature.target for feature in features] == targets
-    (note,) = task.notes([example, _question(text, answer="c")], WORDS)
+    (note,) = task.answer.notes([example, _question(text, answer="c")], WORDS)
     assert note == f"1 of 2 training questions have answers at several places: {trained}"
     same_place = SpanQuestion("q", "a", Paragraph(text), (answers[1], answers[1]))
-    assert task.notes([same_place], WORDS) == []
+    assert task.answer.notes([same_place], WORDS) == []
 
 
 def test_questions_on_one_text_are_one_split_group():
-    assert SquadV1().split_group(_question("a b c", "a")) == SquadV1().split_group(_question("a b c", "b"))
-    assert SquadV1().split_group(_question("a b c")) != SquadV1().split_group(_question("a b d"))
+    assert task_of("squad_v1").reader.group(_question("a b c", "a")) == task_of("squad_v1").reader.group(
+        _question("a b c", "b")
+    )
+    assert task_of("squad_v1").reader.group(_question("a b c")) != task_of("squad_v1").reader.group(
+        _question("a b d")
+    )
 
 
 def test_paragraph_is_tokenized_once_for_all_questions():
@@ -119,7 +120,7 @@ def test_google_returns_whole_words_that_it_cannot_align():
 
 def _window(start: list[float], end: list[float], *, most: tuple[bool, ...] = (True,) * 3) -> ScoredWindow:
     """Return `[CLS] question [SEP] a b c [SEP]`, and whether a, b and c have the most context in it."""
-    (feature,) = SquadV1().features(_question("a b c"), WORDS, max_seq_length=20)
+    (feature,) = task_of("squad_v1").answer.features(_question("a b c"), WORDS, max_seq_length=20)
     return ScoredWindow(feature, np.array([start, end]).T, np.array(most))
 
 
@@ -177,10 +178,10 @@ def _outputs(length: int, first: int, last: int, score: float, null: float) -> n
 
 def test_null_threshold_decides():
     example = _question("a b c")
-    features = SquadV2().features(example, WORDS, max_seq_length=20)
+    features = task_of("squad_v2").answer.features(example, WORDS, max_seq_length=20)
     outputs = [_outputs(7, 4, 5, score=6, null=8)]
     for threshold, text in ((1.9, ""), (2.0, "b c"), (2.1, "b c")):
-        prediction = SquadV2(null_threshold=threshold).decode(example, features, outputs)
+        prediction = task_of("squad_v2", null_threshold=threshold).answer.decode(example, features, outputs)
         assert prediction.null_odds == 2
         assert prediction.text == text
         assert prediction.best is not None
@@ -189,21 +190,21 @@ def test_null_threshold_decides():
 
 def test_answer_is_empty_if_every_candidate_is():
     example = _question("a b c")
-    task = SquadV2(n_best_size=2)
-    features = task.features(example, WORDS, max_seq_length=20)
+    task = task_of("squad_v2", n_best_size=2)
+    features = task.answer.features(example, WORDS, max_seq_length=20)
     logits = np.zeros((7, 2), np.float32)
     logits[[0, 1]] = 9
-    prediction = task.decode(example, features, [logits])
+    prediction = task.answer.decode(example, features, [logits])
     assert prediction.text == ""
-    assert json.loads(json.dumps(task.to_json(example, prediction)))["answer"] == ""
-    assert SquadV1(n_best_size=2).decode(example, features, [logits]).text == ""
+    assert json.loads(json.dumps(task.answer.to_json(example, prediction)))["answer"] == ""
+    assert task_of("squad_v1", n_best_size=2).answer.decode(example, features, [logits]).text == ""
     empty = _question("\u200e")
-    features = task.features(empty, WORDS, max_seq_length=20)  # an empty paragraph has a window, too
-    assert task.decode(empty, features, [np.zeros((4, 2), np.float32)]).text == ""
+    features = task.answer.features(empty, WORDS, max_seq_length=20)  # an empty paragraph has a window, too
+    assert task.answer.decode(empty, features, [np.zeros((4, 2), np.float32)]).text == ""
 
 
 def test_no_answer_is_no_collapse_if_no_question_has_one():
-    task, predictions = SquadV2(), [_predicted("", 3.0)] * 2
+    task, predictions = task_of("squad_v2"), [_predicted("", 3.0)] * 2
     assert task.collapse([_question("a b", key=key) for key in "pq"], predictions) is None
     assert task.collapse([_question("a b", key=key, answer="b") for key in "pq"], predictions) is not None
 
@@ -220,40 +221,42 @@ def test_threshold_is_tuned_for_f1():
         _question("a b c", answer="b", key="right and unsure"),
     ]
     predictions = [_predicted("a", -3.0), _predicted("c", 3.0), _predicted("b", 2.5)]
-    assert SquadV2().with_tuned_settings(examples, predictions).null_threshold == 2.75  # halfway to the next
+    assert (
+        task_of("squad_v2").tuned(examples, predictions).answer.null_threshold == 2.75
+    )  # halfway to the next
     predictions[2] = _predicted("c", 2.5)
-    assert SquadV2().with_tuned_settings(examples, predictions).null_threshold == -0.25
+    assert task_of("squad_v2").tuned(examples, predictions).answer.null_threshold == -0.25
     predictions[0] = _predicted("c", -3.0)
-    assert SquadV2().with_tuned_settings(examples, predictions).null_threshold < -3.0  # answer nothing
+    assert task_of("squad_v2").tuned(examples, predictions).answer.null_threshold < -3.0  # answer nothing
 
 
 def test_threshold_is_finite_next_to_a_question_without_candidates():
     examples = [_question("a b c", answer="a", key="right"), _question("a b c", key="none")]
     predictions = [_predicted("a", 4.0), replace(_predicted("", 0.0), null_odds=sys.float_info.max)]
-    assert SquadV2().with_tuned_settings(examples, predictions).null_threshold == 5.0
+    assert task_of("squad_v2").tuned(examples, predictions).answer.null_threshold == 5.0
 
 
 def test_loss_is_the_mean_of_start_and_end_over_each_sequence():
-    task = SquadV1()
+    task = task_of("squad_v1")
     features = [
         feature
         for text, answer in (("a b c", "b"), ("a b", "a b"))
-        for feature in task.features(_question(text, answer=answer), WORDS, max_seq_length=20)
+        for feature in task.answer.features(_question(text, answer=answer), WORDS, max_seq_length=20)
     ]
-    batch = to_device(task.batch(features))
+    batch = to_device(task.answer.batch(features))
     logits = torch.randn(batch.num_tokens, 2, generator=torch.Generator().manual_seed(1))
-    loss, measures = task.loss(logits, batch)
+    loss, measures = task.answer.loss(logits, batch)
     first, second = logits[:7].log_softmax(0), logits[7:].log_softmax(0)
     expected = -(first[4, 0] + first[4, 1]) / 2 - (second[3, 0] + second[4, 1]) / 2
     torch.testing.assert_close(loss, expected)
     assert measures["loss"][1] == 2
-    assert [len(output) for output in task.outputs(logits.numpy(), batch)] == [7, 6]
+    assert [len(output) for output in task.answer.outputs(logits.numpy(), batch)] == [7, 6]
 
 
 @pytest.mark.parametrize("name", ["doc_stride", "max_query_length", "max_answer_length", "n_best_size"])
 def test_settings_must_be_positive(name):
-    with pytest.raises(InputError, match=f"{name} 0 is not positive"):
-        from_dict(SquadV1, {name: 0}, where="run.toml")
+    with pytest.raises(InputError, match=f"{name}: 0 is not positive"):
+        task_of("squad_v1", **{name: 0})
 
 
 def test_defaults_are_those_of_the_paper():
@@ -273,17 +276,17 @@ def test_model_learns_answers_in_windows(build_encoder, tokenizer, original):
         _question(text, "fine", "fine", "3"),
         _question(text, "good", key="4"),
     ]
-    task = SquadV2(doc_stride=4, original=original)
-    features = featurize(task, examples, tokenizer, max_seq_length=13)
-    batch = to_device(task.batch([feature for of_example in features for feature in of_example]))
+    task = task_of("squad_v2", doc_stride=4, original=original)
+    features = featurize(task.answer, examples, tokenizer, max_seq_length=13)
+    batch = to_device(task.answer.batch([feature for of_example in features for feature in of_example]))
     assert batch.num_targets == 8
-    model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
+    model = task.answer.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(150):
         optimizer.zero_grad()
-        task.loss(model(batch), batch)[0].backward()
+        task.answer.loss(model(batch), batch)[0].backward()
         optimizer.step()
-    predictions = predict(task, TorchEngine(model), examples, features, max_tokens=100)
+    predictions = predict(task.answer, TorchEngine(model), examples, features, max_tokens=100)
     assert [prediction.text for prediction in predictions] == ["very good", "awful", "fine", ""]
     assert task.score(examples, predictions)["f1"] == 100
     starts = [prediction.start for prediction in predictions]
@@ -305,12 +308,12 @@ def some_unanswered(config, tmp_path):
 
 def test_tuned_threshold_is_stored_with_the_model(some_unanswered, tmp_path):
     config = some_unanswered
-    scores = finetune(SquadV2(), config, tmp_path / "run")
+    scores = finetune(task_of("squad_v2"), config, tmp_path / "run")
     stored = load_task(resolve_checkpoint(tmp_path / "run", "best"))
     assert stored is not None
-    assert isinstance(stored[0], SquadV2)
-    assert stored[0].null_threshold != 0
-    assert stored[0] == replace(SquadV2(), null_threshold=stored[0].null_threshold)
+    assert stored[0].name == "squad_v2"
+    assert stored[0].answer.null_threshold != 0
+    assert stored[0] == task_of("squad_v2", null_threshold=stored[0].answer.null_threshold)
     assert scores["f1"] >= 2 / 3 * 100
     assert set(scores) >= {"exact", "f1", "HasAns_f1", "NoAns_f1"}
 
@@ -327,10 +330,10 @@ def test_resumed_run_has_the_tuned_threshold(some_unanswered, tmp_path, monkeypa
     monkeypatch.setattr(FinetuningObjective, "forward", stopping)
     for again in (False, True):
         with pytest.raises(Interrupted):
-            resume_finetuning(run) if again else finetune(SquadV2(), some_unanswered, run)
+            resume_finetuning(run) if again else finetune(task_of("squad_v2"), some_unanswered, run)
         latest = resolve_checkpoint(run, "latest")
         found[latest.name] = load_task(latest)
     assert len(rows(run, "validation")) == 1  # which tuned the threshold
     first, second = found.values()
-    assert first[0].null_threshold != 0
+    assert first[0].answer.null_threshold != 0
     assert first == second

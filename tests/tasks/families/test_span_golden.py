@@ -12,15 +12,16 @@ import pytest
 
 from cloze.tasks.features import max_context_windows
 from cloze.tasks.paragraphs import SpanFeature, SpanQuestion
+from cloze.tasks.registry import find_task
 from cloze.tasks.span_decoding import SpanPrediction
-from cloze.tasks.squad import Squad, SquadV1, SquadV2
+from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 pytestmark = pytest.mark.protected
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-TASKS = {"squad_v1": SquadV1, "squad_v2": SquadV2}
+TASKS = {name: find_task(name) for name in ("squad_v1", "squad_v2")}
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class Golden:
     nbest_predictions: dict[str, list[dict[str, Any]]]
     null_odds: dict[str, float]
 
-    def task(self, version: str, **settings: Any) -> Squad:
+    def task(self, version: str, **settings: Any) -> AnyTask:
         names = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size")
-        return TASKS[version](**{name: self.settings[name] for name in names}, **settings)
+        return TASKS[version].with_settings({**{name: self.settings[name] for name in names}, **settings})
 
 
 def _copied(version: str, tmp_path: Path) -> Golden:
@@ -96,13 +97,15 @@ def tokenizer() -> Tokenizer:
 
 
 def _features(
-    golden: Golden, task: Squad, tokenizer: Tokenizer, *, labeled: bool
+    golden: Golden, task: AnyTask, tokenizer: Tokenizer, *, labeled: bool
 ) -> list[tuple[SpanQuestion, list[SpanFeature]]]:
     length = golden.settings["max_seq_length"]
     examples = list(task.examples(golden.squad, labeled=labeled))
-    if not task.original:  # Google's code trains on the first answer only
+    if not task.answer.original:  # Google's code trains on the first answer only
         examples = [replace(example, answers=example.answers[:1]) for example in examples]
-    return [(example, task.features(example, tokenizer, max_seq_length=length)) for example in examples]
+    return [
+        (example, task.answer.features(example, tokenizer, max_seq_length=length)) for example in examples
+    ]
 
 
 def _flat(pairs: list[tuple[SpanQuestion, list[SpanFeature]]]) -> list[tuple[SpanQuestion, SpanFeature]]:
@@ -116,7 +119,7 @@ def test_windows(golden, version, tokenizer, original):
     for (example, feature), theirs in zip(ours, golden.features_predict, strict=True):
         assert example.id == theirs["qas_id"]
         assert [tokenizer.tokens[i] for i in feature.input_ids] == theirs["tokens"]
-        batch = task.batch([feature])
+        batch = task.answer.batch([feature])
         assert batch.num_tokens == theirs["num_input_tokens"]
         assert batch.token_type_ids.sum() == theirs["segment_ids_sum"]
 
@@ -147,14 +150,14 @@ def test_answer_positions(golden, version, tokenizer, original):
 
 
 def _decoded(
-    golden: Golden, task: Squad, tokenizer: Tokenizer
+    golden: Golden, task: AnyTask, tokenizer: Tokenizer
 ) -> dict[str, tuple[SpanQuestion, SpanPrediction]]:
     """Return examples and predictions by id; the last of a repeated question, as in Google's files."""
     names = iter(str(feature["unique_id"]) for feature in golden.features_predict)
     return {
         example.id: (
             example,
-            task.decode(example, features, [golden.logits[next(names)].T for _ in features]),
+            task.answer.decode(example, features, [golden.logits[next(names)].T for _ in features]),
         )
         for example, features in _features(golden, task, tokenizer, labeled=False)
     }

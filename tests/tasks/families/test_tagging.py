@@ -11,20 +11,18 @@ import pytest
 from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
-from cloze.tasks.custom import CustomTagging
-from cloze.tasks.families.tagging import Tagging
-from cloze.tasks.features import featurize
-from cloze.tasks.ner import CoNLL2003
-from cloze.tasks.predict import predict
+from cloze.tasks.predict import featurize, predict
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.tagging_features import TaggingFeature, tagging_features
+from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from family_cases import tokens_of
+from helpers import task_of
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "##a", "##b", "##c", "##d", ".")
-TASK = CustomTagging(labels=("O", "B-X", "I-X", "B-Y", "I-Y"))
+TASK = task_of("tagging", labels=("O", "B-X", "I-X", "B-Y", "I-Y"))
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +37,10 @@ def shown(feature: TaggingFeature) -> str:
 
 
 def features_of(
-    tokenizer: Tokenizer, sentences: Sequence[str], max_seq_length: int, task: Tagging = TASK
+    tokenizer: Tokenizer, sentences: Sequence[str], max_seq_length: int, task: AnyTask = TASK
 ) -> list[TaggingFeature]:
     example = TaggedText(tuple(Sentence(tuple(text.split())) for text in sentences))
-    return task.features(example, tokenizer, max_seq_length=max_seq_length)
+    return task.answer.features(example, tokenizer, max_seq_length=max_seq_length)
 
 
 def test_word_is_tagged_by_its_first_token(letters):
@@ -53,7 +51,7 @@ def test_word_is_tagged_by_its_first_token(letters):
 def test_words_that_the_tokenizer_removes_are_unk(letters):
     nothing = ["\u200b", "�", "\x01"]
     words = (nothing[0], "a", nothing[1], nothing[2], "?" * 3, "[MASK]", "bb", "a" * 101, nothing[0])
-    (feature,) = TASK.features(TaggedText((Sentence(words),)), letters, max_seq_length=40)
+    (feature,) = TASK.answer.features(TaggedText((Sentence(words),)), letters, max_seq_length=40)
     assert len(feature.positions) == len(words)
     tokens = [TOKENS[i] for i in feature.input_ids]
     assert " ".join(tokens[i] for i in feature.positions) == "[UNK] a [UNK] [UNK] [UNK] [UNK] b [UNK] [UNK]"
@@ -106,11 +104,11 @@ def test_random_documents_lose_no_word(letters, max_seq_length):
 
 
 def test_empty_text_has_no_tags(letters, build_encoder):
-    example = TASK.split(" \n ")
-    assert TASK.features(example, letters, max_seq_length=8) == []
-    model = TASK.head(build_encoder())
-    (prediction,) = predict(TASK, TorchEngine(model), [example], [[]], max_tokens=64)
-    assert TASK.to_json(example, prediction) == {"text": " \n ", "entities": [], "sentences": []}
+    example = TASK.reader.split(" \n ")
+    assert TASK.answer.features(example, letters, max_seq_length=8) == []
+    model = TASK.answer.head(build_encoder())
+    (prediction,) = predict(TASK.answer, TorchEngine(model), [example], [[]], max_tokens=64)
+    assert TASK.answer.to_json(example, prediction) == {"text": " \n ", "entities": [], "sentences": []}
 
 
 def one_hot(*numbers: int) -> np.ndarray:
@@ -125,63 +123,65 @@ def test_windows_are_joined_and_tags_are_in_the_scheme(letters):
         "IOB1": ("I-X", "I-X", "B-X", "O", "I-Y", "I-Y"),
         "IOBES": ("B-X", "E-X", "S-X", "O", "B-Y", "E-Y"),
     }.items():
-        task = replace(TASK, scheme=scheme)
-        decoded = task.decode(example, [], outputs)
+        task = TASK.with_settings(dict(scheme=scheme))
+        decoded = task.answer.decode(example, [], outputs)
         assert decoded.tags == (tags,)
         assert decoded.probabilities[0] == pytest.approx([1 / (1 + 4 * np.exp(-9))] * 6)
 
 
 def test_labels_and_scheme_are_those_of_the_data():
     sentences = [Sentence(("a", "b", "c"), ("I-LOC", "I-LOC", "B-LOC")), Sentence(("a",), ("I-EVENT",))]
-    task = CustomTagging().fit_labels([TaggedText((sentence,)) for sentence in sentences])
-    assert task.labels == ("O", "B-EVENT", "I-EVENT", "B-LOC", "I-LOC")
-    assert task.scheme == "IOB1"
+    task = task_of("tagging").fit([TaggedText((sentence,)) for sentence in sentences])
+    assert task.answer.labels == ("O", "B-EVENT", "I-EVENT", "B-LOC", "I-LOC")
+    assert task.answer.scheme == "IOB1"
     with pytest.raises(InputError, match="data: no word has a tag but O"):
-        CustomTagging().fit_labels([TaggedText((Sentence(("a",), ("O",), "data"),))])
+        task_of("tagging").fit([TaggedText((Sentence(("a",), ("O",), "data"),))])
 
 
 def test_notes_name_scheme_and_uncased_model(letters):
-    task = replace(TASK, scheme="IOB1")
+    task = TASK.with_settings(dict(scheme="IOB1"))
     cased = replace(letters, lowercase=False)
-    assert task.notes([], cased) == ["tags in IOB1, of 2 types: X, Y"]
-    assert "lower-cases its text" in task.notes([], letters)[1]
+    assert task.answer.notes([], cased) == ["tags in IOB1, of 2 types: X, Y"]
+    assert "lower-cases its text" in task.answer.notes([], letters)[1]
 
 
 def test_unknown_tag_is_named(letters):
     example = TaggedText((Sentence(("a", "b"), ("O", "I-Z"), "dev.conll", 7),))
     with pytest.raises(InputError) as caught:
-        TASK.features(example, letters, max_seq_length=8)
+        TASK.answer.features(example, letters, max_seq_length=8)
     assert str(caught.value) == "dev.conll:8: unknown tag 'I-Z'. The tags are O, B-X, I-X, B-Y, I-Y."
 
 
 def test_iob1_labels_may_lack_b_of_a_type(letters):
-    task = CustomTagging().with_class_names(("O", "I-X", "I-Y", "B-Y"))
+    tagging = task_of("tagging")
+    answer = tagging.answer.with_class_names(("O", "I-X", "I-Y", "B-Y"))
     example = TaggedText((Sentence(("a", "b", "c", "d"), ("B-X", "I-X", "B-Y", "I-Y")),))
-    (feature,) = task.features(example, letters, max_seq_length=8)
+    (feature,) = answer.features(example, letters, max_seq_length=8)
     assert feature.targets is not None
     assert feature.targets.tolist() == [1, 1, 3, 2]
     logits = 9 * np.eye(4, dtype=np.float32)[[1, 1, 2, 2]]
-    assert task.score([example], [task.decode(example, [feature], [logits])])["f1"] == 100
+    task = replace(tagging, answer=answer)
+    assert task.score([example], [answer.decode(example, [feature], [logits])])["f1"] == 100
 
 
 def test_invalid_labels_are_refused():
-    with pytest.raises(ValueError, match="'O' twice"):
-        CustomTagging(labels=("O", "O"))
-    with pytest.raises(ValueError, match="'PER', which is not a tag"):
-        CustomTagging(labels=("O", "PER"))
+    with pytest.raises(InputError, match="'O' twice"):
+        task_of("tagging", labels=("O", "O"))
+    with pytest.raises(InputError, match="'PER', which is not a tag"):
+        task_of("tagging", labels=("O", "PER"))
     with pytest.raises(
         InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
     ):
-        CustomTagging().with_class_names(("LABEL_0", "LABEL_1"))
+        task_of("tagging").answer.with_class_names(("LABEL_0", "LABEL_1"))
     with pytest.raises(InputError, match="names no labels"):
-        CustomTagging().with_class_names(())
+        task_of("tagging").answer.with_class_names(())
 
 
 def test_file_with_both_columns_scores_as_conlleval():
     path = Path(__file__).parents[2] / "golden" / "ner" / "conlleval_input.txt"
-    task = CustomTagging(tag_column=-2)
+    task = task_of("tagging", tag_column=-2)
     examples = list(task.examples(path))
-    scores = task.score(examples, task.read_predictions(path, examples))
+    scores = task.score(examples, task.answer.read_answers(path, examples))
     expected = {
         "f1": 58.48,
         "precision": 44.29,
@@ -195,14 +195,14 @@ def test_file_with_both_columns_scores_as_conlleval():
 def test_predictions_are_read_from_json_lines_or_columns(tmp_path):
     gold = tmp_path / "gold.conll"
     gold.write_text("-DOCSTART- x O\n\na x B-X\nb x I-X\n\nc x B-Y\n")
-    task = CoNLL2003()
+    task = task_of("conll2003")
     examples = list(task.examples(gold))
     expected = [TagPrediction((("B-X", "O"), ("B-Y",)))]
     lines, columns = tmp_path / "out.jsonl", tmp_path / "out.conll"
     lines.write_text(json.dumps({"sentences": [{"tags": ["B-X", "O"]}, {"tags": ["B-Y"]}]}) + "\n")
     columns.write_text("-DOCSTART- x O O\n\na x B-X B-X\nb x I-X O\n\nc x B-Y B-Y\n")
-    assert [p.tags for p in task.read_predictions(lines, examples)] == [p.tags for p in expected]
-    assert task.read_predictions(columns, examples) == expected
+    assert [p.tags for p in task.answer.read_answers(lines, examples)] == [p.tags for p in expected]
+    assert task.answer.read_answers(columns, examples) == expected
     assert task.score(examples, expected) == pytest.approx(
         {"f1": 50, "precision": 50, "recall": 50, "tag_accuracy": 200 / 3, "f1_X": 0, "f1_Y": 100}
     )
@@ -221,23 +221,23 @@ def test_predictions_are_read_from_json_lines_or_columns(tmp_path):
             '{"sentences": [{"tags": ["O", "O"]}]}\n{"sentences": []}\n',
             "out: 0 sentences, the text of GOLD:4 has 1",
         ),
-        ('{"tags": ["O"]}\n', "out:1: no prediction for tagging: no field 'sentences'"),
+        ('{"tags": ["O"]}\n', "out:1: no prediction: no field 'sentences'"),
     ],
 )
 def test_predictions_of_other_words_are_refused(tmp_path, text, message):
     gold, out = tmp_path / "gold", tmp_path / "out"
     gold.write_text("a B-X\nb I-X\n\nc B-Y\n")
     out.write_text(text)
-    task = CustomTagging()
+    task = task_of("tagging")
     with pytest.raises(InputError) as caught:
-        task.read_predictions(out, list(task.examples(gold)))
+        task.answer.read_answers(out, list(task.examples(gold)))
     assert message.replace("GOLD", str(gold)) in str(caught.value)
 
 
 def test_plain_text_is_not_read_as_columns(tmp_path):
     words, text = tmp_path / "words.conll", tmp_path / "text.txt"
     words.write_text("Ann B-PER\nleft O\n\n")
-    task = CustomTagging().fit_labels(list(CustomTagging().examples(words)))
+    task = task_of("tagging").fit(list(task_of("tagging").examples(words)))
     (again,) = task.examples(words, labeled=False)
     assert again.sentences[0].words == ("Ann", "left")
     text.write_text("Ann left the house.\n")
@@ -252,8 +252,8 @@ def test_plain_text_is_not_read_as_columns(tmp_path):
 def test_sentences_of_a_document_are_one_split_group(tmp_path):
     path = tmp_path / "words.conll"
     path.write_text("-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n")
-    alone, together = CoNLL2003(context="sentence"), CoNLL2003()
-    groups = [alone.split_group(example) for example in alone.examples(path)]
+    alone, together = task_of("conll2003", context="sentence"), task_of("conll2003")
+    groups = [alone.reader.group(example) for example in alone.examples(path)]
     assert groups == [f"{path}:{line}" for line in (3, 3, 9)]
     assert [len(example.sentences) for example in together.examples(path)] == [2, 1]
 
@@ -262,18 +262,18 @@ def test_unmarked_documents_are_refused_as_context(tmp_path):
     path = tmp_path / "words.conll"
     path.write_text("a O\n\nb O\n\n-DOCSTART- O\n\nc O\n")
     with pytest.raises(InputError, match=r"words\.conll:3: no line with -DOCSTART- .*context=sentence"):
-        list(CoNLL2003().examples(path))
-    assert len(list(CoNLL2003(context="sentence").examples(path))) == 3
+        list(task_of("conll2003").examples(path))
+    assert len(list(task_of("conll2003", context="sentence").examples(path))) == 3
     path.write_text("a O\nb O\n")
-    assert len(list(CoNLL2003().examples(path))) == 1
+    assert len(list(task_of("conll2003").examples(path))) == 1
 
 
 def test_batch_has_positions_and_targets_of_all_features(letters):
     sentences = (Sentence(("a", "bc"), ("B-X", "O")), Sentence(("d",), ("B-Y",)))
-    features = featurize(TASK, [TaggedText((s,)) for s in sentences], letters, max_seq_length=10)
-    batch = to_device(TASK.batch([feature for of_example in features for feature in of_example]))
+    features = featurize(TASK.answer, [TaggedText((s,)) for s in sentences], letters, max_seq_length=10)
+    batch = to_device(TASK.answer.batch([feature for of_example in features for feature in of_example]))
     assert tokens_of(letters, batch) == "[CLS] a b ##c [SEP] [CLS] d [SEP]"
     assert batch.positions.tolist() == [1, 2, 6]
     assert batch.targets.tolist() == [1, 0, 3]
     logits = np.arange(8)[:, None].repeat(5, 1)
-    assert [output[:, 0].tolist() for output in TASK.outputs(logits, batch)] == [[1, 2], [6]]
+    assert [output[:, 0].tolist() for output in TASK.answer.outputs(logits, batch)] == [[1, 2], [6]]

@@ -16,10 +16,11 @@ from cloze.model_paths import follow_link
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config
-from cloze.tasks.families.text_pairs import PairVectors, TextPairs, TextTriplet
+from cloze.tasks.answers.vectors import PairVectors
 from cloze.tasks.registry import find_task
 from cloze.tasks.texts import LabeledText
 from cloze.training.distributed import DistributedContext
+from helpers import task_of
 from runs import finetune, prepare
 
 PAIRS = "text\tpair\n" + "a good film\tfine\na bad book\tawful\nthe book\tthe film\nvery , very\t.\n" * 4
@@ -38,8 +39,8 @@ def pair(first: str, second: str) -> LabeledText:
         ),
         (
             [
-                TextTriplet("good", "film", negatives=("book",)),
-                TextTriplet("bad", "awful", negatives=("FILM",)),
+                LabeledText("good", "film", negatives=("book",)),
+                LabeledText("bad", "awful", negatives=("FILM",)),
                 pair("good", "a"),
             ],
             ([0, 1, 3], [0, 1, 2, 3, 4], [1, 2, 3]),
@@ -48,17 +49,17 @@ def pair(first: str, second: str) -> LabeledText:
     ids=["second texts", "hard negatives"],
 )
 def test_right_texts_of_a_first_text_are_no_negatives(examples, compared, build_encoder, tokenizer):
-    task = TextPairs()
-    features = [task.features(example, tokenizer, max_seq_length=9)[0] for example in examples]
-    batch = to_device(task.batch(features))
+    task = task_of("text-pairs")
+    features = [task.answer.features(example, tokenizer, max_seq_length=9)[0] for example in examples]
+    batch = to_device(task.answer.batch(features))
     assert batch.num_targets == len(examples)
-    hidden = task.head(build_encoder().eval())(batch)
-    first, others = task.vectors(hidden, batch)
+    hidden = task.answer.head(build_encoder().eval())(batch)
+    first, others = task.answer.vectors(hidden, batch)
     scores = 20 * first @ others.T
     expected = sum(
         torch.logsumexp(scores[row, columns], 0) - scores[row, row] for row, columns in enumerate(compared)
     )
-    torch.testing.assert_close(task.loss(hidden, batch)[0], expected)
+    torch.testing.assert_close(task.answer.loss(hidden, batch)[0], expected)
 
 
 def test_hard_negatives_are_those_of_sentence_transformers(build_encoder, tokenizer, tmp_path):
@@ -68,17 +69,19 @@ def test_hard_negatives_are_those_of_sentence_transformers(build_encoder, tokeni
         '{"anchor": "bad", "positive": "book", "negative": "fine"}\n'
         '{"anchor": "a film", "positive": "very", "negative": "awful"}\n'
     )
-    task = TextPairs()
+    task = task_of("text-pairs")
     examples = list(task.examples(tmp_path / "a.jsonl"))
-    arrays = task.batch([task.features(example, tokenizer, max_seq_length=9)[0] for example in examples])
+    arrays = task.answer.batch(
+        [task.answer.features(example, tokenizer, max_seq_length=9)[0] for example in examples]
+    )
     batch = to_device(arrays)
     assert batch.num_targets == 3
-    pooled = task.head(build_encoder().eval())(batch)
-    first, others = task.vectors(pooled, batch)
+    pooled = task.answer.head(build_encoder().eval())(batch)
+    first, others = task.answer.vectors(pooled, batch)
     theirs = losses.MultipleNegativesRankingLoss(model=torch.nn.Identity())
     expected = theirs.compute_loss_from_embeddings([first, others[:3], others[3:]], None)
-    torch.testing.assert_close(task.loss(pooled, batch)[0] / 3, expected)
-    vectors = task.outputs(pooled.detach().numpy(), arrays)
+    torch.testing.assert_close(task.answer.loss(pooled, batch)[0] / 3, expected)
+    vectors = task.answer.outputs(pooled.detach().numpy(), arrays)
     assert len(vectors) == 3
     np.testing.assert_allclose(vectors[2][1], others[2].detach().numpy(), rtol=1e-6)
 
@@ -93,16 +96,18 @@ def test_the_column_negative_is_read_where_there_is_one(tmp_path, extension):
         path.write_text('{"text": "a", "pair": "c", "negative": "e"}\n{"text": "b", "pair": "d"}\n')
     else:
         path.write_text("text\tpair\tnegative\na\tc\te\nb\td\t\n")
-    examples = list(TextPairs().examples(path))
+    examples = list(task_of("text-pairs").examples(path))
     assert [example.negatives for example in examples] == [("e",), ()]
-    assert TextPairs().notes(examples, None) == ["1 of 2 training examples have a hard negative"]
-    assert [example.negatives for example in TextPairs().examples(path, labeled=False)] == [(), ()]
-    named = TextPairs(negative_column="pair", pair_column="negative")
+    assert task_of("text-pairs").answer.notes(examples, None) == [
+        "1 of 2 training examples have a hard negative"
+    ]
+    assert [example.negatives for example in task_of("text-pairs").examples(path, labeled=False)] == [(), ()]
+    named = task_of("text-pairs", negative_column="pair", pair_column="negative")
     if extension == "tsv":
         with pytest.raises(InputError, match=r"a\.tsv:3: the cell 'negative' is empty"):
             list(named.examples(path))
     with pytest.raises(InputError, match="no column 'other'"):
-        list(TextPairs(negative_column="other").examples(path))
+        list(task_of("text-pairs", negative_column="other").examples(path))
 
 
 @pytest.mark.parametrize(
@@ -118,22 +123,24 @@ def test_the_column_negative_is_read_where_there_is_one(tmp_path, extension):
 )
 def test_several_hard_negatives_are_read(tmp_path, name, content, tokenizer):
     (tmp_path / name).write_text(content)
-    task = TextPairs()
+    task = task_of("text-pairs")
     examples = list(task.examples(tmp_path / name))
     assert [example.negatives for example in examples] == [("awful", "fine"), ("the",)]
-    batch = task.batch([task.features(example, tokenizer, max_seq_length=9)[0] for example in examples])
+    batch = task.answer.batch(
+        [task.answer.features(example, tokenizer, max_seq_length=9)[0] for example in examples]
+    )
     assert batch.targets.shape == (2, 5)
 
 
 @pytest.mark.parametrize("name", ["scored-pairs", "text-pairs"])
 def test_columns_of_sentence_transformers_are_read(tmp_path, name):
     (tmp_path / "a.csv").write_text("score,text,sentence1,sentence2\n0.5,t,a,b\n0.5,u,c,d\n")
-    named = find_task(name)(text_column="sentence1")
+    named = task_of(name, text_column="sentence1")
     assert [example.text for example in named.examples(tmp_path / "a.csv")] == ["a", "c"]
     (tmp_path / "b.csv").write_text("sentence1,sentence2,score\na,b,0.5\n")
-    assert [(e.text, e.pair) for e in find_task(name)().examples(tmp_path / "b.csv")] == [("a", "b")]
+    assert [(e.text, e.pair) for e in find_task(name).examples(tmp_path / "b.csv")] == [("a", "b")]
     with pytest.raises(InputError, match="no column 'nothing'"):
-        list(find_task(name)(text_column="nothing").examples(tmp_path / "b.csv"))
+        list(task_of(name, text_column="nothing").examples(tmp_path / "b.csv"))
 
 
 def test_a_column_of_labels_that_pairs_do_not_use_is_told(tmp_path):
@@ -141,17 +148,17 @@ def test_a_column_of_labels_that_pairs_do_not_use_is_told(tmp_path):
     with pytest.warns(
         DataWarning, match=r"a\.csv: the column 'label' or 'score' is not used.* The tasks ranking and"
     ):
-        assert len(list(TextPairs().examples(tmp_path / "a.csv"))) == 2
+        assert len(list(task_of("text-pairs").examples(tmp_path / "a.csv"))) == 2
     (tmp_path / "a.csv").write_text("text,pair,label\na,c,1\nb,d,1\n")
-    assert len(list(TextPairs().examples(tmp_path / "a.csv"))) == 2
+    assert len(list(task_of("text-pairs").examples(tmp_path / "a.csv"))) == 2
 
 
 def test_a_negative_equal_to_the_second_text_is_refused(tmp_path):
     (tmp_path / "a.tsv").write_text("text\tpair\tnegative\na\tc\te\nb\td\td\n")
     with pytest.raises(
-        InputError, match=r"a.tsv:3: 'd' is in the column 'pair' and among the negatives\. Give another"
+        InputError, match=r"a.tsv:3: 'd' is both the second text and among the negatives\. Give another"
     ):
-        list(TextPairs().examples(tmp_path / "a.tsv"))
+        list(task_of("text-pairs").examples(tmp_path / "a.tsv"))
 
 
 def test_ranks_count_equal_cosines_as_better():
@@ -163,15 +170,15 @@ def test_ranks_count_equal_cosines_as_better():
         PairVectors(axes[0], axes[0]),  # an equal second text is one candidate
         PairVectors(np.full(3, 3**-0.5, np.float32), axes[2]),  # all cosines are equal: third
     ]
-    scores = TextPairs().score(examples, predictions)
+    scores = task_of("text-pairs").score(examples, predictions)
     assert scores == {"mrr": pytest.approx((1 + 1 / 2 + 1 + 1 / 3) / 4), "accuracy@1": 0.5, "candidates": 3}
     again = [*examples, pair("b", "x")]
     also = [*predictions, PairVectors(np.array([0.8, 0.6, 0], np.float32), axes[0])]
     # x, the nearest to b, is also right for b, so that y is before all wrong texts
-    assert TextPairs().score(again, also)["mrr"] == pytest.approx((1 + 1 + 1 + 1 / 3 + 1) / 5)
+    assert task_of("text-pairs").score(again, also)["mrr"] == pytest.approx((1 + 1 + 1 + 1 / 3 + 1) / 5)
     alike = [PairVectors(axes[0], axes[0])] * 4
-    assert TextPairs().score(examples, alike)["accuracy@1"] == 0
-    assert TextPairs().collapse(examples, alike) == "one vector only"
+    assert task_of("text-pairs").score(examples, alike)["accuracy@1"] == 0
+    assert task_of("text-pairs").collapse(examples, alike) == "one vector only"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +193,7 @@ def test_ranks_count_equal_cosines_as_better():
 def test_vectors_of_different_lengths_are_refused(tmp_path, lines, message):
     (tmp_path / "out").write_text("".join(f'{{"vectors": {line}}}\n' for line in lines))
     with pytest.raises(InputError, match=message):
-        TextPairs().read_predictions(tmp_path / "out", [pair("a", "x"), pair("b", "y")])
+        task_of("text-pairs").answer.read_answers(tmp_path / "out", [pair("a", "x"), pair("b", "y")])
 
 
 def test_all_pairs_of_a_step_are_one_batch(configure, tmp_path):

@@ -36,8 +36,6 @@ class ConllColumns:
     word: int = 0
     tag: int | None = -1
     """None: tags are ignored."""
-    task: str = "tagging"
-    """Name of the task, for remedies."""
     is_conllu: bool = False
     """Leave out ranges of words and empty nodes."""
 
@@ -48,7 +46,7 @@ def read_columns(data: TaggedData, *, is_conllu: bool = False) -> Iterator[Tagge
     word, tag = settings.word_column, settings.tag_column if data.labeled else None
     if is_conllu:  # by default FORM and UPOS
         word, tag = word or 1, 3 if tag == -1 else tag
-    columns = ConllColumns(word, tag, settings.name, is_conllu)
+    columns = ConllColumns(word, tag, is_conllu)
     by_document = settings.context == "document"
     documents = read_documents(data.source, columns, data.lines, must_be_marked=by_document)
     first = list(islice(documents, 2))
@@ -70,7 +68,7 @@ def read_sentences(source: Source, columns: ConllColumns, lines: Iterable[Line])
         InputError: a line is invalid, or there are no words.
     """
     sentences = _sentences(source, columns, lines)
-    return _refuse_numbers(sentences, columns.task) if columns.word == 0 else sentences
+    return _refuse_numbers(sentences) if columns.word == 0 else sentences
 
 
 def _sentences(source: Source, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
@@ -97,7 +95,7 @@ def _sentences(source: Source, columns: ConllColumns, lines: Iterable[Line]) -> 
         raise InputError("holds no words", where=source)
 
 
-def _refuse_numbers(sentences: Iterator[Sentence], task: str) -> Iterator[Sentence]:
+def _refuse_numbers(sentences: Iterator[Sentence]) -> Iterator[Sentence]:
     """Yield sentences; an error if the words of the first two are numbers, with other columns beside the tags."""
     numbered = []
     for sentence in sentences:
@@ -113,7 +111,7 @@ def _refuse_numbers(sentences: Iterator[Sentence], task: str) -> Iterator[Senten
         yield sentence
     if numbered:
         what = "the first column has the numbers of the words"
-        remedy = f"Choose the column of the words, counted from 0: `{task}.word_column=1`"
+        remedy = "Choose the column of the words, counted from 0: `word_column=1`"
         raise InputError(what, where=numbered[0].where(0), remedy=remedy)
 
 
@@ -130,8 +128,7 @@ def read_documents(
     for number, sentence in enumerate(read_sentences(source, columns, lines)):
         if must_be_marked and not is_marked and sentence.words and number:
             what = f"no line with {DOCUMENT} before it, so its document is unknown"
-            remedy = "Mark where documents begin, or read sentences alone with"
-            remedy = f"{remedy} `{columns.task}.context=sentence`"
+            remedy = "Mark where documents begin, or read sentences alone with `context=sentence`"
             raise InputError(what, where=sentence.where(0), remedy=remedy)
         if sentence.words:
             sentences.append(sentence)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, islice
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from cloze.data.reading.directories import brat_texts
 from cloze.data.reading.files import extension_of, read_lines
@@ -30,6 +30,9 @@ from cloze.tasks.tagging_formats.conll import (
 from cloze.tasks.tagging_formats.rows import read_brat, read_json, read_rows, read_table
 from cloze.tasks.tagging_formats.settings import TaggedData, TaggingSettings
 from cloze.tasks.tagging_formats.word_tables import is_tagged_table
+
+if TYPE_CHECKING:
+    from cloze.tasks.answers.tags import Tags
 
 _SAMPLE_LINES = 200
 _JSON = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*(\[\s*)?("|$))')  # an object, or a list of objects
@@ -54,7 +57,9 @@ class FormatEntry:
     """Whether blank lines may be missing, so that sentences are joined."""
 
 
-def read_tagged(source: Source, settings: TaggingSettings, *, labeled: bool) -> Iterator[TaggedText]:
+def read_tagged(
+    source: Source, settings: TaggingSettings, answer: "Tags", *, labeled: bool
+) -> Iterator[TaggedText]:
     """Yield the sentences, texts or documents of data in any format, with tags in one scheme.
 
     Raises:
@@ -62,12 +67,12 @@ def read_tagged(source: Source, settings: TaggingSettings, *, labeled: bool) -> 
     """
     lines = read_lines(source, settings.encoding) if _is_text_file(source) else iter(())
     sample = list(islice(lines, _SAMPLE_LINES))
-    data = TaggedData(source, settings, labeled, chain(sample, lines), [text for text, _ in sample])
+    data = TaggedData(source, settings, answer, labeled, chain(sample, lines), [text for text, _ in sample])
     entry = find_format(data)
     if settings.skip_bad_rows and not entry.has_rows:
         what = "rows are left out of JSON, tables, Parquet and Arrow only"
         raise InputError(what, where=source, remedy="Leave out `skip_bad_rows`")
-    texts = _check_tags(entry.read(data), settings)
+    texts = _check_tags(entry.read(data), answer)
     yield from _warn_of_joined_sentences(texts) if entry.blank_lines_end_sentences else texts
 
 
@@ -114,7 +119,7 @@ def _is_columns(data: TaggedData) -> bool:
     extension = extension_of(data.source)
     if data.labeled:
         return extension != ".csv"
-    if _have_tags(data.content, data.settings.labels) or _have_names(data.content):
+    if _have_tags(data.content, data.answer.labels) or _have_names(data.content):
         return True
     return extension in _COLUMN_FILES and _is_narrow(data)
 
@@ -143,7 +148,7 @@ def _have_names(content: Sequence[str]) -> bool:
 def _is_narrow(data: TaggedData) -> bool:
     """Return whether no line has more words than columns may be."""
     widest = max(map(len, _split(data.content)), default=0)
-    return widest <= (data.settings.num_columns or _MAX_COLUMNS)
+    return widest <= (data.answer.num_columns or _MAX_COLUMNS)
 
 
 def _split(lines: Sequence[str]) -> list[list[str]]:
@@ -203,10 +208,10 @@ FORMATS: dict[str, FormatEntry] = {
 """The formats by name; the first that fits is used. Rows are those of Parquet, Arrow, Excel and data in memory."""
 
 
-def _check_tags(texts: Iterable[TaggedText], settings: TaggingSettings) -> Iterator[TaggedText]:
+def _check_tags(texts: Iterable[TaggedText], answer: "Tags") -> Iterator[TaggedText]:
     """Yield texts, and check that their tags are in one scheme."""
-    schemes = settings.scheme_detector()
-    for text in texts if settings.scheme == "plain" else _with_usual_tags(texts, settings.labels):
+    schemes = answer.scheme_detector()
+    for text in texts if answer.scheme == "plain" else _with_usual_tags(texts, answer.labels):
         for sentence in text.sentences:
             schemes.add(sentence.tags or (), sentence.where)
         yield text

@@ -128,7 +128,7 @@ class _RowReader:
 
     def __init__(self, data: TaggedData) -> None:
         self.data, self.settings = data, data.settings
-        self.spans = SpanReader(data.settings.name, data.settings.offsets)
+        self.spans = SpanReader(data.settings.offsets)
 
     def is_read(self, name: str) -> bool:
         """Return whether a column may have words, tags, spans, or the number of a sentence."""
@@ -204,9 +204,7 @@ class _RowReader:
     def _unclear_tags(self, fields: Sequence[str], where: str, row: Iterable[str] = ()) -> InputError:
         what = f"tags may be in {' or '.join(map(repr, fields))}" if fields else "no field has the tags"
         names = ", ".join(map(repr, fields or row))
-        return InputError(
-            what, where=where, remedy=f"Choose one of {names} with `{self.settings.name}.tags_field=NAME`"
-        )
+        return InputError(what, where=where, remedy=f"Choose one of {names} with `tags_field=NAME`")
 
     def _tag_name(self, tag: Any, field: str, where: str) -> str:
         if isinstance(tag, str):
@@ -217,7 +215,7 @@ class _RowReader:
             raise InputError(f"{field!r} holds {show_value(tag)}, not a tag", where=where)
         names = self.settings.tag_names
         if not names:
-            remedy = f"""Give their names in order: `{self.settings.name}.tag_names=["O", "B-PER", …]`"""
+            remedy = """Give their names in order: `tag_names=["O", "B-PER", …]`"""
             raise InputError(f"{field!r} holds the number {tag}, not a tag", where=where, remedy=remedy)
         if not 0 <= int(tag) < len(names):
             what = f"{field!r} holds the number {tag}, and there are {len(names)} names of tags"

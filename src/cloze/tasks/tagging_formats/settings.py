@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from cloze.choices import AnnotationFormat, TaggingFormat
 from cloze.data.reading.files import Line
 from cloze.data.reading.memory import Source
 from cloze.tasks.running_text import split_text
-from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray
 from cloze.tasks.tagged_text import TaggedText
+
+if TYPE_CHECKING:
+    from cloze.tasks.answers.tags import Tags
 
 Context: TypeAlias = Literal["sentence", "document"]
 Offsets: TypeAlias = Literal["characters", "utf-16", "utf-8"]
@@ -18,14 +20,8 @@ Offsets: TypeAlias = Literal["characters", "utf-16", "utf-8"]
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingSettings:
-    """Mixin for tasks on tagged words: the settings by which their data are read."""
+    """Settings that say how tagged words are written."""
 
-    name: ClassVar[str]
-
-    labels: tuple[str, ...] = ()
-    """In the order of the classes; by default O, and B and I of each type in the training data."""
-    scheme: Scheme | None = None
-    """Scheme of the predictions; by default that of the training data."""
     word_column: int = 0
     """Counted from 0, or from -1 backwards."""
     tag_column: int = -1
@@ -33,8 +29,6 @@ class TaggingSettings:
     """Read a sentence alone, or with as much of its document on both sides as fits."""
     language: str = "en"
     """Language of plain text, for sentence splitting."""
-    num_columns: int | None = None
-    """Number of columns of the training data, by which columns without tags are recognized."""
     format: TaggingFormat | None = None
     """How files are written: columns, conllu, json, table or text, one a line; by default it is detected.
     Or the annotation tool that exported them: argilla, doccano, label-studio or prodigy; detected in JSON alone."""
@@ -46,8 +40,6 @@ class TaggingSettings:
     """Names of tags that JSON and Parquet have as numbers, in their order."""
     offsets: Offsets = "characters"
     """What the offsets of spans count: characters, utf-16 (units of it) or utf-8 (bytes)."""
-    stray: Stray = "refuse"
-    """Tags that the scheme does not allow are an error, or are read as conlleval does."""
     skip_bad_rows: bool = False
     """Leave out and count the texts of JSON, Parquet and Arrow that cannot be read, instead of refusing the file."""
 
@@ -64,10 +56,6 @@ class TaggingSettings:
         """Split plain text into sentences and words."""
         return TaggedText(split_text(text, language=self.language), text)
 
-    def scheme_detector(self) -> SchemeDetector:
-        """Return a detector that accepts the tags that the settings allow."""
-        return SchemeDetector(self.name, is_plain=self.scheme == "plain", stray=self.stray)
-
 
 @dataclass(frozen=True, slots=True)
 class TaggedData:
@@ -75,6 +63,8 @@ class TaggedData:
 
     source: Source
     settings: TaggingSettings
+    answer: "Tags"
+    """The labels and the scheme, as far as they are known."""
     labeled: bool
     """Whether tags or spans are read."""
     lines: Iterator[Line]

@@ -18,7 +18,7 @@ _CODECS = {"utf-16": ("utf-16-le", 2), "utf-8": ("utf-8", 1)}
 _SHOWN = 60
 
 
-class Span(NamedTuple):
+class LabeledSpan(NamedTuple):
     """Characters of a text, from `start` to before `end`."""
 
     start: int
@@ -31,17 +31,15 @@ class SpanReader:
     """Reads the spans of a file, and counts those that begin or end inside a word.
 
     Args:
-        task: name of the task, for remedies.
         offsets: what they count.
     """
 
-    task: str
     offsets: Offsets
     _num_spans: int = 0
     _num_cut: int = 0
     _first_cut: str = ""
 
-    def read(self, values: Sequence[Any], text: str, where: str) -> list[Span]:
+    def read(self, values: Sequence[Any], text: str, where: str) -> list[LabeledSpan]:
         """Return the spans of a text, sorted, without the white space around them.
 
         Raises:
@@ -49,12 +47,12 @@ class SpanReader:
         """
         return sorted({self._read(value, text, where) for value in values})
 
-    def _read(self, value: Any, text: str, where: str) -> Span:
+    def _read(self, value: Any, text: str, where: str) -> LabeledSpan:
         first, last, label, quoted = _parse(value, where)
         start = _characters_before(first, text, self.offsets)
         end = _characters_before(last, text, self.offsets)
         remedy = f"Spans count {self.offsets} from 0, and their end is the one after"
-        others = " or ".join(f"`{self.task}.offsets={name}`" for name in _CODECS if name != self.offsets)
+        others = " or ".join(f"`offsets={name}`" for name in _CODECS if name != self.offsets)
         remedy = remedy if text.isascii() else f"{remedy}; if they count otherwise, say {others}"
         if start is None or end is None or start >= end:
             what = f"the span {show_value(value)} is not in the text, which has {len(text)} characters"
@@ -64,7 +62,7 @@ class SpanReader:
             what = f"the span {show_value(value)} is not where its text is; the text there is {marked[:_SHOWN]!r}"
             raise InputError(what, where=where, remedy=remedy)
         start += len(marked) - len(marked.lstrip())
-        span = Span(start, start + len(marked.strip()), label)
+        span = LabeledSpan(start, start + len(marked.strip()), label)
         self._num_spans += 1
         if quoted is None and any(_is_inside_word(text, position) for position in span[:2]):
             self._num_cut += 1
@@ -77,7 +75,7 @@ class SpanReader:
         """Warn once of spans that begin or end inside a word."""
         if self._num_cut:
             what = f"{self._num_cut:,} of {self._num_spans:,} spans begin or end inside a word"
-            remedy = f"They count {self.offsets}; `{self.task}.offsets` names what else they may count"
+            remedy = f"They count {self.offsets}; the task's setting offsets says what else they may count"
             warnings.warn(DataWarning(f"{source}: {what} ({self._first_cut}). {remedy}"), stacklevel=2)
 
 

@@ -1,4 +1,4 @@
-"""Classification with any number of labels for a text or a pair.
+"""Any number of labels for a text or a pair: a sigmoid for each label, from the pooled [CLS].
 
 Shapes: B sequences, C classes.
 """
@@ -8,8 +8,9 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,24 +21,29 @@ from cloze.data.reading.columns import Column, as_flag
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
+from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.metrics.classification import best_f1_threshold, is_constant, sort_classes
 from cloze.results import Result
 from cloze.suggestions import list_names
+from cloze.tasks.answers.kind import TextAnswer
 from cloze.tasks.arrays import sigmoid
-from cloze.tasks.features import Target, TextFeatures
+from cloze.tasks.features import TextFeatures
 from cloze.tasks.labels import (
     NO_LABELS,
+    check_unique,
     check_weights,
+    external_labels,
+    keeps_numbers,
     order_weights,
     plain_label,
+    read_label,
     unknown_label,
     warn_of_placeholders,
 )
-from cloze.tasks.registry import register_task
-from cloze.tasks.task_batch import Array, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
-from cloze.tasks.text_labels import TextLabels
-from cloze.tasks.texts import CustomTexts, LabeledText, Texts
-from cloze.tasks.tfidf import class_probabilities
+from cloze.tasks.reader import named_column
+from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
+from cloze.tasks.texts import LabeledText, Texts
+from cloze.tasks.tfidf import class_probabilities, tfidf_features
 
 _THRESHOLD = 0.5
 _SEPARATORS = frozenset(";|")
@@ -52,22 +58,27 @@ class LabelSetPrediction(Result):
     probabilities: dict[str, float]
 
 
-@register_task("multi-label")
-class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]):
-    """A sigmoid for each label, from the pooled [CLS]."""
+LabelSetPredictions: TypeAlias = Sequence[LabelSetPrediction]
 
-    data_format = "as classification: a cell with labels parted by a comma, a list, or a 0/1 column per label"
-    source = "your own data"
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSet(TextAnswer[LabelSetPrediction]):
+    """Any number of labels."""
+
     metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match")
-    answer_keys = ("labels", "probabilities")
-    model_settings: ClassVar[tuple[str, ...]] = ("labels", "positive_weights")
+    keys: ClassVar[tuple[str, ...]] = ("labels", "probabilities")
+    ranked_field = "probabilities"
+    weight_settings: ClassVar[tuple[str, ...]] = ("labels", "positive_weights")
     problem_type = "multi_label_classification"
 
     label_column: str = "labels"
+    """Column of the labels of a text, as a list or with a separator between them."""
     label_columns: tuple[str, ...] = ()
     """A column for each label, with 1 in the rows that have it, instead of `label_column`."""
     separator: str = ","
     """Separates the labels of a cell; white space around them is removed."""
+    labels: tuple[str, ...] = ()
+    """In the order of the classes; by default those of the training data, sorted."""
     positive_weights: tuple[float, ...] | dict[str, float] | Literal["balanced"] = ()
     """Weight in the loss of the examples that have a label: in the order of `labels`, or by label, where others have 1,
     or "balanced": the number of examples without the label for each one with it. By default all are 1."""
@@ -78,6 +89,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
     """Tune the thresholds after each evaluation, unless training was given some."""
 
     def __post_init__(self) -> None:
+        check_unique(self.labels)
         check_weights("positive_weights", self.positive_weights, self.labels)
         by_label = self.thresholds if isinstance(self.thresholds, dict) else {"": self.thresholds}
         for threshold in by_label.values():
@@ -87,23 +99,24 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
             raise ValueError(f"threshold of {unknown[0]!r}, not one of {list_names(self.labels)}")
         if not self.separator:
             raise ValueError("separator is empty")
-        super().__post_init__()
 
-    def named_columns(self) -> tuple[Column, ...]:
-        """Return the columns of the texts, and of the labels or of each label."""
-        columns = super().named_columns()
-        if not self.label_columns:
-            return columns
-        flags = (Column(name, "flag", setting="label_columns") for name in self.label_columns)
-        return (*(column for column in columns if not column.is_label), *flags)
-
-    def read_label(self, row: Row) -> str:
-        """Return the labels of a row as one text."""
+    def columns(self) -> tuple[Column, ...]:
         if self.label_columns:
-            return self._join(self._of_flags([row.cells[name] for name in self.label_columns], row), row)
+            return tuple(Column(name, "flag", setting="label_columns") for name in self.label_columns)
+        return (named_column("label_column", self.label_column, kind="label"),)
+
+    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
+        """Return whether the classes of a column have other names than the labels, or are flags."""
+        is_asked = super().keeps_numbers(column, names)
+        return is_asked and (bool(self.label_columns) or keeps_numbers(self.labels, names))
+
+    def read(self, row: Row) -> frozenset[str]:
+        """Return the labels of a row: a list, the names between separators, or a 0 or 1 for each."""
+        if self.label_columns:
+            return self._of_flags([row.cells[name] for name in self.label_columns], row)
         value = unwrap_labels(row.cells["label"])
         if isinstance(value, str) and value.strip() in _EMPTY_COLLECTIONS:
-            return ""
+            return frozenset()
         if isinstance(value, str) and _is_bracketed(value.strip()):
             value = parse_list(value)
             if value is None:
@@ -111,109 +124,98 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
                 remedy = f"Write its labels with {self.separator!r} between them, or as JSON"
                 raise InputError(what, where=row.where, remedy=remedy)
         if isinstance(value, list):
-            return self._join(self._of_list(value, row), row)
-        if isinstance(value, str) and not value.strip():
-            return ""
-        labels = super().read_label(row).split(self.separator)
-        return self._join([label.strip() for label in labels], row)
+            labels = self._of_list(value, row)
+        elif value is None or (isinstance(value, float) and math.isnan(value)):
+            remedy = "`missing_labels=drop` leaves out such rows; a text without labels has an empty list"
+            raise MissingLabelError(
+                f"the cell {row.name('label')!r} is empty", where=row.where, remedy=remedy
+            )
+        else:
+            text = (
+                read_label(row, labels=self.labels, missing=self.missing_labels) if str(value).strip() else ""
+            )
+            labels = frozenset(map(str.strip, text.split(self.separator))) - {""}
+        if self.labels and (unknown := sorted(labels.difference(self.labels))):
+            raise unknown_label(unknown[0], self.labels, row.where)
+        return labels
 
-    def _of_list(self, values: list[Any], row: Row) -> list[str]:
+    def _of_list(self, values: list[Any], row: Row) -> frozenset[str]:
         """Return the labels in a list: their names, or 0 or 1 for each label of the task."""
         column = row.name("label")
         is_flags = len(values) > 1 and all(value in (0, 1) for value in values)
         if is_flags and len(values) == len(self.labels):
             return self._of_flags(values, row)
-        if is_flags and not self.labels:
-            what = f"{column!r} is {values}, 0 or 1 for each label, and the labels have no names"
-            remedy = f'Name them in this order: `{self.name}.labels=["…", "…"]`'
-            raise InputError(what, where=row.where, remedy=remedy)
         labels = [as_text(value) or "" for value in values]
         is_mixed = len({isinstance(value, str) for value in values}) > 1
-        if is_mixed or not all(labels):
-            what = f"{column!r} is {show_value(values)}, not a list of labels"
-            raise InputError(what, where=row.where)
-        return labels
+        if is_mixed or is_flags or "" in labels:
+            what, remedy = f"{column!r} is {show_value(values)}, not a list of labels", None
+            if is_flags:
+                what = f"{column!r} is {values}, 0 or 1 for each label, and the labels have no names"
+                remedy = 'Name them in this order: `labels=["…", "…"]`'
+            raise InputError(what, where=row.where, remedy=remedy)
+        return frozenset(labels)
 
-    def _of_flags(self, values: list[Any], row: Row) -> list[str]:
+    def _of_flags(self, values: list[Any], row: Row) -> frozenset[str]:
         """Return the labels with a 1, out of 0 or 1 for each."""
         names = self.label_columns or self.labels
         flags = list(map(as_flag, values))
         for name, value, flag in zip(names, values, flags, strict=True):
             if flag is None:
-                what = f"{name!r} is {value!r}, not 0 or 1"
                 is_missing = value in (None, "") or plain_label(str(value)) in NO_LABELS
-                raise (MissingLabelError if is_missing else InputError)(what, where=row.where)
-        return [name for name, flag in zip(names, flags, strict=True) if flag]
+                kind = MissingLabelError if is_missing else InputError
+                raise kind(f"{name!r} is {value!r}, not 0 or 1", where=row.where)
+        return frozenset(name for name, flag in zip(names, flags, strict=True) if flag)
 
-    def _join(self, labels: Sequence[str], row: Row) -> str:
-        if invalid := [label for label in labels if self.separator in label]:
-            remedy = f"Choose another with `{self.name}.separator=…`"
-            raise InputError(f"label {invalid[0]!r} holds the separator", where=row.where, remedy=remedy)
-        if unknown := [label for label in labels if label and self.labels and label not in self.labels]:
-            raise unknown_label(unknown[0], self.labels, row.where)
-        return self.separator.join(labels)
-
-    def classes_of(self, example: LabeledText) -> frozenset[str]:
-        labels = (label.strip() for label in (example.label or "").split(self.separator))
-        return frozenset(label for label in labels if label)
-
-    def fit_labels(self, examples: Texts) -> Self:
-        labels = self.labels or self.label_columns
-        labels = labels or sort_classes(frozenset().union(*map(self.classes_of, examples)))
-        where = source_of(examples[0].where)
+    def fit(self, examples: Texts) -> Self:
+        labels, where = self.labels or self.label_columns, source_of(examples[0].where)
+        labels = labels or sort_classes({label for example in examples for label in example.gold})
         if not labels:
             raise InputError("no row has a label", where=where)
         if not self.labels:
-            gold = [label for example in examples for label in self.classes_of(example)]
-            warn_of_placeholders(gold, labels, where, self.name)
+            warn_of_placeholders((label for example in examples for label in example.gold), labels, where)
         for mark in _SEPARATORS.difference(self.separator):
             if joined := [label for label in labels if mark in label]:
                 what = f"{len(joined):,} of {len(labels):,} labels have {mark!r}, such as {joined[0]!r}"
-                remedy = f"""If it separates labels, say `{self.name}.separator="{mark}"`"""
+                remedy = "If it separates labels, say so with the setting separator"
                 warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
         weights = self.positive_weights
         if weights == "balanced":
-            counts = Counter(label for example in examples for label in self.classes_of(example))
+            counts, num_examples = _counts(examples), len(examples)
             weights = {
-                label: (len(examples) - counts[label]) / counts[label]
-                if 0 < counts[label] < len(examples)
+                label: (num_examples - counts[label]) / counts[label]
+                if 0 < counts[label] < num_examples
                 else 1.0
                 for label in labels
             }
         if isinstance(self.thresholds, dict):
-            order_weights(self.thresholds, labels, f"{self.name}.thresholds")
+            order_weights(self.thresholds, labels, "thresholds")
         return replace(
             self,
             labels=labels,
-            positive_weights=order_weights(weights, labels, f"{self.name}.positive_weights"),
+            positive_weights=order_weights(weights, labels, "positive_weights"),
             tune_thresholds=self.tune_thresholds and self.thresholds == {},
         )
+
+    def classes_of(self, example: LabeledText) -> frozenset[str]:
+        labels: frozenset[str] = example.gold
+        return labels
+
+    def for_external_checkpoint(self, directory: Path) -> Self:
+        return self.with_class_names(external_labels(directory, self.problem_type))
 
     def with_class_names(self, names: tuple[str, ...]) -> Self:
         if not names:
             raise InputError("no classifier: config.json names no labels")
         return replace(self, labels=names)
 
-    def gold(self, example: LabeledText) -> frozenset[str]:
-        """Return the labels of an example, which must be known if the task has labels."""
-        if example.label is None:
-            raise InputError("no labels: nothing says which are right", where=example.where)
-        labels = self.classes_of(example)
-        if self.labels and (unknown := sorted(labels.difference(self.labels))):
-            raise unknown_label(unknown[0], self.labels, example.where)
-        return labels
+    def target(self, gold: frozenset[str]) -> list[int]:
+        return [index for index, label in enumerate(self.labels) if label in gold]
 
-    def target(self, example: LabeledText) -> list[int]:
-        """Return the indices of the example's labels."""
-        labels = self.gold(example)
-        return [index for index, label in enumerate(self.labels) if label in labels]
-
-    def targets(self, targets: Sequence[Target | None]) -> npt.NDArray[np.float32]:
+    def targets(self, targets: Sequence[Any]) -> npt.NDArray[np.float32]:
         """Return 1 for each label of a sequence, [B, C]."""
         targets_BC = np.zeros((len(targets), len(self.labels)), np.float32)
         for row_C, indices in zip(targets_BC, targets, strict=True):
-            if isinstance(indices, list):
-                row_C[indices] = 1
+            row_C[indices or []] = 1
         return targets_BC
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
@@ -230,7 +232,7 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         loss = loss_BC.mean(-1).sum()
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+    def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of each label's sigmoid from the teacher's, averaged over labels."""
         from cloze.training.losses import sigmoid_divergence
 
@@ -249,64 +251,72 @@ class MultiLabel(CustomTexts[LabelSetPrediction], TextLabels[LabelSetPrediction]
         return thresholds.get(label, _THRESHOLD) if isinstance(thresholds, dict) else thresholds
 
     def dev_notes(self, examples: Texts) -> list[str]:
-        """Return which thresholds cannot be tuned."""
-        known = frozenset().union(*map(self.classes_of, examples))
+        known = _counts(examples)
         absent = [label for label in self.labels if label not in known] if self.tune_thresholds else []
         threshold = "its threshold stays" if len(absent) == 1 else "their thresholds stay"
         return [f"no dev example has {list_names(absent)}: {threshold} {_THRESHOLD}"] if absent else []
 
-    def with_tuned_settings(self, examples: Texts, predictions: Sequence[LabelSetPrediction]) -> Self:
-        """Return the task with the threshold of each label that has the best F1; without a gold one it is 0.5."""
+    def tuned(self, examples: Texts, answers: LabelSetPredictions) -> Self:
+        """Return the kind with the threshold of each label that has the best F1; without a gold one it is 0.5."""
         if not self.tune_thresholds:
             return self
-        gold = list(map(self.gold, examples))
         tuned = {
             label: best_f1_threshold(
-                [prediction.probabilities[label] for prediction in predictions],
-                [label in labels for labels in gold],
+                [answer.probabilities[label] for answer in answers],
+                [label in example.gold for example in examples],
                 default=_THRESHOLD,
             )
             for label in self.labels
         }
         return replace(self, thresholds=tuned)
 
-    def for_ensemble(self, others: Sequence[Self]) -> Self:
-        """Return the task with the probability of the mean logit of each threshold, as the logits are means, too."""
+    def averaged(self, others: Sequence[Self]) -> Self:
+        """Return the kind with the probability of the mean logit of each threshold, as the logits are means, too."""
         alike = [
             replace(other, thresholds=self.thresholds, tune_thresholds=self.tune_thresholds)
             for other in others
         ]
-        task = super().for_ensemble(alike)
-        tasks = (self, *others)
-        means = {label: fmean(_logit(task.threshold(label)) for task in tasks) for label in self.labels}
-        return replace(task, thresholds={label: float(sigmoid(mean)) for label, mean in means.items()})
+        kind, kinds = super().averaged(alike), (self, *others)
+        means = {label: fmean(_logit(kind.threshold(label)) for kind in kinds) for label in self.labels}
+        return replace(kind, thresholds={label: float(sigmoid(mean)) for label, mean in means.items()})
 
-    def pairs(self, example: LabeledText, prediction: LabelSetPrediction) -> Iterator[GoldAnswer]:
+    def pairs(self, example: LabeledText, answer: LabelSetPrediction) -> Iterator[GoldAnswer]:
         """Yield both sets of labels; the confidence is that of the surest wrong decision."""
-        gold, answer, known = self.gold(example), frozenset(prediction.labels), prediction.probabilities
-        sure = [known[name] if name in answer else 1 - known[name] for name in gold ^ answer if name in known]
-        gold_text, text = (f"{self.separator} ".join(sorted(labels)) for labels in (gold, answer))
-        yield GoldAnswer(gold, answer, max(sure, default=None), gold_text, text)
+        gold, labels, known = self.gold(example), frozenset(answer.labels), answer.probabilities
+        sure = [known[name] if name in labels else 1 - known[name] for name in gold ^ labels if name in known]
+        gold_text, text = (f"{self.separator} ".join(sorted(names)) for names in (gold, labels))
+        yield GoldAnswer(gold, labels, max(sure, default=None), gold_text, text)
 
-    def most_frequent_answer(self, train: Texts, dev: Texts) -> list[LabelSetPrediction]:
-        """Predict the most frequent set of labels, the first of equals."""
-        [(best, _)] = Counter(map(self.gold, train)).most_common(1)
-        return [LabelSetPrediction(tuple(sorted(best)), self.label_shares(train))] * len(dev)
+    def breakdown(self, examples: Texts, answers: LabelSetPredictions) -> Breakdown:
+        return class_breakdown(*self.compare(examples, answers), self.labels)
 
-    def fit_logistic_regression(self, train: Texts, train_features: Any, dev_features: Any) -> Array:
-        """Return the logits of the dev examples, [N, C], with a regression for each label."""
+    def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:
+        return {"majority": self._most_frequent, "tfidf_logistic": self._logistic_regression}
+
+    def _most_frequent(self, train: Texts, dev: Texts) -> list[LabelSetPrediction]:
+        [(best, _)] = Counter(example.gold for example in train).most_common(1)
+        counts = _counts(train)
+        shares = {label: counts[label] / len(train) for label in self.labels}
+        return [LabelSetPrediction(tuple(sorted(best)), shares)] * len(dev)
+
+    def _logistic_regression(self, train: Texts, dev: Texts) -> list[LabelSetPrediction]:
+        train_features, dev_features = tfidf_features(train, dev)
         columns = []
-        for label in self.labels:
-            has_label = [int(label in self.classes_of(example)) for example in train]
-            columns.append(class_probabilities(train_features, has_label, dev_features, 2))
-        log_NC2 = np.log(np.stack(columns, axis=1))
-        return log_NC2[..., 1] - log_NC2[..., 0]
+        with np.errstate(divide="ignore"):
+            for label in self.labels:
+                has_label = [int(label in example.gold) for example in train]
+                log_N2 = np.log(class_probabilities(train_features, has_label, dev_features, 2))
+                columns.append(log_N2[:, 1] - log_N2[:, 0])
+        logits_NC = np.stack(columns, axis=1)
+        return [
+            self.decode(example, [], [logits_C]) for example, logits_C in zip(dev, logits_NC, strict=True)
+        ]
 
-    def collapse(self, examples: Texts, predictions: Sequence[LabelSetPrediction]) -> str | None:
-        return "one set of labels only" if is_constant(*self.compare(examples, predictions)) else None
+    def collapse(self, examples: Texts, answers: LabelSetPredictions, metrics: Sequence[str]) -> str | None:
+        return "one set of labels only" if is_constant(*self.compare(examples, answers)) else None
 
-    def to_json(self, example: LabeledText, prediction: LabelSetPrediction) -> dict[str, Any]:
-        return {"labels": list(prediction.labels), "probabilities": prediction.probabilities}
+    def to_json(self, example: LabeledText, answer: LabelSetPrediction) -> dict[str, Any]:
+        return {"labels": list(answer.labels), "probabilities": answer.probabilities}
 
     def from_json(self, values: Mapping[str, Any]) -> LabelSetPrediction:
         """Read labels; probabilities are optional."""
@@ -328,6 +338,11 @@ def _is_bracketed(text: str) -> bool:
         if not depth:
             return index == len(text) - 1 > 0
     return False
+
+
+def _counts(examples: Texts) -> Counter[str]:
+    """Return the number of examples of each label."""
+    return Counter(label for example in examples for label in example.gold)
 
 
 def _logit(probability: float) -> float:

@@ -1,0 +1,1 @@
+"""Kinds of answers: how each is written, learned, decoded and scored."""

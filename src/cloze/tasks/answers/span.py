@@ -1,0 +1,305 @@
+"""An answer that is a span of a paragraph, as in SQuAD.
+
+Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tokens of the paragraph in it.
+"""
+
+import math
+import sys
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from cloze.config import check_positive
+from cloze.data.batch import collate
+from cloze.data.reading.columns import Column
+from cloze.data.reading.memory import Source
+from cloze.data.reading.tables import Row
+from cloze.errors import DataWarning, InputError
+from cloze.metrics.breakdown import Breakdown
+from cloze.metrics.squad import (
+    best_threshold,
+    exact_score,
+    question_breakdown,
+    squad_v1_scores,
+    squad_v2_question_scores,
+    squad_v2_scores,
+)
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.answers.kind import AnswerKind
+from cloze.tasks.features import max_context_windows, sliding_windows
+from cloze.tasks.paragraphs import Excerpt, Questions, SpanFeature, SpanQuestion
+from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
+from cloze.tasks.squad_files import answers_of_row, read_answers, read_na_probs
+from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
+from cloze.tokenization.tokenizer import Tokenizer
+
+SpanPredictions = Sequence[SpanPrediction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span(AnswerKind[SpanQuestion, SpanPrediction]):
+    """A start vector and an end vector, whose products with each token score it as first and last of the answer.
+
+    Every question has an answer (Rajpurkar et al. 2016).
+
+    Source: Devlin et al. 2019, 4.2 and 4.3; google-research/bert run_squad.py @eedf571.
+
+    Differs: the softmax is over the sequence; Google's includes the padding. A window learns the first answer that it
+    contains; Google's code takes the first answer of the question, and trains other windows as without an answer.
+    """
+
+    allows_no_answer: ClassVar[bool] = False
+    """Whether a paragraph may have no answer."""
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact_match")
+    ranked_field = "candidates"
+    head_name = "BertForQuestionAnswering"
+
+    doc_stride: int = 128
+    """Tokens from the start of a window to that of the next."""
+    max_query_length: int = 64
+    """Maximum tokens of a question; a longer one is truncated."""
+    max_answer_length: int = 30
+    """Maximum tokens of an answer."""
+    n_best_size: int = 20
+    """Number of candidates."""
+    original: bool = False
+    """Tokenize word by word and search for the text of an answer as Google's code does, without offsets, and train on
+    the first answer only."""
+
+    def __post_init__(self) -> None:
+        check_positive(self, "doc_stride", "max_query_length", "max_answer_length", "n_best_size")
+
+    def columns(self) -> tuple[Column, ...]:
+        return (Column("answers", "label"),)
+
+    def read(self, row: Row) -> tuple[Excerpt, ...]:
+        answers = answers_of_row(row)
+        if not answers and not self.allows_no_answer:
+            raise InputError("has no answer", where=row.where, remedy="Use the task squad_v2")
+        return answers
+
+    def notes(self, examples: Questions, tokenizer: Tokenizer) -> list[str]:
+        several = sum(len({(answer.start, answer.end) for answer in e.answers}) > 1 for e in examples)
+        trained = (
+            "only the first is trained" if self.original else "a window learns the first that it contains"
+        )
+        what = f"{several:,} of {len(examples):,} training questions have answers at several places"
+        return [f"{what}: {trained}"] if several else []
+
+    def describe_truncation(self, examples: str, max_seq_length: int) -> str:
+        """Return what was truncated: of long questions the end; texts are read in windows."""
+        return f"{examples} have a question of more than {self.max_query_length} tokens"
+
+    def features(
+        self, example: SpanQuestion, tokenizer: Tokenizer, *, max_seq_length: int
+    ) -> list[SpanFeature]:
+        """Tokenize a question and put it before each window of its paragraph."""
+        context = example.paragraph.context(tokenizer, original=self.original)
+        if self.original:
+            query = tokenizer.google_tokenizer.ids(example.question)
+        else:
+            query = tokenizer.encode(example.question).input_ids[1:-1]
+        num_special = tokenizer.template(is_pair=True).num_special
+        kept = query[: min(self.max_query_length, max_seq_length - num_special - 1)]
+        front_length = num_special - 1 + len(kept)
+        answers = [context.token_span(a) for a in example.answers[: 1 if self.original else None]]
+        size = max_seq_length - num_special - len(kept)
+        features = []
+        for window in sliding_windows(len(context.input_ids), size, self.doc_stride):
+            input_ids, token_type_ids = tokenizer.join(kept, context.input_ids[window].tolist())
+            features.append(
+                SpanFeature(
+                    np.array(input_ids, np.int32),
+                    np.array(token_type_ids, np.int8),
+                    context,
+                    window,
+                    _target(answers, window, front_length),
+                    is_truncated=len(kept) < len(query),
+                )
+            )
+        return features
+
+    def batch(self, features: Sequence[SpanFeature]) -> TaskBatch:
+        batch = collate(
+            [feature.input_ids for feature in features],
+            [feature.token_type_ids for feature in features],
+        )
+        targets = np.array([feature.target for feature in features])
+        return TaskBatch.extend(batch, targets=targets, counts=tuple(f.num_tokens for f in features))
+
+    def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
+        """Return the cross entropy of logits [T, 2] over each sequence, the mean of start and end, summed.
+
+        Differs: the paper has the sum of start and end; Google's code takes the mean, and so does this.
+        """
+        from torch import nn
+
+        from cloze.training.losses import pad_groups
+
+        logits_BL2 = pad_groups(logits, batch.counts, -math.inf)
+        loss = nn.functional.cross_entropy(logits_BL2, batch.targets, reduction="sum") / 2
+        return loss, {"loss": (loss.detach(), batch.num_targets)}
+
+    def decode(
+        self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Outputs
+    ) -> SpanPrediction:
+        best_window_P = max_context_windows([feature.window for feature in features])
+        windows = [
+            ScoredWindow(feature, logits_L2.astype(np.float64), best_window_P[feature.window] == index)
+            for index, (feature, logits_L2) in enumerate(zip(features, outputs, strict=True))
+        ]
+        candidates = best_answers(
+            windows,
+            n_best_size=self.n_best_size,
+            max_answer_length=self.max_answer_length,
+            allows_no_answer=self.allows_no_answer,
+        )
+        return SpanPrediction.choose(candidates[0], candidates)
+
+    def gold(self, example: SpanQuestion) -> list[str]:
+        """Return the accepted answers; "" if there is none."""
+        if not (example.answers or self.allows_no_answer):
+            raise InputError("no answer: nothing says what is right", where=example.where)
+        return list(dict.fromkeys(answer.text for answer in example.answers)) or [""]
+
+    def pairs(self, example: SpanQuestion, answer: SpanPrediction) -> Iterator[GoldAnswer]:
+        """Yield the accepted answers beside the predicted one, which is gold if it equals one; "" is "no answer"."""
+        accepted, text = self.gold(example), answer.text
+        gold = text if exact_score(accepted, text) else accepted[0]
+        context = {"context": example.paragraph.text}
+        yield GoldAnswer(gold, text, answer.probability, " | ".join(accepted), details=context)
+
+    def score(self, examples: Questions, answers: SpanPredictions, metrics: Sequence[str]) -> Scores:
+        return squad_v1_scores(_gold_texts(examples), _predicted_texts(examples, answers))
+
+    def breakdown(self, examples: Questions, answers: SpanPredictions) -> Breakdown:
+        """Return exact match and F1, in percent, by question word."""
+        questions = {example.id: example.question for example in examples}
+        return question_breakdown(questions, _gold_texts(examples), _predicted_texts(examples, answers))
+
+    def to_json(self, example: SpanQuestion, answer: SpanPrediction) -> dict[str, Any]:
+        odds = {} if answer.null_odds is None else {"null_odds": answer.null_odds}
+        candidates = [_to_json(candidate) for candidate in answer.candidates]
+        return {"id": example.id, **_to_json(answer), **odds, "candidates": candidates}
+
+    def from_json(self, values: Mapping[str, Any]) -> SpanPrediction:
+        text = values["answer"]
+        if not isinstance(text, str):
+            raise TypeError(f"answer {text!r} is not a text")
+        return SpanPrediction(text, probability=values.get("probability", math.nan))
+
+    def read_answers(self, source: Source, examples: Questions) -> list[SpanPrediction]:
+        """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
+        answers = read_answers(source)
+        _check_complete(examples, answers, source)
+        return [self.from_json(answers[example.id]) for example in examples]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanOrNone(Span):
+    """A span, or no answer: the span of [CLS] (Rajpurkar et al. 2018; Devlin et al. 2019, 4.3)."""
+
+    allows_no_answer = True
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact")
+    averaged_settings = ("null_threshold",)
+
+    null_threshold: float = 0.0
+    """Predict "no answer" if its odds are larger; tuned on the dev data."""
+
+    def decode(
+        self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Outputs
+    ) -> SpanPrediction:
+        """Return the best answer, or "no answer" if its odds exceed the threshold."""
+        prediction = super().decode(example, features, outputs)
+        null = next(answer for answer in prediction.candidates if not answer.text)
+        best = prediction.best
+        odds = sys.float_info.max
+        if best is not None:
+            odds = null.score - best.start_logit - best.end_logit
+        answer = null if best is None or odds > self.null_threshold else best
+        return SpanPrediction.choose(answer, prediction.candidates, null_odds=odds)
+
+    def tuned(self, examples: Questions, answers: SpanPredictions) -> Self:
+        """Return the kind with the threshold that has the best F1."""
+        gold = _gold_texts(examples)
+        best, odds = {}, {}
+        for example, answer in zip(examples, answers, strict=True):
+            best[example.id] = "" if answer.best is None else answer.best.text
+            odds[example.id] = answer.null_odds or 0.0
+        _, f1 = squad_v2_question_scores(gold, best)
+        tuned = best_threshold(f1, best, odds, {question for question in gold if gold[question]})
+        return replace(self, null_threshold=_between_odds(tuned.threshold, odds.values()))
+
+    def score(self, examples: Questions, answers: SpanPredictions, metrics: Sequence[str]) -> Scores:
+        """Return exact match and F1, of all questions and of those with and without an answer, in percent."""
+        scores = squad_v2_scores(_gold_texts(examples), _predicted_texts(examples, answers))
+        return {name: value for name, value in scores.items() if not name.endswith("total")}
+
+    def score_with_na_probs(
+        self, examples: Questions, answers: SpanPredictions, na_probs: PathOrUrl
+    ) -> Scores:
+        """Return all scores of evaluate-v2.0.py, with the best thresholds on the confidences in a file."""
+        confidences = read_na_probs(na_probs)
+        _check_complete(examples, confidences, na_probs)
+        return squad_v2_scores(_gold_texts(examples), _predicted_texts(examples, answers), confidences)
+
+    def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:
+        return {"no_answer": lambda train, dev: [SpanPrediction("")] * len(dev)}
+
+    def collapse(self, examples: Questions, answers: SpanPredictions, metrics: Sequence[str]) -> str | None:
+        """Detect predictions without an answer, or no better than that, unless no question has an answer."""
+        if not any(example.answers for example in examples):
+            return None
+        if not any(answer.text for answer in answers):
+            return "no question is answered"
+        unanswerable = sum(not example.answers for example in examples)
+        is_no_better = self.score(examples, answers, metrics)["f1"] <= 100 * unanswerable / len(examples)
+        return "no better than to answer no question" if is_no_better else None
+
+
+def _target(answers: Sequence[tuple[int, int]], window: slice, first_token: int) -> tuple[int, int]:
+    """Return the first and the last token in the sequence of the first answer that is wholly in the window, or 0 and 0.
+
+    Differs: the paper does not mention windows without the answer, and a comment in Google's code says that they are
+    left out; the code trains on [CLS] there, and so does this.
+    """
+    shift = first_token - window.start
+    contained = (a for a in answers if window.start <= a[0] <= a[1] < window.stop)
+    return next(((shift + first, shift + last) for first, last in contained), (0, 0))
+
+
+def _to_json(answer: Answer) -> dict[str, Any]:
+    place = {"start": answer.start, "end": answer.end}
+    return {"answer": answer.text, **place, "probability": answer.probability}
+
+
+def _gold_texts(examples: Questions) -> dict[str, list[str]]:
+    return {example.id: [answer.text for answer in example.answers] for example in examples}
+
+
+def _predicted_texts(examples: Questions, answers: SpanPredictions) -> dict[str, str]:
+    return {example.id: answer.text for example, answer in zip(examples, answers, strict=True)}
+
+
+def _check_complete(examples: Questions, by_id: Collection[str], path: Source) -> None:
+    if missing := [example.id for example in examples if example.id not in by_id]:
+        what = f"{len(missing):,} of {len(examples):,} questions are missing, such as {missing[0]!r}"
+        raise InputError(what, where=path, remedy='Give "" for no answer')
+    if others := set(by_id) - {example.id for example in examples}:
+        what = f"{len(others):,} of {len(by_id):,} predictions have no gold example, such as {min(others)!r}"
+        warnings.warn(DataWarning(f"{path}: {what}. The others are scored"), stacklevel=2)
+
+
+def _between_odds(threshold: float | None, odds: Collection[float]) -> float:
+    """Return a threshold that divides the questions alike, halfway to the next odds; None: below all odds.
+
+    With the odds of a question as threshold, its answer would depend on rounding, and so on the machine.
+    """
+    if threshold is None:
+        return min(odds, default=0.0) - 1.0
+    # a question without candidates has the largest float as odds, which has no midpoint
+    larger = [value for value in odds if threshold < value < sys.float_info.max]
+    return (threshold + min(larger, default=threshold + 2.0)) / 2

@@ -1,1 +1,0 @@
-"""Families of tasks: each says what its examples, loss, predictions and metrics are."""

@@ -1,0 +1,154 @@
+"""The interface of a reader: which columns data have, and what example a row is."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+
+from cloze.choices import AnnotationFormat, Clean
+from cloze.data.reading.columns import Column, Kind
+from cloze.data.reading.memory import Source
+from cloze.data.reading.table_files import RawTable
+from cloze.data.reading.tables import Row, TableConfig, parse_rows
+from cloze.errors import DataWarning, InputError
+
+if TYPE_CHECKING:
+    from cloze.tasks.answers.kind import AnswerKind
+
+AnyKind: TypeAlias = "AnswerKind[Any, Any]"
+ExampleT = TypeVar("ExampleT")
+
+ID = Column("id", "other", is_required=False)
+
+
+def named_column(setting: str, names: str, *, kind: Kind = "text", key: str | None = None) -> Column:
+    """Return the column of a setting: a name, or several between | of which the first that data have is read."""
+    key = key or setting.removesuffix("_column")
+    return Column(key, kind, tuple(names.split("|")), setting=setting, flag=f"`{setting}=NAME`")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader(ABC, Generic[ExampleT]):
+    """A frozen dataclass whose fields are settings that say how data are written."""
+
+    header: ClassVar[tuple[str, ...]] = ()
+    """The names of the columns of a TSV whose first line may be a row."""
+    skips_broken_rows: ClassVar[bool] = False
+    """Whether a few labeled rows with more or fewer cells than columns are left out."""
+    file_settings: ClassVar[tuple[str, ...]] = ("encoding", "clean", "column_names")
+    """Settings that a checkpoint does not keep for other files."""
+
+    encoding: str | None = None
+    """Encoding of text files, as in latin-1, cp1252 or utf-16 (default: utf-8)."""
+
+    @property
+    def reads_pairs(self) -> bool | None:
+        """Whether each example is a pair of texts, or a single one; None for examples of another form."""
+        return None
+
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns that the model reads, in the order of tuples."""
+
+    @abstractmethod
+    def examples(self, source: Source, answer: AnyKind, *, labeled: bool = True) -> Iterator[ExampleT]:
+        """Read the examples of a source; unless `labeled`, gold answers are ignored and may be missing.
+
+        Raises:
+            InputError: a row is invalid.
+        """
+
+    def group(self, example: ExampleT) -> Hashable:
+        """Return the source text of an example; held-out dev data share none with the training data.
+
+        None: the example is a group of its own.
+        """
+        return None
+
+    def with_cells(self, source: Source, answer: AnyKind) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+        """Read unlabeled examples, each with the cells of other columns by name; without any if there are none."""
+        return ((example, {}) for example in self.examples(source, answer, labeled=False))
+
+    def to_score(self, source: Source, answer: AnyKind) -> Iterator[ExampleT]:
+        """Read labeled examples to score the predictions of a file; their texts may be missing."""
+        return self.examples(source, answer)
+
+    @abstractmethod
+    def table(self, answer: AnyKind, *, labeled: bool) -> TableConfig:
+        """Return how tables and rows in memory are read: their columns in the order of tuples, and more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowReader(Reader[ExampleT], Generic[ExampleT]):
+    """Reads an example from each row of a table."""
+
+    column_names: tuple[str, ...] = ()
+    """Names of the columns of a TSV or CSV whose first line is a row, in its order."""
+    skip_bad_rows: bool = False
+    """Leave out and count rows that cannot be read, instead of refusing the file."""
+    format: AnnotationFormat | None = None
+    """Annotation tool that exported the data: argilla, doccano, label-studio or prodigy; detected in JSON alone."""
+    clean: Clean | None = None
+    """pdf joins words divided at line ends and removes ligatures and soft hyphens in texts, as PDFs leave them."""
+
+    @abstractmethod
+    def example(self, row: Row, gold: Any) -> ExampleT:
+        """Return the example of a row with its gold answer, None if it is not read.
+
+        Raises:
+            InputError: a cell is invalid.
+        """
+
+    def table(self, answer: AnyKind, *, labeled: bool) -> TableConfig:
+        columns = (*self.columns(), *answer.columns())
+        columns = tuple(column for column in columns if labeled or not column.is_label)
+        num_texts = sum(column.kind in ("text", "texts") for column in columns)
+        return TableConfig(
+            columns=columns,
+            header=self.header,
+            format=self.format,
+            keeps_numbers=answer.keeps_numbers,
+            labeled=labeled,
+            may_be_lines=not labeled and num_texts == 1,
+            skip_broken=self.skips_broken_rows and labeled,
+            encoding=self.encoding,
+            clean=self.clean,
+            column_names=self.column_names,
+            can_name_columns=True,
+            leave_out=(InputError,) if self.skip_bad_rows else answer.errors_left_out,
+        )
+
+    def open_rows(self, source: Source, *, labeled: bool) -> RawTable | None:
+        """Open data of another form than a table; None for a table."""
+        return None
+
+    def examples(self, source: Source, answer: AnyKind, *, labeled: bool = True) -> Iterator[ExampleT]:
+        return (example for example, _ in self._read(source, answer, self.table(answer, labeled=labeled)))
+
+    def with_cells(self, source: Source, answer: AnyKind) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+        return self._read(source, answer, replace(self.table(answer, labeled=False), keeps_others=True))
+
+    def to_score(self, source: Source, answer: AnyKind) -> Iterator[ExampleT]:
+        table = self.table(answer, labeled=True)
+        columns = tuple(
+            replace(column, is_required=column.is_required and column.is_label) for column in table.columns
+        )
+        return (example for example, _ in self._read(source, answer, replace(table, columns=columns)))
+
+    def _read(
+        self, source: Source, answer: AnyKind, table: TableConfig
+    ) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+        texts = [column.key for column in table.columns if column.kind == "text" and column.is_required]
+        empty = []
+
+        def parse(row: Row) -> tuple[ExampleT, Mapping[str, Any]]:
+            example = self.example(row, answer.read(row) if row.labeled else None)
+            if row.labeled and not all(row.text(key).strip() for key in texts):
+                empty.append(row.where)
+            return example, row.others
+
+        yield from parse_rows(source, table, parse, self.open_rows(source, labeled=table.labeled))
+        if empty:
+            what = f"the text of a labeled row is empty (the first of {len(empty):,})"
+            warnings.warn(DataWarning(f"{empty[0]}: {what}"), stacklevel=2)
