@@ -34,7 +34,6 @@ class WindowedPredictions:
     """Where long texts lose tokens, if the task truncates them."""
 
     def split(self, example: Any) -> WindowedInput[tuple[Any, bool]]:
-        """Tokenize an example."""
         features = self.features(example)
         is_truncated = any(feature.is_truncated for feature in features)
         return WindowedInput(
@@ -46,7 +45,6 @@ class WindowedPredictions:
         return self.predictor.task.answer.decode(example, features, outputs)
 
     def features(self, example: Any) -> list[Any]:
-        """Return the inputs of the model for an example."""
         predictor, answer = self.predictor, self.predictor.task.answer
         if self.truncation_side == "right" or not isinstance(answer, TextAnswer):
             return predictor.features(example)
@@ -62,7 +60,6 @@ class WindowedPredictions:
         return [TextFeature((sequence,), None) for sequence in sequences]
 
     def compute(self, features: list[Any]) -> Sequence[Array]:
-        """Return the model's output for each feature."""
         return self.predictor.outputs(features)
 
 
@@ -71,7 +68,6 @@ class WindowedLogits(WindowedPredictions):
     """The logits of a classifier, a ranker or a regression for each example."""
 
     def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> list[float]:
-        """Return the logits of an example."""
         answer: Any = self.predictor.task.answer  # of a kind with raw scores
         scores: list[float] = answer.raw_scores(outputs)
         return scores
@@ -87,7 +83,6 @@ class WindowedEntities(WindowedPredictions):
         return super().split(task.reader.split(text))
 
     def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> list[PredictedEntity]:
-        """Return the entities of a text."""
         answer = self.predictor.task.answer
         assert isinstance(answer, Tags)
         return answer.entities(example, super().decode(example, features, outputs))
@@ -98,7 +93,6 @@ class WindowedSpanScores(WindowedPredictions):
     """The start and end logits of every token of a text that may answer a question."""
 
     def decode(self, example: Any, features: list[Any], outputs: Sequence[Array]) -> SpanScores:
-        """Return the logits of a text."""
         return join_scores(self.predictor.tokenizer, features, outputs)
 
 
@@ -128,18 +122,13 @@ class WindowedCandidates:
     served: ServedModel
 
     def split(self, blank: FillInput) -> WindowedInput[list[list[tuple[int, float]]]]:
-        """Tokenize a text, and choose the windows around its [MASK]s.
-
-        Raises:
-            InputError: it has no [MASK] or too many tokens, or a target is not one token.
-        """
+        """Tokenize a text, and choose the windows around its [MASK]s; refuse targets of several tokens."""
         targets = None if blank.targets is None else tuple(map(self._target_id, blank.targets))
         sequences = self._model.mask(blank.text, long_texts=blank.long_texts)
         windows = [FillWindow(s.ids, s.positions, blank.top_k, targets) for s in sequences]
         return WindowedInput(windows, lambda outputs: list(chain.from_iterable(outputs)))
 
     def compute(self, windows: list[FillWindow]) -> Sequence[list[list[tuple[int, float]]]]:
-        """Return the best tokens for each [MASK] of each window."""
         return self._model.choose(
             [[window] for window in windows],
             lambda i, logits: top_tokens(logits, windows[i].top_k, among=windows[i].targets),
@@ -175,7 +164,6 @@ class WindowedGradients:
         return WindowedInput(path.segments(self.steps, self.max_tokens), path.attributions)
 
     def compute(self, segments: list[PathSegment]) -> "Sequence[Tensor]":
-        """Return the gradients of each segment."""
         return [segment.gradients() for segment in segments]
 
 
