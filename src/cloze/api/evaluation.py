@@ -47,7 +47,6 @@ class EvaluationResult(NamedScores):
         """Every example of the task with its prediction."""
 
     def __repr__(self) -> str:
-        """Return the scores and the numbers of examples."""
         scores = [f"{name}={value:.4g}" for name, value in self.items()]
         counts = [f"{name}={count}" for name, count in self.counts.items()]
         return f"EvaluationResult({', '.join(scores + counts)})"
@@ -317,7 +316,6 @@ def score(
 
 
 def _find_task_name(task: str | None, model: Any) -> str:
-    """Return the task, by default that of a model."""
     from cloze.inference.ensemble import check_models
     from cloze.inference.predictor import Predictor, find_task_name
     from cloze.inference.pretrained_scores import USED_ARGUMENTS

@@ -37,7 +37,6 @@ class FinetuneResult(NamedScores):
         self._device = device
 
     def __repr__(self) -> str:
-        """Return the path and the scores."""
         return f"FinetuneResult({str(self.path)!r}, {dict(self)})"
 
     @cached_property
@@ -229,7 +228,6 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolve(arguments: dict[str, Any]) -> "tuple[AnyTask, FinetuneConfig, InMemory]":
-    """Return the task, the settings and the data in memory of a new run."""
     from cloze.api.settings import FinetuningRequest
 
     request = FinetuningRequest(arguments)

@@ -162,9 +162,6 @@ def describe_tasks(task: str | None = None) -> "list[TaskDescription]":
 
     Args:
         task: name of the task to describe (default: all of them).
-
-    Raises:
-        InputError: there is no such task.
     """
     from cloze.tasks.description import describe_task
     from cloze.tasks.registry import TASKS, find_task
@@ -181,9 +178,6 @@ def describe_formats(task: str | None = None) -> "list[DataFormat]":
 
     Args:
         task: name of the task that reads them (default: any).
-
-    Raises:
-        InputError: there is no such task.
     """
     from cloze.tasks.data_formats import formats_of
     from cloze.tasks.registry import find_task

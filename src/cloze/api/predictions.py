@@ -170,11 +170,7 @@ def predict_file(
 def find_inputs(
     first: str | Path, others: str | Path | Sequence[str | Path]
 ) -> tuple[str | None, str, list[str]]:
-    """Return the task (None: that of the model), the file to read ("" if texts are given), and the texts.
-
-    Raises:
-        InputError: there is no input, or one is neither a file nor written as a text, or there are several files.
-    """
+    """Return the task (None: that of the model), the file to read ("" if texts are given), and the texts."""
     from cloze.data.reading.files import STDIN
     from cloze.remote_files import is_url
     from cloze.tasks.registry import TASKS, find_task
@@ -208,11 +204,7 @@ def find_inputs(
 
 
 def _open_inputs(task: "AnyTask", file: str, texts: Sequence[str], progress: Progress) -> "Source":
-    """Return a file, or texts as the rows of a task.
-
-    Raises:
-        InputError: the examples of the task have more than a text.
-    """
+    """Return a file, or texts as the rows of a task."""
     from cloze.remote_files import to_path_or_url
     from cloze.tasks.data import read_memory
 

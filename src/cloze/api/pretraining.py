@@ -119,11 +119,7 @@ def pretrain(
 
 
 def _check_texts(texts: Any, dataset: Path, progress: Progress) -> None:
-    """Check that a data set is that of texts in memory.
-
-    Raises:
-        InputError: it is one of other texts.
-    """
+    """Check that a data set is that of texts in memory."""
     from cloze.data.dataset import dataset_fingerprint
 
     with tempfile.TemporaryDirectory(prefix="cloze-") as directory:

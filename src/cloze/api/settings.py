@@ -51,12 +51,7 @@ def read_recipe(config: Recipe, kind: type, folder: str = "") -> dict[str, Any]:
     """Return the settings that a config object, a TOML file or a recipe gives, as nested dictionaries.
 
     Args:
-        config: the recipe; None has no settings.
-        kind: the class of its settings.
         folder: folder of the recipes.
-
-    Raises:
-        InputError: there is no such recipe, or `config` is something else.
     """
     if config is None:
         return {}
@@ -95,11 +90,7 @@ class RunRequest(ABC, Generic[Resolved]):
     """What `finetune` and `pretrain` are asked for: a run to start or to resume, and a recipe."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Read arguments by name.
-
-        Raises:
-            InputError: a run is to be both resumed and overwritten.
-        """
+        """Read arguments by name."""
         self.run = check_path(values["output"], "output") if "output" in values else Path()
         self.resume: bool = values.get("resume", False)
         if self.resume and values.get("overwrite", False):
@@ -112,11 +103,7 @@ class RunRequest(ABC, Generic[Resolved]):
         """Those over the recipe's."""
 
     def resumed(self) -> Resolved | None:
-        """Return the settings of the run to resume, with those that may change and do; None to start one.
-
-        Raises:
-            InputError: other settings or data differ, or there is no run to resume.
-        """
+        """Return the settings of the run to resume with those that may change and do, or None; refuse other differences."""
         if self.resume:
             return None if is_free(self.run) and self.table else self._resumed(self.explicit)
         if num_restarts():  # after a failure torchrun repeats the command
@@ -133,11 +120,7 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
     """What `finetune` is asked for: a task, its run, and settings, with files in place of data in memory."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        """Read the arguments of `finetune` by name; None is not given.
-
-        Raises:
-            InputError: no task is named, or it has no such setting.
-        """
+        """Read the arguments of `finetune` by name; None is not given."""
         values = {name: value for name, value in arguments.items() if value is not None}
         super().__init__(values)
         recipe = read_recipe(self.config, FinetuneConfig, "finetuning")
@@ -174,7 +157,6 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
         return task
 
     def _keywords(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments that are settings, by their dotted keys."""
         of_task = {name: values[name] for name in KEYWORDS if name in values}
         if (names := split_names(of_task.get("column_names"))) is not None:
             of_task["column_names"] = list(names)
@@ -205,9 +187,6 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
 
         Args:
             downloads: whether a model of the Hub may be downloaded for the length that it takes.
-
-        Raises:
-            InputError: an unknown or missing setting, a wrong type, or a value out of range.
         """
         missing = {name: "" for name in _REQUIRED if name not in self.table}
         if "max_seq_length" not in self.table:
@@ -255,11 +234,7 @@ _RUN_ARGUMENTS = (
 def resolve_finetuning(
     task: str | AnyTask, config: Recipe = None, settings: Mapping[str, Any] = {}
 ) -> tuple[AnyTask, FinetuneConfig]:
-    """Return the task and the config of a fine-tuning, of a recipe with settings by their dotted keys.
-
-    Raises:
-        InputError: as for `FinetuningRequest.resolve`.
-    """
+    """Return the task and the config of a fine-tuning, of a recipe with settings by their dotted keys."""
     return FinetuningRequest({"task": task, "config": config, "settings": settings}).resolve()
 
 
@@ -269,8 +244,6 @@ def lay_over_recipe(
     """Merge the settings of a fine-tuning: those of a recipe, then of a task, then of arguments.
 
     Args:
-        recipe: its settings.
-        task: a task or its name.
         explicit: settings of arguments, as nested dictionaries.
         grid: whether the paper's grid is searched. No grid searches a setting that is explicit.
     """
@@ -294,11 +267,7 @@ def without_settings(toml: str, names: Collection[str]) -> str:
 
 
 def find_initial_checkpoint(config: PretrainConfig) -> Path | None:
-    """Return the directory of the checkpoint that a pre-training starts from; None for random weights.
-
-    Raises:
-        InputError: there is no such checkpoint.
-    """
+    """Return the directory of the checkpoint that a pre-training starts from; None for random weights."""
     return None if config.init is None else resolve_checkpoint(config.init, commit=config.init_commit)
 
 
@@ -328,11 +297,7 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
     """What `pretrain` is asked for: a run and its settings."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        """Read the arguments of `pretrain` by name; None is not given.
-
-        Raises:
-            InputError: there is no such recipe, or settings contradict each other.
-        """
+        """Read the arguments of `pretrain` by name; None is not given."""
         values = {name: value for name, value in arguments.items() if value is not None}
         super().__init__(values)
         if "texts" in values:
@@ -366,9 +331,6 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
 
         Args:
             downloads: whether a model of the Hub may be downloaded for the defaults of its family.
-
-        Raises:
-            InputError: an unknown or missing setting, a wrong type, or a value out of range.
         """
         if "data" not in self.table:
             raise InputError(MISSING, where="data", remedy="Give a data set, as cloze corpus writes it")
@@ -396,9 +358,5 @@ def _is_model(name: str) -> bool:
 
 
 def resolve_pretraining(config: Recipe = None, settings: Mapping[str, Any] = {}) -> PretrainConfig:
-    """Return the config of a pre-training, of a recipe with settings by their dotted keys.
-
-    Raises:
-        InputError: as for `PretrainingRequest.resolve`.
-    """
+    """Return the config of a pre-training, of a recipe with settings by their dotted keys."""
     return PretrainingRequest({"config": config, "settings": settings}).resolve()

@@ -25,11 +25,7 @@ if TYPE_CHECKING:  # not needed for --help
 
 
 def find_tokenizer(model: object, name: str) -> Path:
-    """Return the directory of the tokenizer of a model or a vocabulary, which the argument `name` gives.
-
-    Raises:
-        InputError: there is no such model, or it is no path.
-    """
+    """Return the directory of the tokenizer of a model or a vocabulary, which the argument `name` gives."""
     return resolve_checkpoint(check_path(model, name), files="tokenizer")
 
 

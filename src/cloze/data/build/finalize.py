@@ -118,7 +118,6 @@ def _write_info(
 
 
 def _link(old: Path, new: Path) -> None:
-    """Link a file, or copy it if the file system cannot."""
     try:
         os.link(old, new)
     except OSError:
@@ -157,7 +156,6 @@ class _Source:
         return np.repeat(kinds, [len(group["places"]) for group in groups])
 
     def where(self, document: int) -> str:
-        """Return where a document was read."""
         if self._part is None:
             return f"in the data set, document {document} of {self.path.name}"
         groups = self._part.record["places"]

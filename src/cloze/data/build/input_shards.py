@@ -250,7 +250,6 @@ def _walk(path: str, parents: Sequence[tuple[int, int]] = ()) -> Iterator[str]:
 
 
 def _check_regular(path: str) -> str:
-    """Return a path if it is a file."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:

@@ -71,11 +71,7 @@ class _PlannedShard:
 
 
 def list_parts(directory: Path, plan: BuildPlan) -> list[Part]:
-    """Return all parts of a plan in the order of the text.
-
-    Raises:
-        RunError: some are missing.
-    """
+    """Return all parts of a plan in the order of the text; RunError if some are missing."""
     counts = {key: _count_parts(directory, key) for key in plan.input_shards}
     if missing := sum(count is None for count in counts.values()):
         what = f"{missing} of {len(counts)} input shards are not finished"
@@ -146,12 +142,10 @@ def _make_missing(
 
 
 def _finish_shard(shard: _PlannedShard, *, make: MakePart) -> tuple[_PlannedShard, list[Record]]:
-    """Make the missing parts of a shard, and return their records with it."""
     return shard, [_finish_part(part, make=make) for part in shard.read_missing()]
 
 
 def _finish_part(part: tuple[Path, list[Document]], *, make: MakePart) -> Record:
-    """Write a part and its checksum, and return its record."""
     path, documents = part
     with file_io.write_file(path, **_WRITE_OPTIONS) as temporary:
         record = make(documents, temporary)

@@ -39,7 +39,6 @@ class BuildPlan:
         """Return the plan of a build.
 
         Args:
-            input_shards: the text to read.
             part_settings: everything that the parts depend on, except their text.
             settings: everything else that the output depends on.
         """

@@ -135,7 +135,6 @@ def _read_words(file: Path, tokenizer: WordPieceTokenizer) -> tuple[list[str], A
 
 
 def _most_frequent(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, number: int) -> list[str]:
-    """Return the most frequent words that are not tokens."""
     if number < 1:
         raise InputError(f"{number} is less than 1", where="number")
     if not counts:
