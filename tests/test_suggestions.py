@@ -12,7 +12,7 @@ from cloze.config import setting_names
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.hub import WELL_KNOWN
-from cloze.suggestions import MAX_LISTED, did_you_mean, list_names, nearest, nearest_keyword, no_such_path
+from cloze.suggestions import MAX_LISTED, did_you_mean, list_names, nearest, no_such_path
 from helpers import task_of
 
 ROWS = [("a fine film", "good"), ("a dull film", "bad")] * 4
@@ -33,7 +33,7 @@ DATA = {"train": ROWS, "model": "cloze-mini"}
 )
 def test_keywords_of_similar_names_are_suggested(word: str, name: str | None) -> None:
     keywords = inspect.signature(cloze.finetune).parameters
-    assert nearest_keyword(word, keywords, setting_names(FinetuneConfig)) == name
+    assert nearest(word, [*keywords, *setting_names(FinetuneConfig)]) == name
 
 
 @pytest.mark.parametrize(

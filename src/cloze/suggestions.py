@@ -141,11 +141,6 @@ def _similar_path(path: Path, fits: Callable[[Path], bool]) -> Path | None:
     return folder / near if is_similar else None
 
 
-def nearest_keyword(word: str, names: Iterable[str], settings: Iterable[str] = ()) -> str | None:
-    """Return the keyword, or the dotted key of the setting, that a keyword of another name stands for."""
-    return nearest(word, [*names, *settings])
-
-
 def check_keywords(
     function: str,
     keywords: Iterable[str],
@@ -159,7 +154,7 @@ def check_keywords(
     """
     for word in keywords:
         if word not in known:
-            near = nearest_keyword(word, known, settings()) or ""
+            near = nearest(word, [*known, *settings()]) or ""
             form = f'settings={{"{near}": …}}' if "settings" in known else near
             form = f"{near}=…" if near in known else form
             hint = f". Did you mean {form}?" if near else ""

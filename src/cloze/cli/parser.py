@@ -22,7 +22,7 @@ from cloze.cli.parameters import COMMON, EMPTY, SETTINGS, STDIN, Parameter, para
 from cloze.errors import MISSING, ClozeError, InputError, RunError
 from cloze.process import usable_processors
 from cloze.progress import is_rank_zero
-from cloze.suggestions import did_you_mean, nearest_keyword
+from cloze.suggestions import did_you_mean, nearest
 from cloze.tables import MIN_COLUMNS
 
 _QUOTED = re.compile(r"`([\w.-]+)(?:=([^`]*))?`")
@@ -295,7 +295,7 @@ class Command:
             for parameter in self.parameters.values()
             if not parameter.is_positional
         }
-        near = nearest_keyword(unknown, flags, self._settings())
+        near = nearest(unknown, [*flags, *self._settings()])
         return flags.get(near or "", near and f"--set {near}=VALUE")
 
 
