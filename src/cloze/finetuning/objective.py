@@ -116,11 +116,6 @@ class FinetuningObjective(Objective):
         logits: Tensor = self.model(batch)
         return logits
 
-    @property
-    def num_evaluation_batches(self) -> int:
-        """The batches of the dev data on rank zero."""
-        return -(-len(self._dev_batches()) // self.context.world_size)
-
     def _dev_batches(self) -> list[Indices]:
         """Return the dev features of each batch, by their indices."""
         lengths = [feature.num_tokens for group in self.prepared.data.dev_features for feature in group]
