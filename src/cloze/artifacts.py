@@ -186,9 +186,8 @@ def write_directory(
                 before_commit(temporary)
                 check_output_path(path, overwrite=overwrite)  # another process may have created it meanwhile
                 old = _move_into_place(temporary, path, exchange=exchange)
-        except BaseException as error:
-            shutil.rmtree(temporary, ignore_errors=True)
-            if isinstance(error, ClozeError) and error.where is not None:
+        except ClozeError as error:
+            if error.where is not None:
                 error.where = error.where.replace(str(temporary), str(path))  # the name that the user knows
             raise
         if old is not None:

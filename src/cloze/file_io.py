@@ -107,14 +107,10 @@ def write_file(path: Path, *, sync: bool = True, make_parents: bool = True) -> I
             path.parent.mkdir(parents=True, exist_ok=True)
         # a directory of many parts, which has its parents, is deleted as a whole
         with claim_temporary(path, Path.touch, clean=make_parents) as temporary:
-            try:
-                yield temporary
-                if sync:
-                    sync_file(temporary)
-                temporary.replace(path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+            yield temporary
+            if sync:
+                sync_file(temporary)
+            temporary.replace(path)
         if sync:
             sync_directory(path.parent)
 
@@ -150,7 +146,7 @@ def read_link(path: Path) -> str:
 def claim_temporary(
     path: Path, create: Callable[[Path], object], directory: Path | None = None, *, clean: bool = True
 ) -> Iterator[Path]:
-    """Create and lock what will be renamed to `path`; delete what killed processes left for the same path.
+    """Create and lock what will be renamed to `path`, and delete it on an error, as what killed processes left.
 
     The system releases the lock when the process ends, however it ends, so that what is not locked has no writer.
 
@@ -168,11 +164,15 @@ def claim_temporary(
                     _remove_without_writer(left)
     while True:
         temporary = directory / f"{prefix}{secrets.token_hex(8)}"
-        create(temporary)
-        with _locked(temporary):
-            if temporary.exists():  # else another process took it for left behind before it was locked
-                yield temporary
-                return
+        try:
+            create(temporary)
+            with _locked(temporary):
+                if temporary.exists():  # else another process took it for left behind before it was locked
+                    yield temporary
+                    return
+        except BaseException:
+            _remove(temporary)
+            raise
 
 
 @contextmanager
@@ -198,10 +198,15 @@ def _locked(path: Path) -> Iterator[bool]:
 
 def _remove_without_writer(path: Path) -> None:
     with _locked(path) as is_locked:
-        if is_locked and path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        elif is_locked:
-            path.unlink(missing_ok=True)
+        if is_locked:
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sync_file(path: Path) -> None:
