@@ -1,5 +1,6 @@
 """`cloze tasks`: list the tasks, or describe one."""
 
+import json
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -46,7 +47,8 @@ def _format_description(description: "TaskDescription") -> str:
     lines += [wrap_after(f"  {label:<10}", text) for label, text in rows.items() if text]
     lines.append(wrap_after("settings, ", "as in --set " + next(iter(description.settings)) + "=VALUE"))
     for key, setting in description.settings.items():
-        default = "" if setting.default in (None, "", ()) else f" (default: {setting.default})"
+        value = setting.default if isinstance(setting.default, str) else json.dumps(setting.default)
+        default = "" if setting.default in (None, "", ()) else f" (default: {value})"
         lines += [f"  {key}", *_indented(f"{setting.description}{default}")]
     return "\n".join([*lines, wrap_after("train:  ", f"cloze finetune {name} -m cloze-mini -d DATA -o RUN")])
 
