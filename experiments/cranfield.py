@@ -28,7 +28,7 @@ from cloze.errors import InputError
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 from cloze.remote_files import PathOrUrl, is_url, join_path
 from cloze.tasks.answers.relevance import Relevance, rank_passages
-from cloze.tasks.reader import AnyKind
+from cloze.tasks.reader import GoldAnswers
 from cloze.tasks.registry import register_task
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Scores
@@ -58,7 +58,7 @@ class CranfieldReader(PassageReader):
     def __post_init__(self) -> None:
         check_positive(self, "candidates")
 
-    def examples(self, source: Source, answer: AnyKind, *, labeled: bool = True) -> Iterator[LabeledText]:
+    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read judgments, and yield the candidates of each judged query in BM25's order."""
         if isinstance(source, MemoryRows):
             raise InputError(

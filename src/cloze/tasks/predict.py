@@ -12,13 +12,13 @@ from cloze.data.batch import Indices
 from cloze.errors import InputError
 from cloze.models.engine import Engine, run_by_length
 from cloze.progress import SILENT, Progress
-from cloze.tasks.reader import AnyKind
+from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.task_batch import Array, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 
 def featurize(
-    answer: AnyKind,
+    answer: AnswerKind[Any, Any],
     examples: Sequence[Any],
     tokenizer: Tokenizer,
     *,
@@ -35,7 +35,7 @@ def featurize(
 
 
 def predict(
-    answer: AnyKind,
+    answer: AnswerKind[Any, Any],
     engine: Engine,
     examples: Sequence[Any],
     features: Sequence[Sequence[Any]],
@@ -50,7 +50,7 @@ def predict(
 
 
 def compute_outputs(
-    answer: AnyKind,
+    answer: AnswerKind[Any, Any],
     engine: Engine,
     features: Sequence[Any],
     *,
@@ -73,7 +73,7 @@ def compute_outputs(
     return outputs
 
 
-def top_k_limiter(answer: AnyKind, top_k: int | None) -> Callable[[Any], Any]:
+def top_k_limiter(answer: AnswerKind[Any, Any], top_k: int | None) -> Callable[[Any], Any]:
     """Return a function that keeps the `top_k` most probable classes or candidates of a prediction, the best first."""
     if top_k is None:
         return lambda prediction: prediction
@@ -90,7 +90,10 @@ def top_k_limiter(answer: AnyKind, top_k: int | None) -> Callable[[Any], Any]:
 
 
 def decode(
-    answer: AnyKind, examples: Sequence[Any], features: Sequence[Sequence[Any]], outputs: dict[int, Array]
+    answer: AnswerKind[Any, Any],
+    examples: Sequence[Any],
+    features: Sequence[Sequence[Any]],
+    outputs: dict[int, Array],
 ) -> list[Any]:
     """Return a prediction for each example from the outputs of all features in order."""
     numbers = iter(range(len(outputs)))

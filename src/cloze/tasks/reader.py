@@ -2,9 +2,9 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.columns import Column, Kind
@@ -13,10 +13,6 @@ from cloze.data.reading.table_files import RawTable
 from cloze.data.reading.tables import Row, TableConfig, parse_rows
 from cloze.errors import DataWarning, InputError
 
-if TYPE_CHECKING:
-    from cloze.tasks.answers.kind import AnswerKind
-
-AnyKind: TypeAlias = "AnswerKind[Any, Any]"
 ExampleT = TypeVar("ExampleT")
 
 ID = Column("id", "other", is_required=False)
@@ -26,6 +22,23 @@ def named_column(setting: str, names: str, *, kind: Kind = "text", key: str | No
     """Return the column of a setting: a name, or several between | of which the first that data have is read."""
     key = key or setting.removesuffix("_column")
     return Column(key, kind, tuple(names.split("|")), setting=setting, flag=f"`{setting}=NAME`")
+
+
+class GoldAnswers(Protocol):
+    """What a reader asks of a kind of answer: how its gold answers are written."""
+
+    @property
+    def errors_left_out(self) -> tuple[type[InputError], ...]:
+        """The kinds of errors whose rows are left out and counted."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns of gold answers."""
+
+    def read(self, row: Row) -> Any:
+        """Return the gold answer of a labeled row."""
+
+    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
+        """Return whether a column whose classes Parquet or Arrow name is read as numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +65,7 @@ class Reader(ABC, Generic[ExampleT]):
         """Return the columns that the model reads, in the order of tuples."""
 
     @abstractmethod
-    def examples(self, source: Source, answer: AnyKind, *, labeled: bool = True) -> Iterator[ExampleT]:
+    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[ExampleT]:
         """Read the examples of a source; unless `labeled`, gold answers are ignored and may be missing.
 
         Raises:
@@ -66,16 +79,16 @@ class Reader(ABC, Generic[ExampleT]):
         """
         return None
 
-    def with_cells(self, source: Source, answer: AnyKind) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+    def with_cells(self, source: Source, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         """Read unlabeled examples, each with the cells of other columns by name; without any if there are none."""
         return ((example, {}) for example in self.examples(source, answer, labeled=False))
 
-    def to_score(self, source: Source, answer: AnyKind) -> Iterator[ExampleT]:
+    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[ExampleT]:
         """Read labeled examples to score the predictions of a file; their texts may be missing."""
         return self.examples(source, answer)
 
     @abstractmethod
-    def table(self, answer: AnyKind, *, labeled: bool) -> TableConfig:
+    def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:
         """Return how tables and rows in memory are read: their columns in the order of tuples, and more."""
 
 
@@ -100,7 +113,7 @@ class RowReader(Reader[ExampleT], Generic[ExampleT]):
             InputError: a cell is invalid.
         """
 
-    def table(self, answer: AnyKind, *, labeled: bool) -> TableConfig:
+    def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:
         columns = (*self.columns(), *answer.columns())
         columns = tuple(column for column in columns if labeled or not column.is_label)
         num_texts = sum(column.kind in ("text", "texts") for column in columns)
@@ -123,13 +136,13 @@ class RowReader(Reader[ExampleT], Generic[ExampleT]):
         """Open data of another form than a table; None for a table."""
         return None
 
-    def examples(self, source: Source, answer: AnyKind, *, labeled: bool = True) -> Iterator[ExampleT]:
+    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[ExampleT]:
         return (example for example, _ in self._read(source, answer, self.table(answer, labeled=labeled)))
 
-    def with_cells(self, source: Source, answer: AnyKind) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+    def with_cells(self, source: Source, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         return self._read(source, answer, replace(self.table(answer, labeled=False), keeps_others=True))
 
-    def to_score(self, source: Source, answer: AnyKind) -> Iterator[ExampleT]:
+    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[ExampleT]:
         table = self.table(answer, labeled=True)
         columns = tuple(
             replace(column, is_required=column.is_required and column.is_label) for column in table.columns
@@ -137,7 +150,7 @@ class RowReader(Reader[ExampleT], Generic[ExampleT]):
         return (example for example, _ in self._read(source, answer, replace(table, columns=columns)))
 
     def _read(
-        self, source: Source, answer: AnyKind, table: TableConfig
+        self, source: Source, answer: GoldAnswers, table: TableConfig
     ) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         texts = [column.key for column in table.columns if column.kind == "text" and column.is_required]
         empty = []

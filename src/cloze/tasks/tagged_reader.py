@@ -2,18 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import TableConfig
-from cloze.tasks.reader import AnyKind, Reader
+from cloze.tasks.reader import GoldAnswers, Reader
 from cloze.tasks.tagged_text import TaggedText
 from cloze.tasks.tagging_formats.formats import read_tagged
-from cloze.tasks.tagging_formats.settings import TaggingSettings
-
-if TYPE_CHECKING:
-    from cloze.tasks.answers.tags import Tags
+from cloze.tasks.tagging_formats.settings import KnownTags, TaggingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +20,10 @@ class TaggedReader(TaggingSettings, Reader[TaggedText]):
     def columns(self) -> tuple[Column, ...]:
         return (Column("text"),)
 
-    def examples(self, source: Source, answer: AnyKind, *, labeled: bool = True) -> Iterator[TaggedText]:
-        return read_tagged(source, self, cast("Tags", answer), labeled=labeled)
+    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[TaggedText]:
+        return read_tagged(source, self, cast(KnownTags, answer), labeled=labeled)
 
-    def table(self, answer: AnyKind, *, labeled: bool) -> TableConfig:
+    def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:
         """Return the columns of tuples: a text or its words, and their tags."""
         tags = [Column("tags", "label", (self.tags_field or "tags",))] if labeled else []
         return TableConfig(

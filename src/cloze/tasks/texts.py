@@ -11,7 +11,7 @@ from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Source
 from cloze.data.reading.tables import Row, TableConfig
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.reader import ID, AnyKind, RowReader, named_column
+from cloze.tasks.reader import ID, GoldAnswers, RowReader, named_column
 
 _NEGATIVE = re.compile(r"negative_[0-9]+")
 
@@ -70,7 +70,7 @@ class PassageReader(TextReader):
     text_column: str = "query"
     pair_column: str | None = "passage"
 
-    def to_score(self, source: Source, answer: AnyKind) -> Iterator[LabeledText]:
+    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[LabeledText]:
         """Read all columns: the query says which passages are ranked together."""
         return self.examples(source, answer)
 
@@ -95,7 +95,7 @@ class TripletReader(TextReader):
             return (*columns, named_column("negative_column", self.negative_column, kind="label"))
         return (*columns, Column("negative", "texts", is_required=False))
 
-    def examples(self, source: Source, answer: AnyKind, *, labeled: bool = True) -> Iterator[LabeledText]:
+    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read examples, and warn of labels that differ: they are not used."""
         labels = set()
         for example in super().examples(source, answer, labeled=labeled):
@@ -106,7 +106,7 @@ class TripletReader(TextReader):
             remedy = "The tasks ranking and scored-pairs learn from it"
             warnings.warn(DataWarning(f"{source}: {what}. {remedy}"), stacklevel=2)
 
-    def table(self, answer: AnyKind, *, labeled: bool) -> TableConfig:
+    def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:
         """Return how tables are read, with the columns of further hard negatives."""
         is_further = labeled and self.negative_column is None
         return replace(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from cloze.data.reading.directories import brat_texts
 from cloze.data.reading.files import extension_of, read_lines
@@ -28,11 +28,8 @@ from cloze.tasks.tagging_formats.conll import (
     split_columns,
 )
 from cloze.tasks.tagging_formats.rows import read_brat, read_json, read_rows, read_table
-from cloze.tasks.tagging_formats.settings import TaggedData, TaggingSettings
+from cloze.tasks.tagging_formats.settings import KnownTags, TaggedData, TaggingSettings
 from cloze.tasks.tagging_formats.word_tables import is_tagged_table
-
-if TYPE_CHECKING:
-    from cloze.tasks.answers.tags import Tags
 
 _SAMPLE_LINES = 200
 _JSON = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*(\[\s*)?("|$))')  # an object, or a list of objects
@@ -58,7 +55,7 @@ class FormatEntry:
 
 
 def read_tagged(
-    source: Source, settings: TaggingSettings, answer: "Tags", *, labeled: bool
+    source: Source, settings: TaggingSettings, answer: KnownTags, *, labeled: bool
 ) -> Iterator[TaggedText]:
     """Yield the sentences, texts or documents of data in any format, with tags in one scheme.
 
@@ -208,7 +205,7 @@ FORMATS: dict[str, FormatEntry] = {
 """The formats by name; the first that fits is used. Rows are those of Parquet, Arrow, Excel and data in memory."""
 
 
-def _check_tags(texts: Iterable[TaggedText], answer: "Tags") -> Iterator[TaggedText]:
+def _check_tags(texts: Iterable[TaggedText], answer: KnownTags) -> Iterator[TaggedText]:
     """Yield texts, and check that their tags are in one scheme."""
     schemes = answer.scheme_detector()
     for text in texts if answer.scheme == "plain" else _with_usual_tags(texts, answer.labels):

@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, get_args
 
 from cloze.choices import AnnotationFormat, TaggingFormat
 from cloze.data.reading.files import Line
 from cloze.data.reading.memory import Source
 from cloze.tasks.running_text import split_text
+from cloze.tasks.tag_schemes import Scheme, SchemeDetector
 from cloze.tasks.tagged_text import TaggedText
-
-if TYPE_CHECKING:
-    from cloze.tasks.answers.tags import Tags
 
 Context: TypeAlias = Literal["sentence", "document"]
 Offsets: TypeAlias = Literal["characters", "utf-16", "utf-8"]
@@ -57,14 +55,32 @@ class TaggingSettings:
         return TaggedText(split_text(text, language=self.language), text)
 
 
+class KnownTags(Protocol):
+    """The labels, the scheme and the number of columns, as far as they are known before data are read."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The tags of a trained model, or of a setting."""
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """The scheme of the training data, or of a setting."""
+
+    @property
+    def num_columns(self) -> int | None:
+        """Number of columns of the training data."""
+
+    def scheme_detector(self) -> SchemeDetector:
+        """Return a detector that accepts the tags that the settings allow."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaggedData:
     """Data to read with the settings of a task."""
 
     source: Source
     settings: TaggingSettings
-    answer: "Tags"
-    """The labels and the scheme, as far as they are known."""
+    answer: KnownTags
     labeled: bool
     """Whether tags or spans are read."""
     lines: Iterator[Line]
