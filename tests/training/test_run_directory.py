@@ -118,3 +118,14 @@ def test_a_run_that_was_created_since_the_output_was_checked_is_kept(tmp_path: P
 
 if __name__ == "__main__":
     kill_at_each_change(Path(sys.argv[1]))
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_run_that_cannot_be_created_leaves_the_directory_as_it_was(tmp_path: Path, exists: bool) -> None:
+    run = tmp_path / "run"
+    if exists:
+        run.mkdir()
+    with pytest.raises(ZeroDivisionError), run_lock(run, ALONE):
+        raise ZeroDivisionError
+    assert run.exists() == exists
+    assert not exists or os.listdir(run) == []

@@ -34,7 +34,8 @@ def file_lock(file: Path, taken: InputError) -> Iterator[None]:
 
 @contextmanager
 def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
-    """Keep other processes from creating, resuming or replacing a run; leave no directory if none was created."""
+    """Keep other processes from creating, resuming or replacing a run; leave what was there if none is created."""
+    is_new = not run.exists()
     with ExitStack() as locks:
         context.run_on_rank_zero(lambda: locks.enter_context(_lock(run)))
         try:
@@ -43,7 +44,8 @@ def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
             with suppress(OSError):
                 if context.is_rank_zero and os.listdir(run) == [artifacts.LOCK_FILE]:
                     (run / artifacts.LOCK_FILE).unlink()
-                    run.rmdir()
+                    if is_new:
+                        run.rmdir()
 
 
 def _lock(run: Path) -> AbstractContextManager[None]:
