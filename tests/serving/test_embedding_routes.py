@@ -22,7 +22,7 @@ Post = Callable[..., Any]
 
 
 def test_embed(post: Post, models: Mapping[str, ServedModel]) -> None:
-    texts = ["a b c", "", "d" * 50 + " e" * 60]
+    texts = ["a b c", "d" * 50 + " e" * 60]
     expected = models["bert"].embedder(texts)
     found = post("/embed", inputs=texts, normalize=False)
     np.testing.assert_allclose(found, expected, atol=1e-6)

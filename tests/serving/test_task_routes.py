@@ -236,8 +236,13 @@ def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
         ("/predict", {"model": "matcher", "inputs": ["", "\u200b"]}, "inputs"),
         ("/explain", {"inputs": " "}, "inputs"),
         ("/next-sentence", {"inputs": ["a", ""]}, "inputs.1"),
-        ("/answer", {"inputs": {"question": "", "context": "a b"}}, "inputs.QuestionInput.question"),
+        ("/answer", {"inputs": {"question": "", "context": "a b"}}, "inputs.question"),
         ("/rerank", {"query": " ", "texts": ["a"]}, "query"),
+        ("/embed", {"inputs": ""}, "inputs"),
+        ("/embed", {"inputs": [[8], " "]}, "inputs.1"),
+        ("/embed_all", {"inputs": ["a", ""]}, "inputs.1"),
+        ("/embeddings", {"input": ["a", ""]}, "input.1"),
+        ("/similarity", {"inputs": {"source_sentence": "a", "sentences": [""]}}, "inputs.sentences.0"),
         ("/explore/inside", {"text": ""}, "text"),
         ("/explore/layers", {"text": ""}, "text"),
         ("/explore/span", {"question": "", "context": "a"}, "question"),
@@ -245,6 +250,24 @@ def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
 )
 def test_empty_texts_have_no_answer(client: Client, route: str, request_: dict[str, Any], where: str) -> None:
     assert client.refusal(route, **request_) == f"{where}: the text is empty. Give a text."
+
+
+@pytest.mark.parametrize(
+    ("route", "request_", "where"),
+    [
+        ("/embed", {"inputs": 1}, "inputs"),
+        ("/embed", {"inputs": {"a": 1}}, "inputs"),
+        ("/predict", {"inputs": [["a"], [1]]}, "inputs.1.0"),
+        ("/answer", {"inputs": {"question": "a"}}, "inputs.context"),
+        ("/answer", {"inputs": [{"question": "a", "context": "b", "extra": 1}]}, "inputs.0.extra"),
+        ("/rerank", {"query": "a", "documents": ["a", 1]}, "documents.1"),
+        ("/fill", {}, "inputs"),
+        ("/fill", [], "body"),
+    ],
+)
+def test_an_error_has_the_path_of_the_request(client: Client, route: str, request_: Any, where: str) -> None:
+    error = client.post(route, json=request_).json()["error"]
+    assert error.partition(": ")[0] == where
 
 
 def test_an_empty_text_has_no_entities_no_answer_and_score_zero(post: Post) -> None:

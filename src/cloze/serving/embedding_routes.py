@@ -25,12 +25,12 @@ from cloze.serving.schema import (
     EmbeddingRequest,
     IdLists,
     Ids,
+    Many,
     ModelRequest,
+    NonBlankText,
     PromptOptions,
     ResponseModel,
     StrictModel,
-    Text,
-    Texts,
     TextsOrIds,
     TextsRequest,
     to_list,
@@ -71,9 +71,9 @@ async def embed_all(served: ServedModel, request: EmbeddingRequest, batcher: Bat
 class SimilarityInputs(StrictModel):
     """A text and the sentences to compare it with."""
 
-    source_sentence: Text
+    source_sentence: NonBlankText
     """The text to compare with."""
-    sentences: Texts
+    sentences: Many[NonBlankText]
     """The texts that are compared with it."""
 
 

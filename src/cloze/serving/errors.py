@@ -132,7 +132,7 @@ def shutting_down() -> Response:
 def add_error_handlers(app: FastAPI) -> None:
     """Convert the exceptions of an application's routes to error responses."""
     responses: dict[type[Exception], Callable[[Any], Response]] = {
-        RequestValidationError: lambda error: _invalid(error.errors()),
+        RequestValidationError: lambda error: _invalid(error.errors(), error.body),
         HTTPException: lambda error: ErrorResponse(error.status_code, str(error.detail), error.headers),
         ClozeError: lambda error: ErrorResponse(422, str(error)),
         RunError: lambda error: ErrorResponse(424, f"the computation failed: {error}"),
@@ -151,18 +151,25 @@ def add_error_handlers(app: FastAPI) -> None:
         app.add_exception_handler(error, handler(respond))
 
 
-def _invalid(errors: Sequence[Any]) -> Response:
+def _invalid(errors: Sequence[Any], body: Any) -> Response:
     """Return one of several validation errors; for a union the branch that matched furthest."""
     for error in errors:
         context = error.get("ctx", {})
         if error["type"] in (TOO_MANY, TOO_LONG) or context.get("max_length") == MAX_CHARACTERS:
-            return ErrorResponse(413, _message(error))
+            return ErrorResponse(413, _message(error, body))
         if error["type"] == "too_short" and not context["actual_length"]:
-            return ErrorResponse(400, _message(error))
+            return ErrorResponse(400, _message(error, body))
     deepest = max(errors, key=lambda error: len(error["loc"]))
-    return ErrorResponse(422, _message(deepest))
+    return ErrorResponse(422, _message(deepest, body))
 
 
-def _message(error: Any) -> str:
-    place = ".".join(str(part) for part in error["loc"][1:] if "[" not in str(part)) or "body"
-    return f"{place}: {error['msg']}"
+def _message(error: Any, body: Any) -> str:
+    location = error["loc"][1:]
+    place = []
+    for part in location:  # pydantic also names the branches of unions, which no request has
+        if (isinstance(body, dict) and part in body) or (isinstance(body, list) and isinstance(part, int)):
+            place.append(str(part))
+            body = body[part]
+    if error["type"] == "missing":
+        place += location[-1:]
+    return f"{'.'.join(place) or 'body'}: {error['msg']}"

@@ -56,7 +56,7 @@ Ids: TypeAlias = Annotated[
     Field(min_length=1, max_length=MAX_CHARACTERS, fail_fast=True),
 ]
 IdLists: TypeAlias = Annotated[list[Ids], Field(min_length=1, fail_fast=True), BatchLimit]
-TextsOrIds: TypeAlias = Text | Ids | Many[Text | Ids]
+TextsOrIds: TypeAlias = NonBlankText | Ids | Many[NonBlankText | Ids]
 """A text, a list of token ids, or a list of either."""
 
 
