@@ -313,6 +313,24 @@ def test_families_with_another_normalizer(tmp_path: Path, family: str, step: Any
         assert again(words, "film").input_ids == theirs(words, "film").input_ids
 
 
+@pytest.mark.parametrize("settings", [{}, {"unk_token": "[UNK]"}, {"unk_token": "<unk>"}])
+@pytest.mark.parametrize("tokenizer_class", ["MPNetTokenizer", "PreTrainedTokenizerFast"])
+def test_the_unknown_token_of_mpnet(tmp_path: Path, settings: Json, tokenizer_class: str) -> None:
+    FAMILIES["mpnet"].tokenizer(tmp_path).save_pretrained(tmp_path)
+    library = json.loads((tmp_path / "tokenizer.json").read_text())
+    vocabulary = library["model"]["vocab"]
+    vocabulary["<unk>"] = len(vocabulary)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(library))
+    roles = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
+    config = {"tokenizer_class": tokenizer_class, **roles, **settings}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mpnet"}))
+    theirs, ours = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(tmp_path)
+    for words in ("a zz film", "a <unk> [UNK] film"):
+        assert ours.encode(words).input_ids == theirs(words)["input_ids"]
+    assert ours.special_token("unk") == (theirs.unk_token or "[UNK]")
+
+
 @pytest.mark.slow
 def test_a_model_without_segments_answers_so_in_every_form(tmp_path: Path) -> None:
     """As sentence-transformers, transformers, a copy of cloze and its graph do."""

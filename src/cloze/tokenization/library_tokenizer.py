@@ -77,10 +77,13 @@ class LibraryTokenizer(Tokenizer):
                 "the ids of the vocabulary have gaps or repeat", where=file, remedy=DAMAGED_REMEDY
             )
         files.check_added_tokens()
-        roles = _find_roles(settings, set(ids), directory)
+        unk = getattr(backend.model, "unk_token", None)
+        roles = _find_roles(settings, set(ids), directory, unk=unk)
         if builds_parts := files.tokenizer_class not in (None, *GENERIC_CLASSES):
             sep, cls_ = ((roles[role], ids[roles[role]]) for role in _TEMPLATE_ROLES)
             class_name = str(files.tokenizer_class)
+            if "unk" in roles and unk is not None:
+                backend.model.unk_token = roles["unk"]
             build_parts(backend, library, class_name, settings, sep=sep, cls=cls_, where=file)
         named = {role for role, keys in _ROLES.items() if builds_parts or any(map(settings.get, keys))}
         special = {*(roles[role] for role in roles if role in named), *files.extra_tokens(ids)}
@@ -205,12 +208,18 @@ class LibraryTokenizer(Tokenizer):
                 raise InputError(f"{what} (post_processor)", where=file, remedy=_ENCODER_REMEDY)
 
 
-def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) -> dict[SpecialRole, str]:
-    """Return the special tokens by their roles; [CLS], [SEP] and padding are required."""
+def _find_roles(
+    settings: Mapping[str, Any], tokens: set[str], directory: Path, *, unk: str | None
+) -> dict[SpecialRole, str]:
+    """Return the special tokens by their roles; [CLS], [SEP] and padding are required.
+
+    The model's own token for unknown words is the default: MPNet has <unk>, too, which it does not use.
+    """
     roles: dict[SpecialRole, str] = {}
     for role, keys in _ROLES.items():
         values = [settings[key] for key in keys if settings.get(key)]
-        values += [token for token in _USUAL[role] if token in tokens]
+        usual = (unk, *_USUAL[role]) if role == "unk" else _USUAL[role]
+        values += [token for token in usual if token in tokens]
         if values:
             roles[role] = str(values[0].get("content") if isinstance(values[0], dict) else values[0])
     where = directory / TOKENIZER_CONFIG_FILE

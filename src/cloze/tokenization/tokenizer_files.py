@@ -106,7 +106,8 @@ class TokenizerFiles:
         library = _read_if_exists(directory / TOKENIZER_FILE)
         if library is None and not (directory / VOCAB_FILE).exists():
             what = f"no tokenizer: neither {TOKENIZER_FILE} nor {VOCAB_FILE}"
-            raise InputError(what, where=directory, remedy="Give the directory of a vocabulary or of a model")
+            remedy = f"Give the directory of a vocabulary, or of a model whose tokenizer is saved with {TOKENIZER_FILE}"
+            raise InputError(what, where=directory, remedy=remedy)
         if library is not None:
             check_library_json(library, directory / TOKENIZER_FILE)
         config_file, name = directory / TOKENIZER_CONFIG_FILE, read_class(directory, config)
