@@ -292,7 +292,7 @@ REMEDIES = {
         first="corpus {text} --vocabulary {tmp}/copy -o {tmp}/d --workers 1 --format paragraphs",
     ),
     "--init without a tokenizer": Remedy(
-        "the directory of a vocabulary or of a (model)", {"{tmp}/copy": "{run}", "": DRY}
+        "the directory of a vocabulary, or of a (model)", {"{tmp}/copy": "{run}", "": DRY}
     ),
     "a missing old_data": Remedy(CORPUS_WROTE, {"--set old_data={tmp}/none": "", "": DRY}),
     "--init with infinite weights": Remedy(
