@@ -226,7 +226,10 @@ def test_a_directory_without_parts_is_removed(tmp_path, texts, capsys):
     assert not directory.exists()
     assert capsys.readouterr().err == ""
     with pytest.raises(KeyboardInterrupt), keep_finished_parts(tmp_path / "out", plan, Progress()):
-        make_parts(directory, plan, stop_after=2)
+        make_parts(directory, plan, stop_after=1)
+    assert capsys.readouterr().err == f"{directory} keeps 1 finished part; the build resumes when run again\n"
+    with pytest.raises(KeyboardInterrupt), keep_finished_parts(tmp_path / "out", plan, Progress()):
+        make_parts(directory, plan, stop_after=1)
     kept = f"{directory} keeps 2 finished parts; the build resumes"
     assert capsys.readouterr().err == f"{kept} when run again\n"
     with pytest.raises(InputError), keep_finished_parts(tmp_path / "out", plan, Progress()):

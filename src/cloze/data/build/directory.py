@@ -16,6 +16,7 @@ from cloze.data.build.input_shards import local_paths
 from cloze.data.build.plan import STDIN_PREFIX, BuildPlan
 from cloze.errors import InputError, RunError
 from cloze.progress import Progress
+from cloze.tables import format_count
 
 _OUTPUT_FILE = "output.json"
 
@@ -61,7 +62,8 @@ def keep_finished_parts(output: Path, plan: BuildPlan, progress: Progress) -> It
                     path.unlink(missing_ok=True)
         if finished := sum(1 for key in set(plan.keys) for _ in directory.glob(f"{key}-*.json")):
             again = "once the error is fixed" if isinstance(error, InputError) else "when run again"
-            progress.note(f"{directory} keeps {finished:,} finished parts; the build resumes {again}")
+            kept = format_count(finished, "finished part")
+            progress.note(f"{directory} keeps {kept}; the build resumes {again}")
         elif not any(directory.glob("*.arrow")):  # of other builds
             remove_parts(output)
         is_changed = modification_time(output) != before and _finished_plan(output) != plan.hash
