@@ -331,6 +331,22 @@ def test_the_unknown_token_of_mpnet(tmp_path: Path, settings: Json, tokenizer_cl
     assert ours.special_token("unk") == (theirs.unk_token or "[UNK]")
 
 
+def test_another_unknown_id_than_that_of_xlm_roberta_is_refused(tmp_path: Path) -> None:
+    FAMILIES["xlm-roberta"].tokenizer(tmp_path).save_pretrained(tmp_path)
+    library = json.loads((tmp_path / "tokenizer.json").read_text())
+    library["model"]["unk_id"] = 4
+    (tmp_path / "tokenizer.json").write_text(json.dumps(library))
+    with pytest.raises(
+        InputError, match=r"unk_id is 4, where XLMRobertaTokenizer has 3\. .*PreTrainedTokenizerFast"
+    ):
+        load_tokenizer(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    expected = AutoTokenizer.from_pretrained(tmp_path)("☃ film")["input_ids"]
+    assert load_tokenizer(tmp_path).encode("☃ film").input_ids == expected
+
+
 @pytest.mark.slow
 def test_a_model_without_segments_answers_so_in_every_form(tmp_path: Path) -> None:
     """As sentence-transformers, transformers, a copy of cloze and its graph do."""

@@ -22,7 +22,9 @@ MAX_INPUT_CHARS_PER_WORD = 100
 """Longer words become [UNK]. Differs: 200 in Google's code; BERT's published tokenizer.json files all have 100."""
 GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend", "PythonBackend")
 """They read all of `tokenizer.json`."""
+GENERIC_REMEDY = f"If {TOKENIZER_FILE} is right, write PreTrainedTokenizerFast as tokenizer_class"
 BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
+_UNIGRAM_UNK_ID = 3
 _OF_MODELS = {
     "bert": "BertTokenizer",
     "distilbert": "BertTokenizer",
@@ -151,4 +153,7 @@ def build_parts(
     if type(backend.model).__name__ != kind:
         what = f"the model is {type(backend.model).__name__}, where {tokenizer_class} has {kind}"
         raise InputError(what, where=where, remedy=f"Correct tokenizer_class in {TOKENIZER_CONFIG_FILE}")
+    if kind == "Unigram" and (unk_id := library["model"].get("unk_id")) != _UNIGRAM_UNK_ID:
+        what = f"unk_id is {unk_id}, where {tokenizer_class} has {_UNIGRAM_UNK_ID}"
+        raise InputError(what, where=where, remedy=GENERIC_REMEDY)
     build(_Parts(backend, library, config, sep, cls))

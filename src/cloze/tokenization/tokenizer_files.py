@@ -30,6 +30,7 @@ from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP,
 from cloze.tokenization.tokenizer_class import (
     BERT_CLASSES,
     GENERIC_CLASSES,
+    GENERIC_REMEDY,
     MAX_INPUT_CHARS_PER_WORD,
     feeds_segments,
     read_class,
@@ -44,7 +45,6 @@ MAX_WORD_KEY = "max_input_chars_per_word"
 DEFAULT_MODEL_MAX_LENGTH = 512
 _MAX_MODEL_MAX_LENGTH = 1_000_000  # transformers writes 10**30 if there is no limit
 DAMAGED_REMEDY = "Copy or write it again"
-_GENERIC_REMEDY = f"If {TOKENIZER_FILE} is right, write PreTrainedTokenizerFast as tokenizer_class"
 _NORMALIZER_KEYS = {
     "lowercase": "do_lower_case",
     "strip_accents": "strip_accents",
@@ -236,10 +236,10 @@ class TokenizerFiles:
         where = self.directory / TOKENIZER_FILE
         if (limit := settings[MAX_WORD_KEY]) != MAX_INPUT_CHARS_PER_WORD:
             what = f"{MAX_WORD_KEY} is {limit}, where {self.tokenizer_class} has {MAX_INPUT_CHARS_PER_WORD}"
-            raise InputError(what, where=where, remedy=_GENERIC_REMEDY)
+            raise InputError(what, where=where, remedy=GENERIC_REMEDY)
         if self.library is not None and not self._has_berts_template():
             what = f"post_processor is not that of {self.tokenizer_class}"
-            raise InputError(what, where=where, remedy=_GENERIC_REMEDY)
+            raise InputError(what, where=where, remedy=GENERIC_REMEDY)
 
 
 def _differences(library: dict[str, Any]) -> list[str]:
@@ -311,7 +311,7 @@ def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the settings in a `tokenizer.json`, which must describe BERT's tokenizer and nothing else."""
     model, normalizer = library.get("model") or {}, library.get("normalizer") or {}
     for what in _differences(library):
-        raise InputError(f"not a BERT tokenizer: {what}", where=path, remedy=_GENERIC_REMEDY)
+        raise InputError(f"not a BERT tokenizer: {what}", where=path, remedy=GENERIC_REMEDY)
     return {
         **_add_tokens(dict(model.get("vocab") or {}), library.get("added_tokens") or [], path),
         "lowercase": bool(normalizer.get("lowercase", True)),
