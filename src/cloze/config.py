@@ -129,16 +129,16 @@ def from_dict(
         where: the source of the values, for error messages.
         prefix: dotted key of the table with a final dot, for error messages.
         default: values of missing keys; None takes the defaults of the class.
-        others: further keys that the error about an unknown one may suggest.
+        others: further keys that an error about an unknown one lists.
     """
     assert dataclasses.is_dataclass(config)
     hints = typing.get_type_hints(config)
     known = {field.name: field for field in dataclasses.fields(config)}
     for key in table:
         if key not in known:
-            keys = [prefix + name for name in known]
+            keys = [*(prefix + name for name in known), *others]
             nested = (prefix + name for name in setting_names(config))
-            near = nearest(key, [*keys, *nested, *others])
+            near = nearest(key, [*keys, *nested])
             full_list = "; --print-config lists all" if len(keys) > MAX_LISTED else ""
             remedy = f"Did you mean {near}?" if near else f"Known keys are {list_names(keys)}{full_list}"
             raise InputError(f"unknown key {prefix}{key}", where=where, remedy=remedy)

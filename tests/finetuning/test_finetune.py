@@ -335,6 +335,12 @@ BAD_SETTINGS = [
         ["classification.text_colum=x"],
         "unknown key classification.text_colum. Did you mean classification.text_column",
     ),
+    (
+        "text-pairs",
+        ["text-pairs.zzz=x"],
+        "Known keys are text-pairs.pooling, text-pairs.normalize, text-pairs.prompt, text-pairs.truncate_dim, "
+        "text-pairs.encoding, text-pairs.column_names,",
+    ),
     ("classification", ["classification=3"], "classification must be a table, not 3"),
     ("classification", ["epochs=0"], "epochs: 0 is not positive"),
     ("classification", ["dev_fraction=1.5"], "dev_fraction: 1.5 is not above 0 and below 1"),
