@@ -63,8 +63,11 @@ def test_evaluate_gives_the_scores_of_the_run(mnli: Path, cloze: Cloze) -> None:
     assert lines[2] == f"  on 3 examples: {mnli}/data/dev_mismatched.tsv"
 
 
-def test_models_of_mnli_are_evaluated_on_ax(mnli: Path, cloze: Cloze, error_line: ErrorLine) -> None:
-    scores = cloze(f"evaluate ax -m {mnli}/run -d {mnli}/ax.tsv --json --quiet").json
+def test_models_of_mnli_are_evaluated_on_ax(
+    mnli: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
+) -> None:
+    (tmp_path / "ax.tsv").write_text(_nli("Label", *LABELS))
+    scores = cloze(f"evaluate ax -m {mnli}/run -d {tmp_path}/ax.tsv --json --quiet").json
     assert scores["matthews"] == 1.0
     assert "Fine-tune mnli: its models answer ax, too" in error_line(
         f"finetune ax -m cloze-mini -d D -o {mnli}/none"

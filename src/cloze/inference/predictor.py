@@ -263,7 +263,9 @@ def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTas
     if named.trained_as != task.name:
         what = f"a model for the task {task.name!r}, not {name!r}"
         raise InputError(what, where=checkpoint, remedy=f"Say {task.name}, or give another model")
-    return replace(named, answer=task.answer), settings.max_seq_length, named.reader.reads_pairs
+    column = named.settings.get("label_column")  # that of its own files
+    task = replace(named, answer=task.answer).with_settings({"label_column": column})
+    return task, settings.max_seq_length, task.reader.reads_pairs
 
 
 def _load_external_task(task: AnyTask, checkpoint: Path) -> tuple[AnyTask, int | None]:
