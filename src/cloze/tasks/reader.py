@@ -142,13 +142,6 @@ class RowReader(Reader[ExampleT], Generic[ExampleT]):
     def with_cells(self, source: Source, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         return self._read(source, answer, replace(self.table(answer, labeled=False), keeps_others=True))
 
-    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[ExampleT]:
-        table = self.table(answer, labeled=True)
-        columns = tuple(
-            replace(column, is_required=column.is_required and column.is_label) for column in table.columns
-        )
-        return (example for example, _ in self._read(source, answer, replace(table, columns=columns)))
-
     def _read(
         self, source: Source, answer: GoldAnswers, table: TableConfig
     ) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:

@@ -58,6 +58,13 @@ class TextReader(RowReader[LabeledText]):
         text, pair = (row.text(key) if key in row.cells else None for key in ("text", "pair"))
         return LabeledText(text or "", pair, gold, row.where, row=row.number, id=as_text(row.cells.get("id")))
 
+    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[LabeledText]:
+        table = self.table(answer, labeled=True)
+        columns = tuple(
+            replace(column, is_required=column.is_required and column.is_label) for column in table.columns
+        )
+        return (example for example, _ in self._read(source, answer, replace(table, columns=columns)))
+
     def group(self, example: LabeledText) -> Hashable:
         """Return the text or the pair, so that duplicates are all in the training or all in the dev data."""
         return example.text, example.pair
@@ -105,6 +112,10 @@ class TripletReader(TextReader):
             what = "the column 'label' or 'score' is not used: in every row the two texts are taken to belong together"
             remedy = "The tasks ranking and scored-pairs learn from it"
             warnings.warn(DataWarning(f"{source}: {what}. {remedy}"), stacklevel=2)
+
+    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[LabeledText]:
+        """Read all columns: the candidates of a text are the second texts of the data."""
+        return self.examples(source, answer)
 
     def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:
         """Return how tables are read, with the columns of further hard negatives."""
