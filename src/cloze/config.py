@@ -372,8 +372,9 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, A
 
 
 def to_toml(config: Any) -> str:
-    """Return a dataclass as TOML, from which `load` builds an equal one."""
-    return "\n".join(_toml_lines(to_dict(config), "")).strip() + "\n"
+    """Return a dataclass, or a dict of it, as TOML, from which `load` builds an equal one."""
+    table = config if isinstance(config, dict) else to_dict(config)
+    return "\n".join(_toml_lines(table, "")).strip() + "\n"
 
 
 def _toml_lines(table: Mapping[str, Any], prefix: str) -> Iterable[str]:

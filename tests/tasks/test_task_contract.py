@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from cloze.tasks.config import to_toml
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.registry import TASKS, find_task, register_task
 from cloze.tasks.task import AnyTask
+from cloze.tasks.texts import TextReader
 from cloze.tokenization.tokenizer import Tokenizer
 from experiments.result_tables import table_columns
 from family_cases import CASES, FAMILIES, GOLD_OUTPUTS, TEXTS, Case, gold_output, kind_of
@@ -84,6 +86,20 @@ def test_description_and_run_settings(task_and_path):
 
 def test_settings_round_trip_through_toml(task_and_examples, tmp_path):
     task, _ = task_and_examples
+    config = FinetuneConfig(model="m", train="t")
+    (tmp_path / "run.toml").write_text(to_toml(task, config))
+    assert load_finetuning(tmp_path / "run.toml") == (task, config)
+
+
+def test_a_table_among_the_settings_of_a_reader_is_kept(tmp_path, monkeypatch):
+    @dataclass(frozen=True, kw_only=True)
+    class Reader(TextReader):
+        names: dict[str, str] = field(default_factory=dict)
+
+    task = replace(
+        task_of("classification", label_column="kind"), name="mine", reader=Reader(names={"a": "b"})
+    )
+    monkeypatch.setitem(TASKS, "mine", replace(task_of("classification"), name="mine", reader=Reader()))
     config = FinetuneConfig(model="m", train="t")
     (tmp_path / "run.toml").write_text(to_toml(task, config))
     assert load_finetuning(tmp_path / "run.toml") == (task, config)

@@ -92,9 +92,8 @@ def check_has_settings(task: AnyTask, names: Iterable[str]) -> None:
 
 def to_toml(task: AnyTask, config: Any) -> str:
     """Return a task and settings as TOML."""
-    table = "\n" + configuration.to_toml(task.reader) + configuration.to_toml(task.answer)
-    table = table.replace("\n[", f"\n[{task.name}.").strip("\n")
-    return f'task = "{task.name}"\n{configuration.to_toml(config)}\n[{task.name}]\n{table}\n'
+    table = {"task": task.name, **configuration.to_dict(config), task.name: task.to_dict()}
+    return configuration.to_toml(table)
 
 
 def save_finetuned(
