@@ -134,8 +134,8 @@ def evaluate(
         output: path or URL of a file for the predictions beside `gold`, or the scores of sentences: .jsonl, .csv, .tsv
             or .parquet.
         errors: path or URL of such a file for the wrong answers, the most confident first.
-        csv_safe: write an apostrophe before texts that a spreadsheet would compute: those that begin with =, +, -, @,
-            tab or CR. For .csv and .tsv.
+        csv_safe: write an apostrophe before texts that begin with =, +, -, @, tab or CR, which a spreadsheet
+            would compute. For .csv and .tsv.
         text_column: column with the text (default: text, or as in training).
         label_column: column with the label (default: label, or as in training).
         missing_labels: refuse rows without a label (default), or drop and count them.
@@ -255,8 +255,8 @@ def score(
         na_prob: for squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
             at the best threshold for "no answer".
         errors: path or URL of a file for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet.
-        csv_safe: write an apostrophe before texts that a spreadsheet would compute: those that begin with =, +, -, @,
-            tab or CR. For .csv and .tsv.
+        csv_safe: write an apostrophe before texts that begin with =, +, -, @, tab or CR, which a spreadsheet
+            would compute. For .csv and .tsv.
         text_column: column with the text (default: text).
         label_column: column with the label (default: label).
         missing_labels: refuse rows without a label (default), or drop and count them.

@@ -74,8 +74,8 @@ def predict_file(
         column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
             list.
         top_k: maximum number of classes, or of candidate answers, the most probable first (default: all).
-        csv_safe: write an apostrophe before texts that a spreadsheet would compute: those that begin with =, +, -, @,
-            tab or CR. For .csv and .tsv.
+        csv_safe: write an apostrophe before texts that begin with =, +, -, @, tab or CR, which a spreadsheet
+            would compute. For .csv and .tsv.
         settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
             {"classification.pair_column": "answer"}.
         explain: add the attribution of each word to the predicted label's logit, by integrated gradients.
@@ -170,7 +170,7 @@ def predict_file(
 def find_inputs(
     first: str | Path, others: str | Path | Sequence[str | Path]
 ) -> tuple[str | None, str, list[str]]:
-    """Return the task (None: that of the model), the file to read ("" if texts are given), and the texts."""
+    """Return the task (None: the model's), the file to read ("" if texts are given), and the texts."""
     from cloze.data.reading.files import STDIN
     from cloze.remote_files import is_url
     from cloze.tasks.registry import TASKS, find_task

@@ -68,8 +68,8 @@ def pretrain(
         settings: any setting by its key, as in optimizer.learning_rate=2e-5; may be repeated.
         report_to: service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.
         callbacks: receive what the run measures.
-        resume: continue the run in the output, or start one if the output is free. Settings must equal those of the
-            run, except for those that may change on resume; `texts` are tokenized again and compared.
+        resume: continue the run in the output, or start one if the output is free. Settings must equal the
+            run's, unless they may change on resume; `texts` are tokenized again and compared.
         overwrite: replace an existing run, and for `texts` the data set.
         progress: True shows progress on stderr.
 
@@ -119,7 +119,7 @@ def pretrain(
 
 
 def _check_texts(texts: Any, dataset: Path, progress: Progress) -> None:
-    """Check that a data set is that of texts in memory."""
+    """Check that a data set was built from these texts in memory."""
     from cloze.data.dataset import dataset_fingerprint
 
     with tempfile.TemporaryDirectory(prefix="cloze-") as directory:

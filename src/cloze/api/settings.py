@@ -103,7 +103,7 @@ class RunRequest(ABC, Generic[Resolved]):
         """Those over the recipe's."""
 
     def resumed(self) -> Resolved | None:
-        """Return the settings of the run to resume, with those that may change and do; None to start one."""
+        """Return the settings of the run to resume, with the permitted changes; None to start one."""
         if self.resume:
             return None if is_free(self.run) and self.table else self._resumed(self.explicit)
         if num_restarts():  # after a failure torchrun repeats the command

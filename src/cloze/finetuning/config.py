@@ -205,7 +205,7 @@ def load_finetuning(path: Path, task: str | None = None) -> tuple[AnyTask, Finet
 def finetuning_from_dict(
     task: str | None, settings: dict[str, Any], *, where: str
 ) -> tuple[AnyTask, FinetuneConfig]:
-    """Return a task and the settings of its run: those of a dictionary over the defaults."""
+    """Return a task and the settings of its run: a dictionary over the defaults."""
     named = pop_task(settings, task, where)
     table = configuration.read_dict(overrides=named.defaults)
     configuration.merge_dicts(table, settings)

@@ -173,7 +173,7 @@ def load_data(
 
 
 def _read_unlabeled(task: AnyTask, path: str | None) -> list[Any]:
-    """Read the examples of a file without labels; those of no file are none."""
+    """Read the examples of a file without labels; no examples if there is no file."""
     if path is None:
         return []
     examples = list(task.examples(to_path_or_url(path), labeled=False))

@@ -52,7 +52,7 @@ def finetune(
 ) -> dict[str, Any]:
     """Fine-tune a model on a task, as `cloze.finetune` does; under torchrun, on all of its ranks.
 
-    Task and settings of a run to resume are those that `resumed_settings` returns. Return the content of `scores.json`,
+    A run to resume gets task and settings from `resumed_settings`. Return the content of `scores.json`,
     or of `trials.json` of several runs.
     """
     placement = _place_runs(config, workers, callbacks)
@@ -91,7 +91,7 @@ def finetune(
 def resumed_settings(
     run: Path, task_name: str, settings: Mapping[str, Any], explicit: Mapping[str, Any]
 ) -> tuple[AnyTask, FinetuneConfig]:
-    """Return the task and the settings of a run to resume, with those that may change and do.
+    """Return the task and the settings of a run to resume, with the permitted changes.
 
     Args:
         settings: all that are given, also in a TOML file.

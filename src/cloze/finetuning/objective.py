@@ -84,7 +84,7 @@ class FinetuningBatches:
 class FinetuningObjective(Objective):
     """The loss of a task, and its scores on the dev data, which the ranks divide.
 
-    `task` is as tuned before, None that of the data; each evaluation tunes its threshold.
+    `task` is as an earlier evaluation tuned it (None: as it was fitted to the data); each evaluation tunes it.
     """
 
     def __init__(self, model: nn.Module, prepared: PreparedData, task: AnyTask | None = None) -> None:

@@ -359,7 +359,7 @@ class Embedder(LoadedModel):
 
 
 def _resolve_layers(layers: str | Sequence[int], num_layers: int) -> tuple[int, ...]:
-    """Return non-negative numbers of layers; refuse none, repeated ones and those that do not exist."""
+    """Return non-negative numbers of layers; refuse an empty list, repeated and nonexistent layers."""
     if isinstance(layers, str):
         layers = parse_layers(layers)
     numbers = [

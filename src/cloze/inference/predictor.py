@@ -263,7 +263,7 @@ def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTas
     if named.trained_as != task.name:
         what = f"a model for the task {task.name!r}, not {name!r}"
         raise InputError(what, where=checkpoint, remedy=f"Say {task.name}, or give another model")
-    column = named.settings.get("label_column")  # that of its own files
+    column = named.settings.get("label_column")  # the files of the named task have their own columns
     task = replace(named, answer=task.answer).with_settings({"label_column": column})
     return task, settings.max_seq_length, task.reader.reads_pairs
 

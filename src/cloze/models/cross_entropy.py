@@ -93,7 +93,7 @@ class _LinearCrossEntropySum(torch.autograd.Function):
 
 
 def _scores_to_gradient(scores_RV: Tensor, bias_V: Tensor, ids_R1: Tensor, bias_gradient_V: Tensor) -> Tensor:
-    """Replace scores by the gradient of their summed cross entropy, also added to that of the bias; return the sum."""
+    """Replace scores by the gradient of their cross entropy and add it to `bias_gradient_V`; return the summed loss."""
     float_RV = scores_RV.float()  # itself where it is float32 already
     float_RV.add_(bias_V)
     float_RV.sub_(float_RV.amax(1, keepdim=True))

@@ -21,7 +21,7 @@ def dropout(hidden: Tensor, prob: float) -> Tensor:
 
     Source: Srivastava et al. 2014; google-research/bert modeling.py:358 @eedf571.
 
-    Differs: On a CPU `prob` is rounded to a multiple of 2**-16 below 1, and the scale is that of the rounded value.
+    Differs: On a CPU `prob` is rounded to a multiple of 2**-16 below 1, and the scale belongs to the rounded value.
     """
     if not prob:
         return hidden

@@ -66,7 +66,7 @@ class GraphOutput(NamedTuple):
 
     name: str
     width: tuple[int, ...]
-    """Its sizes after those of the batch and the length."""
+    """Its sizes after the batch and the length."""
     is_of_tokens: bool
     """Whether it has a value for each token."""
 
@@ -90,7 +90,7 @@ class OnnxEngine:
         return min(MAX_TOKENS_ON_CPU, _MAX_OUTPUTS // max(widths, default=1))
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
-        """Return the outputs for a batch, padded for the graph; of a `MaskedBatch`, those of the masked tokens.
+        """Return the outputs for a batch, padded for the graph; for a `MaskedBatch` only at the masked tokens.
 
         Raises:
             RunError: the graph cannot be computed, or its outputs are not finite or of another shape than described.

@@ -129,7 +129,7 @@ def is_quantized(model: nn.Module) -> bool:
 
 
 def dequantize_weights(weights: Mapping[str, Tensor], *, where: Path) -> dict[str, Tensor]:
-    """Return the weights of a file in floating point, those of int8 as the products with their scales."""
+    """Return the weights of a file in floating point; int8 weights are multiplied by their scales."""
     scales = {name: weight for name, weight in weights.items() if name.endswith(SCALES_SUFFIX)}
     dequantized = {}
     for name, weight in weights.items():

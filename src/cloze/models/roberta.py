@@ -1,4 +1,4 @@
-"""The RoBERTa encoder, BERT whose positions are counted from the row after that of the padding token; XLM-RoBERTa."""
+"""The RoBERTa encoder, BERT whose positions start after the row of the padding token; XLM-RoBERTa."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -26,7 +26,7 @@ _WHOLE_COPY = "If this is a copy of a bundled model, write a whole one: cloze im
 
 
 def load_weights(directory: Path, names: HuggingFaceNames) -> dict[str, Tensor]:
-    """Read all weights from safetensors, by today's names of transformers; those in int8 become float32."""
+    """Read all weights from safetensors, by today's names of transformers; int8 becomes float32."""
     weights: dict[str, Tensor] = {}
     for file, indexed in weight_files(directory).items():
         of_file = _load_safetensors(file)

@@ -42,7 +42,7 @@ def with_initial_architecture(config: PretrainConfig, checkpoint: Path | None) -
 def initial_model(
     config: PretrainConfig, checkpoint: Path | None, tokenizer: WordPieceTokenizer, progress: Progress
 ) -> BertForPreTraining:
-    """Return a model with random weights, or that of the checkpoint to start from, with rows for added tokens."""
+    """Return a model with random weights, or the initial checkpoint's model with rows for added tokens."""
     if config.init is None:
         generator = torch.Generator().manual_seed(config.seed)
         encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size).with_padding(tokenizer.pad_id)
@@ -140,7 +140,7 @@ def _unrelated(difference: str, where: object) -> InputError:
 
 @torch.no_grad()
 def resize_token_embeddings(model: BertForPreTraining, rows: Mapping[int, Sequence[int]]) -> None:
-    """Set the embedding and output bias of each new token to the mean of those of its old tokens.
+    """Set the embedding and output bias of each new token to the mean over its old tokens.
 
     The word embeddings are also the output matrix, so that the head grows with them where an id is beyond their end.
 

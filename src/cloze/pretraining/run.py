@@ -40,7 +40,7 @@ def pretrain(
 
     Args:
         start: directory of the checkpoint that `config.init` names.
-        resume: continue the run in the directory; the settings are those that `resumed_settings` returns.
+        resume: continue the run in the directory, with the settings that `resumed_settings` returns.
 
     Returns:
         The last metrics on held-out documents: losses in nats, accuracies in 0..1.
@@ -86,7 +86,7 @@ def pretrain(
 
 
 def resumed_settings(run: Path, settings: Mapping[str, Any], explicit: Mapping[str, Any]) -> PretrainConfig:
-    """Return the settings of a run to resume, with those that may change and do; refuse other differences.
+    """Return the settings of a run to resume, with the permitted changes; refuse other differences.
 
     Args:
         settings: all that are given, also in a TOML file.

@@ -253,7 +253,7 @@ class Batcher:
             raise DeadlineExceeded from None
 
     def stop(self) -> None:
-        """Refuse new requests; those in the queue are answered one after the other."""
+        """Refuse new requests; answer the queued ones one after the other."""
         self._is_stopping = True
 
     def close(self) -> None:

@@ -104,7 +104,7 @@ class RerankRequest(RankingRequest):
     texts: Texts | None = None
     """The passages; the response is a list."""
     documents: Documents | None = None
-    """The passages; the response is that of /v2/rerank."""
+    """The passages; the response has the form of /v2/rerank."""
     return_text: bool | None = False
     """Whether the response includes each text."""
 

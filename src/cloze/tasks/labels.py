@@ -48,7 +48,7 @@ def warn_of_placeholders(labels: Iterable[str], classes: Sequence[str], where: s
     """Warn of classes that may stand for a missing label, as -1 beside numbers that have no opposites.
 
     Args:
-        labels: those of all rows.
+        labels: the labels of all rows.
         classes: the different ones.
         where: the data.
     """
@@ -68,7 +68,7 @@ def read_label(row: Row, *, labels: Sequence[str] = (), missing: MissingLabels =
 
     Args:
         row: the row.
-        labels: those of the task, as far as they are known.
+        labels: the task's, as far as they are known.
         missing: whether placeholders are left out; otherwise they are labels.
 
     Raises:

@@ -57,7 +57,7 @@ class Task(Generic[ExampleT, AnswerT]):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings by name, those of the reader first."""
+        """The settings by name, the reader's first."""
         return {
             part.name: getattr(owner, part.name)
             for owner in (self.reader, self.answer)

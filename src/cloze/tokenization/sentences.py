@@ -154,7 +154,7 @@ def sentence_spans(text: str, *, language: str = "en", splitter: str | None = No
 
 
 def split_sentences(text: str, *, language: str = "en", splitter: str | None = None) -> list[str]:
-    """Return the sentences of a text; arguments are those of `sentence_spans`.
+    """Return the sentences of a text; arguments as for `sentence_spans`.
 
     >>> split_sentences("“Why?” he asked. “It was late. I slept.”")
     ['“Why?” he asked.', '“It was late.', 'I slept.”']

@@ -148,7 +148,7 @@ def build_parts(
     cls: tuple[str, int],
     where: Path,
 ) -> None:
-    """Replace the parts of a tokenizer by those that its class, from `read_class` and not a generic one, builds."""
+    """Replace the parts of a tokenizer by the parts that its class builds; `read_class` must return no generic one."""
     kind, build = _BUILDERS[tokenizer_class]
     if type(backend.model).__name__ != kind:
         what = f"the model is {type(backend.model).__name__}, where {tokenizer_class} has {kind}"

@@ -101,7 +101,7 @@ class TokenizerFiles:
 
     @classmethod
     def read(cls, directory: Path) -> "TokenizerFiles":
-        """Read the files of a directory; refuse those that may make a text grow without end."""
+        """Read the files of a directory; refuse rules that may make a text grow without end."""
         config = _read_if_exists(directory / TOKENIZER_CONFIG_FILE) or {}
         library = _read_if_exists(directory / TOKENIZER_FILE)
         if library is None and not (directory / VOCAB_FILE).exists():

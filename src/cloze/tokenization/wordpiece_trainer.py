@@ -152,7 +152,7 @@ def learn_tokens(words: Words, alphabet: Sequence[int], number: int, bar: Bar) -
     They are fewer if the text has not enough that occur twice.
 
     Args:
-        words: those of several characters consist of the alphabet.
+        words: a word of several characters has only characters of the alphabet.
         alphabet: code points that are tokens anyway, with and without ##, and do not count here.
     """
     # Substrings below the threshold cannot become tokens, so a trie with a high minimum is tried first.

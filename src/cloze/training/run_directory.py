@@ -64,7 +64,7 @@ def is_changeable(setting: str) -> bool:
 def changed_settings(
     run: Path, differences: Mapping[str, tuple[object, object]], explicit: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the settings of a run to resume, with those that may change and do; refuse other differences.
+    """Return the settings of a run to resume, with the permitted changes; refuse other differences.
 
     Args:
         differences: the value in the run and the new one, by setting.
@@ -110,7 +110,7 @@ def check_settings(run: Path, settings: Mapping[str, Any], copy: Path | None) ->
 
 
 def replace_settings(run: Path, settings: str, checkpoint: Path | None) -> dict[str, tuple[Any, Any]]:
-    """Write the settings of a run to resume into `run.toml`; return those that change; refuse those that may not.
+    """Write the settings of a run to resume into `run.toml`; return the changes, and refuse forbidden ones.
 
     Args:
         checkpoint: the one to resume from; None resumes from the start.

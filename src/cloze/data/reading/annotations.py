@@ -1,6 +1,6 @@
 """Rows of annotation tools as rows of a table: a text with its labels or spans, and why nobody has labeled it.
 
-Rows of JSON are recognized by fields that only the tool has; those of other tables only if `format` names the tool.
+Rows of JSON are recognized by fields that only the tool has, rows of other tables only if `format` names the tool.
 
 {"text": "Ada", "spans": […], "answer": "reject"}                                          Prodigy
 {"text": "Ada", "options": […], "accept": ["good"], "answer": "accept"}                     Prodigy, choices

@@ -58,7 +58,7 @@ def find_columns(cells: Mapping[str, Any], columns: Sequence[Column], where: str
         cells: those of a row by name; all are None if only the names are known.
 
     Raises:
-        NoColumnError: a required column is missing; the remedy lists those of the row.
+        NoColumnError: a required column is missing; the message lists the row's columns.
     """
     names: dict[str, str] = {}
     missing: list[Column] = []

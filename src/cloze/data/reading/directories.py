@@ -24,7 +24,7 @@ _PART = re.compile(r"(.+-)(\d+)-of-(\d+)(\..+)")
 
 
 def names_in_dataset(folder: str | Path, names: Sequence[str]) -> list[str] | None:
-    """Return those of the sorted names in a folder of `save_to_disk` that have its rows; None for another folder."""
+    """Return the files or splits with the rows of a folder of `save_to_disk`, given its names; None for another one."""
     if _SPLITS in names:
         return _names_within(folder, _SPLITS, _json_list(folder, _SPLITS, "splits"))
     if _STATE in names and _INFO in names:

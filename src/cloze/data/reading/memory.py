@@ -98,7 +98,7 @@ def plain_row(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def check_unicode_texts(texts: Any, name: str) -> Iterator[str]:
-    """Yield texts; those of a table are in its column text."""
+    """Yield texts; a table has them in its column text."""
     if is_table(texts):
         columns = list(getattr(texts, "column_names", getattr(texts, "columns", texts)))
         if "text" not in columns:
@@ -116,7 +116,7 @@ def check_unicode_texts(texts: Any, name: str) -> Iterator[str]:
 
 
 def _without_format(data: Any) -> Any:
-    """Return a data set of `datasets` with Python's rows instead of those of NumPy, pandas, Arrow and others.
+    """Return a data set of `datasets` with rows of Python instead of NumPy, pandas, Arrow or others.
 
     One that computes its rows (`set_transform`) stays as it is.
     """

@@ -93,7 +93,7 @@ class TableConfig:
     keeps_numbers: KeepsNumbers = lambda column, names: False
     """Which columns of classes that Parquet and Arrow name are read as numbers."""
     format: AnnotationFormat | None = None
-    """The annotation tool that wrote the rows; None: those of JSON are recognized."""
+    """The annotation tool that wrote the rows; None: recognized in JSON alone."""
     labeled: bool = False
     """Leave out rows that annotators rejected, ignored or skipped, with a warning that counts them."""
     may_be_lines: bool = False
@@ -247,7 +247,7 @@ def _clean_pdf(cell: Any) -> tuple[Any, int]:
 
 
 def _read_texts_of_lines(path: PathOrUrl, text_column: Column, encoding: str | None = None) -> Iterator[Line]:
-    """Yield the lines of a plain text, which must not be those of a table."""
+    """Yield the lines of a plain text; refuse a table."""
     lines = read_lines(path, encoding)
     sample = list(islice(lines, _SAMPLE_LINES))
     if not sample:

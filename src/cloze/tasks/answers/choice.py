@@ -114,7 +114,7 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
     def collapse(
         self, examples: ChoiceQuestions, answers: Sequence[ChoicePrediction], metrics: Sequence[str]
     ) -> str | None:
-        """Detect a score no better than that of a constant index, unless that index is always right."""
+        """Detect a score no better than a constant index gets, unless that index is always right."""
         is_collapsed = is_majority_better(*self.compare(examples, answers), ["accuracy"])
         return "no better than the majority" if is_collapsed else None
 

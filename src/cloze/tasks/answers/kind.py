@@ -196,7 +196,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         return factor * np.atleast_2d(output)[:, order] + shift if len(order) else output
 
     def conversion_from(self, other: Self) -> tuple[npt.NDArray[np.int64], float, float]:
-        """Return how outputs of the same classes in another order become those of this kind.
+        """Return how to convert outputs of the same classes in another order to this kind's order and scale.
 
         Returns:
             The index of each class in the other kind, and what its outputs are multiplied by, and increased by.
@@ -251,7 +251,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
     def score(
         self, examples: Sequence[ExampleT], answers: Sequence[AnswerT], metrics: Sequence[str]
     ) -> Scores:
-        """Return these metrics of answers to at least one example, beside an accuracy that of the majority."""
+        """Return these metrics of answers to at least one example; beside `accuracy` also `majority_accuracy`."""
         gold, predicted = self.compare(examples, answers)
         majority = ("majority_accuracy",) if "accuracy" in metrics else ()
         return {name: METRICS[name](gold, predicted) for name in (*metrics, *majority)}

@@ -65,7 +65,7 @@ def check_scale(minimum: float | None, maximum: float | None) -> None:
 
 
 def fit_scale(examples: Texts, minimum: float | None, maximum: float | None) -> tuple[float, float]:
-    """Return both ends of the scale of the training data; those that are set stay.
+    """Return both ends of the scale of the training data; an end that is set stays.
 
     Raises:
         InputError: all numbers are equal.

@@ -142,7 +142,7 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return self.with_class_names(external_labels(directory, self.problem_type))
 
     def with_class_names(self, names: tuple[str, ...]) -> Self:
-        """Return the kind with a model's labels, which must be those of the task if it has labels of its own.
+        """Return the kind with a model's labels, which must equal the task's if it has labels of its own.
 
         transformers calls unnamed classes LABEL_0, LABEL_1. They are accepted only for a task whose labels are
         numbers, since the order of other labels is unknown.
@@ -273,7 +273,7 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
 
     def read_answers(self, source: Source, examples: Texts) -> list[ClassPrediction]:
-        """Read answers for examples, and warn if their classes and those of the examples have other names."""
+        """Read answers for examples, and warn if they have none of the examples' classes."""
         answers = super().read_answers(source, examples)
         labels, predicted = map(set, self.compare(examples, answers))
         if min(len(labels), len(predicted)) > 1 and labels.isdisjoint(predicted):

@@ -74,7 +74,7 @@ class Relevance(TextAnswer[float]):
     def for_external_checkpoint(self, directory: Path) -> Self:
         """Return the kind for a cross-encoder with one output, or two: the second class is relevance.
 
-        The score of one output is that of sentence-transformers, which applies the activation and truncates texts.
+        The score of one output equals sentence-transformers', which applies the activation and truncates texts.
 
         Raises:
             InputError: it has more classes, or its classes do not exclude each other.

@@ -58,7 +58,7 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
     head_name = "BertForQuestionAnswering"
 
     doc_stride: int = 128
-    """Tokens from the start of a window to that of the next."""
+    """Tokens from the start of a window to the start of the next."""
     max_query_length: int = 64
     """Maximum tokens of a question; a longer one is truncated."""
     max_answer_length: int = 30

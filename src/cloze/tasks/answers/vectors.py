@@ -72,7 +72,7 @@ class Vectors(AnswerKind[LabeledText, AnswerT]):
     head_settings: ClassVar[tuple[str, ...]] = ("pooling", "truncate_dim")
 
     pooling: Pooling | None = None
-    """Pooling of the last layer; None: that of sentence-transformers in the checkpoint, else mean."""
+    """Pooling of the last layer; None: as the checkpoint's files of sentence-transformers say, else mean."""
     normalize: bool | None = None
     """Whether other programs normalize the saved model's vectors to length 1; None: as in the checkpoint, else no.
     The cosines are the same."""
@@ -149,7 +149,7 @@ class Vectors(AnswerKind[LabeledText, AnswerT]):
         return SentenceEncoder(bert, pooling=self.pooling or "mean")
 
     def vectors(self, pooled: Tensor, batch: TaskBatch) -> tuple[Tensor, Tensor]:
-        """Return the normalized vectors of all first texts, [B, D], and of all others, those of second texts first."""
+        """Return the normalized vectors of all first texts, [B, D], and of all others, second texts first."""
         from torch import nn
 
         vectors = nn.functional.normalize(pooled[:, : self.truncate_dim], dim=-1)
@@ -261,9 +261,9 @@ class PairVectors:
 class Retrieval(Vectors[PairVectors]):
     """Vectors by which each first text finds its second text: a softmax over the cosines, times 20, of a step.
 
-    The second texts of other pairs are negatives, except those that also belong to the first text or read the same.
+    The second texts of other pairs are negatives, unless they also belong to the first text or read the same.
     So are the hard negatives of all pairs, texts that are like the first one and do not belong to it.
-    The metrics are those of retrieving, for each first text of the data, its second text among all others.
+    The metrics measure retrieval: for each first text of the data, its second text among all others.
 
     Source: Henderson et al. 2017, 4.4 (in-batch negatives); cosine and scale as in sentence-transformers.
     """
