@@ -116,6 +116,17 @@ def test_tables_are_refused_with_a_way_on(tmp_path: Path, name: str, content: st
         list(task_of("classification").examples(_write(tmp_path, name, content)))
 
 
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_two_cells_are_no_text_of_one_column(tmp_path: Path, name: str) -> None:
+    separator = "\t" if name == "a.tsv" else ","
+    path = _write(tmp_path, name, f"a fine film{separator}good\n")
+    task = task_of("classification", column_names=("text",))
+    with pytest.raises(InputError, match=rf"{name}:1: 2 cells, `column_names` has 1 columns"):
+        list(task.examples(path, labeled=False))
+    path = _write(tmp_path, name, "a fine film\n")
+    assert [example.text for example in task.examples(path, labeled=False)] == ["a fine film"]
+
+
 def test_blanks_around_names_of_columns_are_not_a_part_of_them(tmp_path: Path) -> None:
     path = _write(tmp_path, "a.csv", "text, label \na, x\n")
     assert [(example.text, example.gold) for example in task_of("classification").examples(path)] == [

@@ -36,7 +36,9 @@ def find_separator(
         return all(cells & set(names) for names in columns), first.count(separator), separator == usual
 
     if num_columns is not None:
-        fitting = (mark for mark in (usual, *_SEPARATORS) if first.count(mark) == num_columns - 1)
+        # any mark that a line lacks would make one column of it
+        marks = (usual, *_SEPARATORS) if num_columns > 1 else ()
+        fitting = (mark for mark in marks if first.count(mark) == num_columns - 1)
         separator = next(fitting, usual)
     else:
         has_usual = bool(columns) and score(usual)[0]
