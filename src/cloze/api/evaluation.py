@@ -14,7 +14,7 @@ from cloze.results import NamedScores
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.data.reading.memory import Source
+    from cloze.data.reading.memory import Data
     from cloze.inference.predictor import Predictor
     from cloze.metrics.breakdown import Breakdown
     from cloze.tasks.calibration import Calibration
@@ -334,7 +334,7 @@ def _find_task_name(task: str | None, model: Any) -> str:
 
 
 def _to_result(
-    task: "AnyTask", data: "Source", scores: Mapping[str, float], answers: list[tuple[Any, Any]]
+    task: "AnyTask", data: "Data", scores: Mapping[str, float], answers: list[tuple[Any, Any]]
 ) -> EvaluationResult:
     return EvaluationResult(scores, data=data, counts={"examples": len(answers)}, task=task, answers=answers)
 

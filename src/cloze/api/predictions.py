@@ -19,7 +19,7 @@ from cloze.suggestions import no_such_path, suggests_keywords
 from cloze.tables import format_count
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.data.reading.memory import Source
+    from cloze.data.reading.memory import Data
     from cloze.inference.predictor import Predictor
     from cloze.reports.explanation_page import ExplainedText
     from cloze.tasks.task import AnyTask
@@ -203,7 +203,7 @@ def find_inputs(
     return task, "", texts
 
 
-def _open_inputs(task: "AnyTask", file: str, texts: Sequence[str], progress: Progress) -> "Source":
+def _open_inputs(task: "AnyTask", file: str, texts: Sequence[str], progress: Progress) -> "Data":
     """Return a file, or texts as the rows of a task."""
     from cloze.remote_files import to_path_or_url
     from cloze.tasks.data import read_memory

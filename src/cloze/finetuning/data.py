@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cloze.data.reading.directories import is_source, source_sha256
-from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.memory import Data, MemoryRows
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig
@@ -109,9 +109,7 @@ def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
     return {name: counts[name] for name in task.answer.class_names} if counts else {}
 
 
-def _warn_of_untrained_classes(
-    task: AnyTask, train: Sequence[Any], dev: Sequence[Any], where: Source
-) -> None:
+def _warn_of_untrained_classes(task: AnyTask, train: Sequence[Any], dev: Sequence[Any], where: Data) -> None:
     """Warn of classes that the dev examples have and no training example has."""
     trained = count_classes(task, train)
     counts = {name: count for name, count in count_classes(task, dev).items() if count and not trained[name]}
@@ -184,8 +182,8 @@ def _read_unlabeled(task: AnyTask, path: str | None) -> list[Any]:
 
 def read_examples(
     task: AnyTask,
-    train_file: Source,
-    dev_file: Source | None,
+    train_file: Data,
+    dev_file: Data | None,
     *,
     dev_fraction: float = DEV_FRACTION,
     stratify: bool = True,

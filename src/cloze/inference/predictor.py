@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from cloze.arguments import check_text, describe, iterate
 from cloze.choices import InferencePrecision
 from cloze.data.reading.files import STDIN
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.table_files import count_rows
 from cloze.errors import InputError
 from cloze.inference.loading import LoadedModel, open_model
@@ -227,7 +227,7 @@ class Predictor(LoadedModel):
         return Evaluation(scores, answers)
 
 
-def read_ahead(examples: Iterable[Any], source: Source) -> tuple[Iterator[Any], int | None]:
+def read_ahead(examples: Iterable[Any], source: Data) -> tuple[Iterator[Any], int | None]:
     """Read up to 20,000 examples of a source, so that an invalid one is reported before the first prediction.
 
     Return all examples, and their number if there are no more or the source knows it.

@@ -13,7 +13,7 @@ from typing import Any
 from cloze import config as configuration
 from cloze.arguments import check_paths, iterate_texts
 from cloze.choices import InferencePrecision
-from cloze.data.reading.memory import Source, rows_from_memory
+from cloze.data.reading.memory import Data, rows_from_memory
 from cloze.data.reading.tables import read_rows
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
@@ -144,7 +144,7 @@ def _score_likelihood(
 
 
 def evaluate_fill(
-    fill_mask: FillMask, source: Source, *, progress: Progress = SILENT
+    fill_mask: FillMask, source: Data, *, progress: Progress = SILENT
 ) -> tuple[dict[str, float], int]:
     """Return the scores of a model on a table with the columns text and answer, and the number of questions.
 
@@ -200,7 +200,7 @@ class BlimpScores:
     num_pairs: int
 
 
-def evaluate_blimp(scorer: SentenceScorer, source: Source, *, progress: Progress = SILENT) -> BlimpScores:
+def evaluate_blimp(scorer: SentenceScorer, source: Data, *, progress: Progress = SILENT) -> BlimpScores:
     """Return the scores of a model on a table with the columns UID, field, sentence_good and sentence_bad.
 
     A model is right on a pair if the acceptable sentence is more probable to it.

@@ -15,7 +15,7 @@ from cloze.data.reading.directories import (
     is_data_set,
     source_sha256,
 )
-from cloze.data.reading.memory import MemoryRows, Source, describe_row, is_table, iterate_rows, plain_row
+from cloze.data.reading.memory import Data, MemoryRows, describe_row, is_table, iterate_rows, plain_row
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
 from cloze.tasks.task import AnyTask, Split
@@ -102,7 +102,7 @@ def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
     return file
 
 
-def open_data(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTask, Source]:
+def open_data(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTask, Data]:
     """Return the source of data, a file or rows in memory, and the task as `read_memory` does."""
     if isinstance(data, (str, Path)):
         return task, find_split_file(task, data, split)
@@ -141,7 +141,7 @@ def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | N
     return train_file, None if dev_file is None else str(dev_file)
 
 
-def warn_of_training_data(checkpoint: Path, data: Source) -> None:
+def warn_of_training_data(checkpoint: Path, data: Data) -> None:
     """Warn if a model learned from a file, under any name: its card has the SHA-256 of each file that it read.
 
     A URL is not read for this.

@@ -12,7 +12,7 @@ import numpy as np
 
 from cloze.data.reading.files import STDIN, extension_of, read_lines
 from cloze.data.reading.json_rows import json_lines
-from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.table_files import is_table
 from cloze.data.reading.tables import read_rows
 from cloze.data.row_files import JSON_LINES, PROBABILITY
@@ -27,12 +27,12 @@ _NAMES = (*IDENTITY, "row")
 _TEXTS = {"label", "answer", *IDENTITY}
 
 
-def is_json_lines(path: Source) -> bool:
+def is_json_lines(path: Data) -> bool:
     """Return whether a file has the name of JSON lines."""
     return extension_of(path) in JSON_LINES
 
 
-def read_prediction_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
+def read_prediction_rows(path: Data, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the keys and values of each prediction in a file, and "file:line".
 
     Args:
@@ -48,7 +48,7 @@ def read_prediction_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Ma
         yield values, where
 
 
-def _read_rows(path: Source, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _read_rows(path: Data, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
     columns = tuple(dict.fromkeys((*keys, *IDENTITY, "row")))
     if isinstance(path, MemoryRows):
         yield from path
@@ -128,7 +128,7 @@ def identity_of(values: Mapping[str, Any]) -> Identity:
 
 
 def match_rows(
-    rows: Sequence[Identity], examples: Sequence[Identity], predictions: Sequence[Any], where: Source
+    rows: Sequence[Identity], examples: Sequence[Identity], predictions: Sequence[Any], where: Data
 ) -> Sequence[int]:
     """Return the index of the row for each example: of equal id and texts; in order if they share neither.
 
@@ -170,7 +170,7 @@ def match_rows(
 
 
 def _check_equal(
-    keys: Sequence[tuple[str, ...]], order: Sequence[int], predictions: Sequence[Any], where: Source
+    keys: Sequence[tuple[str, ...]], order: Sequence[int], predictions: Sequence[Any], where: Data
 ) -> None:
     """Refuse rows in another order, or more rows, whose key occurs twice with unequal predictions."""
     first: dict[tuple[str, ...], int] = {}

@@ -7,7 +7,7 @@ from typing import Any
 
 from cloze.data.reading.columns import Column
 from cloze.data.reading.json_rows import as_text
-from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.table_files import RawTable
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
@@ -28,7 +28,7 @@ class QuestionReader(RowReader[SpanQuestion]):
     def columns(self) -> tuple[Column, ...]:
         return Column("question"), Column("context"), ID
 
-    def open_rows(self, source: Source, *, labeled: bool) -> RawTable | None:
+    def open_rows(self, source: Data, *, labeled: bool) -> RawTable | None:
         """Open a file in SQuAD's form."""
         if isinstance(source, MemoryRows) or has_question_rows(
             source, labeled=labeled, encoding=self.encoding

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.columns import Column, Kind
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.table_files import RawTable
 from cloze.data.reading.tables import Row, TableConfig, parse_rows
 from cloze.errors import DataWarning, InputError
@@ -65,7 +65,7 @@ class Reader(ABC, Generic[ExampleT]):
         """Return the columns that the model reads, in the order of tuples."""
 
     @abstractmethod
-    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[ExampleT]:
+    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[ExampleT]:
         """Read the examples of a source; unless `labeled`, gold answers are ignored and may be missing.
 
         Raises:
@@ -79,11 +79,11 @@ class Reader(ABC, Generic[ExampleT]):
         """
         return None
 
-    def with_cells(self, source: Source, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+    def with_cells(self, source: Data, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         """Read unlabeled examples, each with the cells of other columns by name; without any if there are none."""
         return ((example, {}) for example in self.examples(source, answer, labeled=False))
 
-    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[ExampleT]:
+    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[ExampleT]:
         """Read labeled examples to score the predictions of a file; their texts may be missing."""
         return self.examples(source, answer)
 
@@ -132,18 +132,18 @@ class RowReader(Reader[ExampleT], Generic[ExampleT]):
             leave_out=(InputError,) if self.skip_bad_rows else answer.errors_left_out,
         )
 
-    def open_rows(self, source: Source, *, labeled: bool) -> RawTable | None:
+    def open_rows(self, source: Data, *, labeled: bool) -> RawTable | None:
         """Open data of another form than a table; None for a table."""
         return None
 
-    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[ExampleT]:
+    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[ExampleT]:
         return (example for example, _ in self._read(source, answer, self.table(answer, labeled=labeled)))
 
-    def with_cells(self, source: Source, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+    def with_cells(self, source: Data, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         return self._read(source, answer, replace(self.table(answer, labeled=False), keeps_others=True))
 
     def _read(
-        self, source: Source, answer: GoldAnswers, table: TableConfig
+        self, source: Data, answer: GoldAnswers, table: TableConfig
     ) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         texts = [column.key for column in table.columns if column.kind == "text" and column.is_required]
         empty = []

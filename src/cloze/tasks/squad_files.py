@@ -15,7 +15,7 @@ from typing import Any
 
 from cloze.data.reading.files import check_file, open_text, read_text
 from cloze.data.reading.json_rows import RawRow, json_lines, show_value
-from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.table_files import is_json, is_table
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
@@ -119,7 +119,7 @@ def answers_of_row(row: Row) -> tuple[Excerpt, ...]:
     return tuple(_answer(answer, context, row.where) for answer in answers)
 
 
-def read_answers(path: Source) -> dict[str, dict[str, Any]]:
+def read_answers(path: Data) -> dict[str, dict[str, Any]]:
     """Read predicted answers by question id: SQuAD's `{id: text}`, or what `cloze predict` wrote.
 
     Each is an object with `answer` and, if the file says it, `probability`.
@@ -145,7 +145,7 @@ def read_na_probs(path: PathOrUrl) -> dict[str, float]:
     return confidences
 
 
-def _by_id(path: Source, key: str) -> dict[str, Mapping[str, Any]]:
+def _by_id(path: Data, key: str) -> dict[str, Mapping[str, Any]]:
     """Read one JSON object, with the values of `key` by id; or rows with "id" and `key`, of JSON lines or a table."""
     if isinstance(path, MemoryRows):
         return _unique(path, key)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cloze.data.reading.files import STDIN, read_lines
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.table_files import is_arrow
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
@@ -56,7 +56,7 @@ def read_columns(path: PathOrUrl, examples: Sequence[TaggedText]) -> list[TagPre
 
 
 def fit_to_words(
-    example: TaggedText, prediction: TagPrediction, scheme: Scheme | None, path: Source
+    example: TaggedText, prediction: TagPrediction, scheme: Scheme | None, path: Data
 ) -> TagPrediction:
     """Return a prediction with a tag for each word of an example, whose words may be split otherwise."""
     lengths = [len(sentence.words) for sentence in example.sentences]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from cloze.data.reading.columns import Column
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import TableConfig
 from cloze.tasks.reader import GoldAnswers, Reader
 from cloze.tasks.tagged_text import TaggedText
@@ -20,7 +20,7 @@ class TaggedReader(TaggingSettings, Reader[TaggedText]):
     def columns(self) -> tuple[Column, ...]:
         return (Column("text"),)
 
-    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[TaggedText]:
+    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[TaggedText]:
         return read_tagged(source, self, cast(KnownTags, answer), labeled=labeled)
 
     def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:

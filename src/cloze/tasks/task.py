@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypeAlias
 
 from cloze.config import from_dict, to_dict
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.errors import InputError
 from cloze.file_names import CONFIG_FILE
 from cloze.models.config_file import load_labels
@@ -92,7 +92,7 @@ class Task(Generic[ExampleT, AnswerT]):
         }
         return replace(self, reader=replace(self.reader, **defaults))
 
-    def examples(self, source: Source, *, labeled: bool = True) -> Iterator[ExampleT]:
+    def examples(self, source: Data, *, labeled: bool = True) -> Iterator[ExampleT]:
         """Read the examples of a source; unless `labeled`, gold answers are ignored and may be missing.
 
         Raises:
@@ -101,12 +101,12 @@ class Task(Generic[ExampleT, AnswerT]):
         with self._naming_settings():
             yield from self.reader.examples(source, self.answer, labeled=labeled)
 
-    def with_cells(self, source: Source) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+    def with_cells(self, source: Data) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         """Read unlabeled examples, each with the cells of other columns by name; without any if there are none."""
         with self._naming_settings():
             yield from self.reader.with_cells(source, self.answer)
 
-    def to_score(self, source: Source) -> Iterator[ExampleT]:
+    def to_score(self, source: Data) -> Iterator[ExampleT]:
         """Read labeled examples to score the predictions of a file; their texts may be missing."""
         with self._naming_settings():
             yield from self.reader.to_score(source, self.answer)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from cloze.data.reading.columns import Column
 from cloze.data.reading.json_rows import as_text
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row, TableConfig
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.reader import ID, GoldAnswers, RowReader, named_column
@@ -58,7 +58,7 @@ class TextReader(RowReader[LabeledText]):
         text, pair = (row.text(key) if key in row.cells else None for key in ("text", "pair"))
         return LabeledText(text or "", pair, gold, row.where, row=row.number, id=as_text(row.cells.get("id")))
 
-    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[LabeledText]:
+    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[LabeledText]:
         table = self.table(answer, labeled=True)
         columns = tuple(
             replace(column, is_required=column.is_required and column.is_label) for column in table.columns
@@ -77,7 +77,7 @@ class PassageReader(TextReader):
     text_column: str = "query"
     pair_column: str | None = "passage"
 
-    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[LabeledText]:
+    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[LabeledText]:
         """Read all columns: the query says which passages are ranked together."""
         return self.examples(source, answer)
 
@@ -102,7 +102,7 @@ class TripletReader(TextReader):
             return (*columns, named_column("negative_column", self.negative_column, kind="label"))
         return (*columns, Column("negative", "texts", is_required=False))
 
-    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
+    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read examples, and warn of labels that differ: they are not used."""
         labels = set()
         for example in super().examples(source, answer, labeled=labeled):
@@ -113,7 +113,7 @@ class TripletReader(TextReader):
             remedy = "The tasks ranking and scored-pairs learn from it"
             warnings.warn(DataWarning(f"{source}: {what}. {remedy}"), stacklevel=2)
 
-    def to_score(self, source: Source, answer: GoldAnswers) -> Iterator[LabeledText]:
+    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[LabeledText]:
         """Read all columns: the candidates of a text are the second texts of the data."""
         return self.examples(source, answer)
 

@@ -43,7 +43,7 @@ class MemoryRows:
         return hashlib.sha256(self.content.encode()).hexdigest()
 
 
-Source: TypeAlias = PathOrUrl | MemoryRows
+Data: TypeAlias = PathOrUrl | MemoryRows
 """Where rows are from."""
 
 

@@ -27,7 +27,7 @@ from cloze.data.reading.files import (
     read_lines,
 )
 from cloze.data.reading.json_rows import RawRow, read_json
-from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.memory import Data, MemoryRows
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl, is_file
 from cloze.text_encoding import refuse_carriage_return
@@ -55,27 +55,27 @@ class RawTable(NamedTuple):
     """Whether rows of annotation tools are recognized."""
 
 
-def is_table(source: Source) -> bool:
+def is_table(source: Data) -> bool:
     """Return whether a source has rows: a file with the name of a table, a data set, or data in memory."""
     return isinstance(source, MemoryRows) or extension_of(source) in EXTENSIONS or is_arrow(source)
 
 
-def is_arrow(path: Source) -> bool:
+def is_arrow(path: Data) -> bool:
     """Return whether a source has the name of a Parquet or Arrow file, or is a directory of such."""
     return extension_of(path) in (_PARQUET, _ARROW) or bool(dataset_files(path))
 
 
-def is_excel(path: Source) -> bool:
+def is_excel(path: Data) -> bool:
     """Return whether a source has the name of an Excel file."""
     return extension_of(path) == EXCEL
 
 
-def is_json(path: Source) -> bool:
+def is_json(path: Data) -> bool:
     """Return whether a source has the name .json, which may also be SQuAD's format."""
     return extension_of(path) == ".json"
 
 
-def count_rows(path: Source) -> int | None:
+def count_rows(path: Data) -> int | None:
     """Return the number of rows for a progress bar; None if only reading them would tell."""
     if isinstance(path, MemoryRows):
         return len(path.rows)
@@ -91,7 +91,7 @@ def count_rows(path: Source) -> int | None:
 
 
 def open_table(
-    path: Source,
+    path: Data,
     columns: Sequence[Column],
     is_also_read: Callable[[str], bool],
     header: Sequence[str],
@@ -150,7 +150,7 @@ def open_table(
 
 
 def open_delimited(
-    path: Source,
+    path: Data,
     lines: Iterator[Line],
     columns: Sequence[Column],
     *,

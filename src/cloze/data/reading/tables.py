@@ -14,7 +14,7 @@ from cloze.data.reading.class_names import KeepsNumbers
 from cloze.data.reading.columns import Column, NoColumnError, find_columns
 from cloze.data.reading.files import Line, extension_of, read_lines
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
-from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.pdf_text import clean_pdf_text
 from cloze.data.reading.table_files import CellCountError, RawTable, is_table, open_table
 from cloze.errors import DataWarning, InputError
@@ -113,7 +113,7 @@ class TableConfig:
 
 
 def read_rows(
-    source: Source, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = lambda name: False
+    source: Data, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = lambda name: False
 ) -> Iterator[Row]:
     """Yield the rows of a table in UTF-8, one at a time, as `parse_rows` does."""
     config = TableConfig(columns=tuple(map(Column, columns)), is_also_read=is_also_read, encoding=UTF_8)
@@ -121,7 +121,7 @@ def read_rows(
 
 
 def parse_rows(
-    source: Source, config: TableConfig, parse: Callable[[Row], Parsed], table: RawTable | None = None
+    source: Data, config: TableConfig, parse: Callable[[Row], Parsed], table: RawTable | None = None
 ) -> Iterator[Parsed]:
     """Yield what `parse` returns for each row of a table, one at a time.
 
@@ -180,7 +180,7 @@ def parse_rows(
     _warn_of_changes(source, config, num_cleaned, num_rejected_spans)
 
 
-def _warn_of_changes(source: Source, config: TableConfig, num_cleaned: int, num_rejected_spans: int) -> None:
+def _warn_of_changes(source: Data, config: TableConfig, num_cleaned: int, num_rejected_spans: int) -> None:
     if config.clean == "pdf":
         changes = format_count(num_cleaned, "change")
         remark = f"{source}: `clean=pdf` made {changes}: hyphens at line ends, ligatures, soft hyphens"
@@ -190,7 +190,7 @@ def _warn_of_changes(source: Source, config: TableConfig, num_cleaned: int, num_
         warnings.warn(DataWarning(remark), stacklevel=3)
 
 
-def _open(source: Source, config: TableConfig) -> RawTable:
+def _open(source: Data, config: TableConfig) -> RawTable:
     if config.may_be_lines and not isinstance(source, MemoryRows) and not is_table(source):
         text = config.columns[0]
         return RawTable(
@@ -211,7 +211,7 @@ def _open(source: Source, config: TableConfig) -> RawTable:
     )
 
 
-def _is_delimited(source: Source) -> bool:
+def _is_delimited(source: Data) -> bool:
     return not isinstance(source, MemoryRows) and extension_of(source) in (".tsv", ".csv")
 
 

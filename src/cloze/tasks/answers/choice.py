@@ -18,7 +18,7 @@ import numpy as np
 from cloze.choices import LongTexts, MissingLabels
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.data.reading.columns import Column
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.classification import is_majority_better
@@ -136,7 +136,7 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
             probabilities = [*probabilities.values()]
         return ChoicePrediction(choice, values.get("probability", math.nan), probabilities)
 
-    def read_answers(self, source: Source, examples: ChoiceQuestions) -> list[ChoicePrediction]:
+    def read_answers(self, source: Data, examples: ChoiceQuestions) -> list[ChoicePrediction]:
         """Read answers for examples; each must be one of its example's choices."""
         answers = super().read_answers(source, examples)
         for example, answer in zip(examples, answers, strict=True):

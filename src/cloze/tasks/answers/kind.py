@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cloze.choices import LongTexts, MissingLabels
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.data.reading.columns import Column
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
@@ -319,7 +319,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
             KeyError, TypeError, ValueError: the object is no such output.
         """
 
-    def read_answers(self, source: Source, examples: Sequence[ExampleT]) -> list[AnswerT]:
+    def read_answers(self, source: Data, examples: Sequence[ExampleT]) -> list[AnswerT]:
         """Read the answers for examples that `cloze predict` printed or wrote, as JSON lines or a table.
 
         They are matched by id and texts, or by their order where either file has neither.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from cloze.config import check_interval
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.json_rows import as_text
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.breakdown import Breakdown, class_breakdown
@@ -272,7 +272,7 @@ class OneLabel(TextAnswer[ClassPrediction]):
             raise ValueError(f"unknown label {label!r}, not one of {list_names(self.labels)}")
         return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
 
-    def read_answers(self, source: Source, examples: Texts) -> list[ClassPrediction]:
+    def read_answers(self, source: Data, examples: Texts) -> list[ClassPrediction]:
         """Read answers for examples, and warn if they have none of the examples' classes."""
         answers = super().read_answers(source, examples)
         labels, predicted = map(set, self.compare(examples, answers))

@@ -15,7 +15,7 @@ import numpy as np
 from cloze.config import check_positive
 from cloze.data.batch import collate
 from cloze.data.reading.columns import Column
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.breakdown import Breakdown
@@ -191,7 +191,7 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
             raise TypeError(f"answer {text!r} is not a text")
         return SpanPrediction(text, probability=values.get("probability", math.nan))
 
-    def read_answers(self, source: Source, examples: Questions) -> list[SpanPrediction]:
+    def read_answers(self, source: Data, examples: Questions) -> list[SpanPrediction]:
         """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
         answers = read_answers(source)
         _check_complete(examples, answers, source)
@@ -284,7 +284,7 @@ def _predicted_texts(examples: Questions, answers: SpanPredictions) -> dict[str,
     return {example.id: answer.text for example, answer in zip(examples, answers, strict=True)}
 
 
-def _check_complete(examples: Questions, by_id: Collection[str], path: Source) -> None:
+def _check_complete(examples: Questions, by_id: Collection[str], path: Data) -> None:
     if missing := [example.id for example in examples if example.id not in by_id]:
         what = f"{len(missing):,} of {len(examples):,} questions are missing, such as {missing[0]!r}"
         raise InputError(what, where=path, remedy='Give "" for no answer')

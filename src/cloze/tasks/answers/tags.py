@@ -16,7 +16,7 @@ import numpy as np
 
 from cloze.config import check_positive
 from cloze.data.reading.columns import Column
-from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.memory import Data, MemoryRows
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
@@ -365,7 +365,7 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
             spans.append((start, end, type_))
         return TagPrediction(tags, probabilities, tuple(spans))
 
-    def read_answers(self, source: Source, examples: TaggedTexts) -> list[TagPrediction]:
+    def read_answers(self, source: Data, examples: TaggedTexts) -> list[TagPrediction]:
         """Read answers as `cloze predict` prints them, or columns whose last is the predicted tag."""
         if isinstance(source, MemoryRows) or is_written_by_predict(source):
             read = super().read_answers(source, examples)

@@ -18,7 +18,7 @@ from cloze.config import check_positive
 from cloze.data.batch import collate
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.columns import Column
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.models.pooling import Pooling
@@ -370,7 +370,7 @@ class Retrieval(Vectors[PairVectors]):
             raise ValueError("its vectors are not two lists of as many numbers")
         return PairVectors(first, second)
 
-    def read_answers(self, source: Source, examples: Texts) -> list[PairVectors]:
+    def read_answers(self, source: Data, examples: Texts) -> list[PairVectors]:
         """Read answers for examples; all vectors must have the same length."""
         answers = super().read_answers(source, examples)
         if len(lengths := sorted({len(answer.first) for answer in answers})) > 1:

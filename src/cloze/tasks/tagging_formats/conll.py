@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from cloze.data.reading.files import Line
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.errors import InputError
 from cloze.tasks.tag_schemes import is_tag
 from cloze.tasks.tagged_text import Sentence, TaggedText
@@ -59,7 +59,7 @@ def read_columns(data: TaggedData, *, is_conllu: bool = False) -> Iterator[Tagge
             yield from (TaggedText((sentence,), document=where) for sentence in document)
 
 
-def read_sentences(source: Source, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
+def read_sentences(source: Data, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
     """Yield the sentences of a file, and an empty one for every -DOCSTART-.
 
     Columns are separated by a tab if the first word's line has one, else by spaces.
@@ -71,7 +71,7 @@ def read_sentences(source: Source, columns: ConllColumns, lines: Iterable[Line])
     return _refuse_numbers(sentences) if columns.word == 0 else sentences
 
 
-def _sentences(source: Source, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
+def _sentences(source: Data, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
     rows: list[_Row] = []
     is_empty = True
     for row in _rows(lines, columns):
@@ -116,7 +116,7 @@ def _refuse_numbers(sentences: Iterator[Sentence]) -> Iterator[Sentence]:
 
 
 def read_documents(
-    source: Source, columns: ConllColumns, lines: Iterable[Line], *, must_be_marked: bool = False
+    source: Data, columns: ConllColumns, lines: Iterable[Line], *, must_be_marked: bool = False
 ) -> Iterator[tuple[Sentence, ...]]:
     """Yield the documents of a file; each sentence before the first -DOCSTART- is a document of its own.
 

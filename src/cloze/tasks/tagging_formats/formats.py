@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from cloze.data.reading.directories import brat_texts
 from cloze.data.reading.files import extension_of, read_lines
-from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.table_files import is_arrow, is_excel
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl
@@ -55,7 +55,7 @@ class FormatEntry:
 
 
 def read_tagged(
-    source: Source, settings: TaggingSettings, answer: KnownTags, *, labeled: bool
+    source: Data, settings: TaggingSettings, answer: KnownTags, *, labeled: bool
 ) -> Iterator[TaggedText]:
     """Yield the sentences, texts or documents of data in any format, with tags in one scheme.
 
@@ -97,7 +97,7 @@ def find_format(data: TaggedData) -> FormatEntry:
     raise InputError(what, where=data.source, remedy=remedy)
 
 
-def _is_text_file(source: Source) -> TypeGuard[PathOrUrl]:
+def _is_text_file(source: Data) -> TypeGuard[PathOrUrl]:
     return not (
         isinstance(source, MemoryRows)
         or is_arrow(source)

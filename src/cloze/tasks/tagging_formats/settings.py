@@ -6,7 +6,7 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 from cloze.choices import AnnotationFormat, TaggingFormat
 from cloze.data.reading.files import Line
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.tasks.running_text import split_text
 from cloze.tasks.tag_schemes import Scheme, SchemeDetector
 from cloze.tasks.tagged_text import TaggedText
@@ -78,7 +78,7 @@ class KnownTags(Protocol):
 class TaggedData:
     """Data to read with the settings of a task."""
 
-    source: Source
+    source: Data
     settings: TaggingSettings
     answer: KnownTags
     labeled: bool

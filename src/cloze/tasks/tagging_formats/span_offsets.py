@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cloze.data.reading.json_rows import show_value
-from cloze.data.reading.memory import Source
+from cloze.data.reading.memory import Data
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.tagging_formats.settings import Offsets
 
@@ -71,7 +71,7 @@ class SpanReader:
             self._first_cut = self._first_cut or f"{where}: {marked!r} in {around[: _SHOWN + 20]!r}"
         return span
 
-    def warn(self, source: Source) -> None:
+    def warn(self, source: Data) -> None:
         """Warn once of spans that begin or end inside a word."""
         if self._num_cut:
             what = f"{self._num_cut:,} of {self._num_spans:,} spans begin or end inside a word"
