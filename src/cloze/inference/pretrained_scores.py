@@ -100,7 +100,7 @@ def score_pretrained(
     return PretrainedScores({"accuracy": blimp.accuracy}, {"num_pairs": blimp.num_pairs}, parts)
 
 
-def _as_source(data: Any) -> Source:
+def _as_source(data: Any) -> Data:
     return data if isinstance(data, (str, Path)) else rows_from_memory(data, "data")
 
 
