@@ -44,7 +44,7 @@ def resume_finetuning(run: Path, **options: Any) -> dict[str, Any]:
 
 
 def validate(task: AnyTask, config: FinetuneConfig, **options: Any) -> dict[str, Any]:
-    return finetuning.validate(task, config, {}, progress=SILENT, **options)
+    return finetuning.validate(task, config, progress=SILENT, **options)
 
 
 def plan_finetuning(task: AnyTask, config: FinetuneConfig, **options: Any) -> RunPlan:

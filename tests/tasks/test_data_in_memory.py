@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import cloze
+from cloze.api.finetuning import plan_finetuning, validate_data
 from cloze.data.reading.memory import (
     MemoryRows,
     check_unicode_texts,
@@ -156,7 +158,10 @@ def test_questions_are_read_as_the_hub_has_them() -> None:
         ),
     ],
 )
-def test_wrong_rows_are_named(data: Any, says: str, nano_checkpoint: Path, tmp_path: Path) -> None:
+def test_wrong_rows_are_named(
+    data: Any, says: str, nano_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(InputError) as caught:
         cloze.finetune(
             "classification", train=data, model=nano_checkpoint, output=tmp_path / "run", device="cpu"
@@ -250,16 +255,16 @@ def test_a_run_of_rows_resumes_with_its_data(
     assert "epochs = 1\n" in (run / "run.toml").read_text()
 
 
-def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_path) -> None:
-    settings = {**SETTINGS, "epochs": 1, "seeds": 2}
-    result = cloze.finetune(
-        "classification",
-        train=review_rows[:50],
-        dev=review_rows[50:],
-        model=nano_checkpoint,
-        output=tmp_path / "runs",
-        **settings,
-    )
+def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_path, monkeypatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    arguments = {**SETTINGS, "epochs": 1, "seeds": 2, "model": nano_checkpoint, "output": tmp_path / "runs"}
+    arguments |= {"train": review_rows[:50], "dev": review_rows[50:]}
+    assert validate_data("classification", **arguments)["dev_examples"] == 20
+    assert plan_finetuning("classification", **arguments).runs == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["temporary"]
+    result = cloze.finetune("classification", **arguments)
+    assert not list((tmp_path / "temporary").iterdir())
     assert {path.name for path in tmp_path.rglob("*.jsonl") if path.parent.name == "data"} == {
         "train.jsonl",
         "dev.jsonl",
@@ -344,7 +349,7 @@ def test_baselines_and_predictions_are_scored_from_memory(reviews, review_rows) 
         cloze.score("classification", predictions[1:], reviews, **columns)
 
 
-def test_cells_are_those_of_json() -> None:
+def test_cells_are_those_of_json(tmp_path: Path) -> None:
     row = {
         1: np.float32(0.5),
         "a": np.array([1, 2]),
@@ -355,8 +360,8 @@ def test_cells_are_those_of_json() -> None:
     values = {"1": 0.5, "a": [1, 2], "b": {"c": [True, 3]}, "d": "é", "e": {"bytes": "b'x'"}}
     assert plain_row(row) == values
     assert list(iterate_rows(pa.table({"a": [1]}), "x")) == [{"a": 1}]
-    rows = MemoryRows("train", ({"half": "ä\ud83d"}, values))
-    assert list(map(json.loads, rows.content.splitlines())) == list(rows.rows)
+    rows = MemoryRows("train", ({"half": "ä\ud83d", "lines": "a\r\n\u2028b"}, values))
+    assert MemoryRows.read(rows.write(tmp_path)) == rows
 
 
 def test_two_columns_of_one_name_are_refused() -> None:

@@ -11,7 +11,6 @@ import torch
 
 import cloze
 from cloze.artifacts import is_free
-from cloze.data.reading.memory import MemoryRows
 from cloze.errors import InputError
 from cloze.models.bert import BertModel
 from cloze.training.distributed import DistributedContext
@@ -20,13 +19,13 @@ from cloze.training.run_lock import run_lock
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 ALONE = DistributedContext(torch.device("cpu"))
-ROWS = MemoryRows("train", ({"text": "a", "label": "b"},))
+DATA = Path(__file__)
 KILLED = 9
 
 
 def create(run: Path, settings: str = "seed = 1\n", *, overwrite: bool = False) -> None:
     with run_lock(run, ALONE):
-        create_run_directory(run, settings, {str(run / "data/train.jsonl"): ROWS}, overwrite=overwrite)
+        create_run_directory(run, settings, files={"data/train.jsonl": DATA}, overwrite=overwrite)
 
 
 def kill_at_each_change(directory: Path) -> None:
@@ -67,7 +66,7 @@ def test_a_kill_during_creation_leaves_a_free_directory(tmp_path: Path) -> None:
         assert is_free(run)
         create(run)
         assert {path.name for path in run.iterdir()} == {".lock", ".run.toml", "data", "run.toml"}
-        assert (run / "data/train.jsonl").read_text() == ROWS.content
+        assert (run / "data/train.jsonl").read_text() == DATA.read_text()
         assert len(list((run / "data").iterdir())) == 1
 
 
@@ -101,7 +100,7 @@ def test_a_run_stays_locked_while_it_is_replaced(tmp_path: Path) -> None:
     run = tmp_path / "run"
     create(run)
     with run_lock(run, ALONE):
-        create_run_directory(run, "seed = 2\n", {}, overwrite=True)
+        create_run_directory(run, "seed = 2\n", overwrite=True)
         with pytest.raises(InputError, match="another process is using this run"):
             create(run, overwrite=True)
     assert (run / "run.toml").read_text() == "seed = 2\n"

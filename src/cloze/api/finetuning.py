@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from cloze.api.signatures import takes_arguments_of
@@ -18,7 +19,6 @@ from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.finetuning.config import FinetuneConfig
-    from cloze.finetuning.data import InMemory
     from cloze.tasks.task import AnyTask
     from cloze.training.plan import RunPlan
 
@@ -184,19 +184,19 @@ def finetune(
     writers = load_writers(report_to, where="report_to")
     request = FinetuningRequest(arguments)
     cluster = resolve_workers(workers)
-    resumed = request.resumed()
-    resolved, config = resumed or request.resolve()
-    report = finetuning.finetune(
-        resolved,
-        config,
-        request.run,
-        in_memory=request.rows,
-        workers=cluster,
-        overwrite=overwrite,
-        resume=resumed is not None,
-        callbacks=(*callbacks, *writers),
-        progress=resolve_progress(progress),
-    )
+    with TemporaryDirectory(prefix="cloze-") as folder:
+        resumed = request.resumed()
+        resolved, config = resumed or request.resolve(Path(folder))
+        report = finetuning.finetune(
+            resolved,
+            config,
+            request.run,
+            workers=cluster,
+            overwrite=overwrite,
+            resume=resumed is not None,
+            callbacks=(*callbacks, *writers),
+            progress=resolve_progress(progress),
+        )
     return FinetuneResult(request.run, report, config.device)
 
 
@@ -206,11 +206,13 @@ def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
 
     Takes the arguments of `finetune`, and raises its errors.
     """
+    from cloze.api.settings import FinetuningRequest
     from cloze.finetuning import finetune as finetuning
 
-    return finetuning.plan_finetuning(
-        *_resolve(arguments), progress=resolve_progress(arguments.get("progress", False))
-    )
+    progress = resolve_progress(arguments.get("progress", False))
+    with TemporaryDirectory(prefix="cloze-") as folder:
+        resolved = FinetuningRequest(arguments).resolve(Path(folder))
+        return finetuning.plan_finetuning(*resolved, progress=progress)
 
 
 @takes_arguments_of(finetune)
@@ -220,18 +222,13 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
     Takes the arguments of `finetune`, and raises its errors. Returns numbers of examples and sequences, the classes
     and the settings of the task.
     """
+    from cloze.api.settings import FinetuningRequest
     from cloze.finetuning import finetune as finetuning
 
-    return finetuning.validate(
-        *_resolve(arguments), progress=resolve_progress(arguments.get("progress", False))
-    )
-
-
-def _resolve(arguments: dict[str, Any]) -> "tuple[AnyTask, FinetuneConfig, InMemory]":
-    from cloze.api.settings import FinetuningRequest
-
-    request = FinetuningRequest(arguments)
-    return *request.resolve(), request.rows
+    progress = resolve_progress(arguments.get("progress", False))
+    with TemporaryDirectory(prefix="cloze-") as folder:
+        resolved = FinetuningRequest(arguments).resolve(Path(folder))
+        return finetuning.validate(*resolved, progress=progress)
 
 
 @takes_arguments_of(finetune)

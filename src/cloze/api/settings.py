@@ -8,6 +8,7 @@ defaults of `PretrainConfig`, those of the model's size, the recipe, and the arg
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -15,7 +16,6 @@ from cloze import config as configuration
 from cloze.arguments import check_path, check_type, split_names
 from cloze.artifacts import RUN_DATA_FOLDER, is_free
 from cloze.data.reading.files import file_sha256
-from cloze.data.reading.memory import MemoryRows
 from cloze.errors import MISSING, InputError, RunError
 from cloze.finetuning.config import (
     GRID_SETTINGS,
@@ -134,8 +134,6 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
             for name in ("train", "dev")
             if not isinstance(values.get(name, ""), (str, Path))
         }
-        self.rows: dict[str, MemoryRows] = {}
-        """Data in memory by the path of the file in which the run keeps them, once the settings are resolved."""
         for name in self.in_memory:
             values[name] = self.run / RUN_DATA_FOLDER / f"{name}.jsonl"
         if "student_layers" in values:
@@ -182,10 +180,13 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
                 raise InputError("are not the data of the run to resume", where=key, remedy=remedy)
         return task, config
 
-    def resolve(self, *, downloads: bool = True) -> tuple[AnyTask, FinetuneConfig]:
+    def resolve(
+        self, folder: Path | None = None, *, downloads: bool = True
+    ) -> tuple[AnyTask, FinetuneConfig]:
         """Return the task and the config of a new run.
 
         Args:
+            folder: where data in memory are written, for a run that reads them.
             downloads: whether a model of the Hub may be downloaded for the length that it takes.
         """
         missing = {name: "" for name in _REQUIRED if name not in self.table}
@@ -200,9 +201,10 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
             raise
         for name in missing:
             raise InputError(MISSING, where=name, remedy=_REQUIRED[name])
-        for name, data in self.in_memory.items():
-            task, rows = read_memory(task, data, name)
-            self.rows[getattr(config, name)] = rows
+        if folder is not None:
+            for name, data in self.in_memory.items():
+                task, rows = read_memory(task, data, name)
+                config = replace(config, **{name: str(rows.write(folder))})
         return task, config
 
     def to_toml(self) -> str:

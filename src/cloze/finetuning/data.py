@@ -4,14 +4,15 @@ import hashlib
 import math
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any, TypeAlias
 
+from cloze.artifacts import RUN_DATA_FOLDER
 from cloze.data.reading.directories import is_source, source_sha256
-from cloze.data.reading.memory import Data, MemoryRows
+from cloze.data.reading.memory import ROWS_EXTENSION, Data, MemoryRows
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig
@@ -26,9 +27,6 @@ from cloze.tasks.predict import featurize
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 
-InMemory: TypeAlias = Mapping[str, MemoryRows]
-"""Rows in memory by the path of the file in which a run keeps them."""
-NOTHING_IN_MEMORY: InMemory = MappingProxyType({})
 Features: TypeAlias = list[list[Any]]
 """The features of each example."""
 
@@ -67,14 +65,12 @@ class LabeledData:
         return sum(map(len, self.train_features))
 
 
-def find_data(
-    task: AnyTask, config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY
-) -> FinetuneConfig:
+def find_data(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
     """Return the settings with files in the place of directories."""
     train, dev = find_files(task, config.train, config.dev)
     config = replace(config, train=train, dev=dev)
-    for name in _data_names(config):
-        if name not in in_memory and not is_source(name):
+    for name in _data_files(config).values():
+        if not is_source(name):
             remedy = (
                 "`train` takes a file, a URL or the directory of a benchmark, or a glob of tables"
                 if name == train
@@ -84,23 +80,34 @@ def find_data(
     return config
 
 
-def add_checksums(
-    config: FinetuneConfig, in_memory: InMemory = NOTHING_IN_MEMORY
-) -> tuple[FinetuneConfig, dict[str, str]]:
-    """Hash the data files; return the settings with `data_sha256`, and the SHA-256 of each file."""
-    hashes = {
-        name: in_memory[name].sha256 if name in in_memory else source_sha256(name)
-        for name in _data_names(config)
-    }
-    digest = hashlib.sha256(bytes.fromhex("".join(hashes[name] for name in _data_names(config)))).hexdigest()
+def add_checksums(config: FinetuneConfig) -> tuple[FinetuneConfig, dict[str, str]]:
+    """Hash the data files; return the settings with `data_sha256`, and the SHA-256 of each file by its setting."""
+    hashes = {setting: source_sha256(name) for setting, name in _data_files(config).items()}
+    digest = hashlib.sha256(bytes.fromhex("".join(hashes.values()))).hexdigest()
     if config.data_sha256 not in (None, digest):
         remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
         raise InputError("not the data that the settings were made for", where=config.train, remedy=remedy)
     return replace(config, data_sha256=digest), hashes
 
 
-def _data_names(config: FinetuneConfig) -> list[str]:
-    return [*filter(None, (config.train, config.dev, config.distillation.unlabeled))]
+def _data_files(config: FinetuneConfig) -> dict[str, str]:
+    files = {"train": config.train, "dev": config.dev, "unlabeled": config.distillation.unlabeled}
+    return {setting: name for setting, name in files.items() if name is not None}
+
+
+def keep_rows(config: FinetuneConfig, run: Path) -> tuple[FinetuneConfig, dict[str, Path]]:
+    """Return the settings with files of the run in place of temporary ones, and these by their names in the run."""
+    files = {
+        f"{RUN_DATA_FOLDER}/{setting}.jsonl": Path(name)
+        for setting, name in _data_files(config).items()
+        if name.endswith(ROWS_EXTENSION)
+    }
+    kept = {file.stem: str(run / name) for name, file in files.items()}
+    return replace(config, **kept), files
+
+
+def _open(name: str) -> Data:
+    return MemoryRows.read(Path(name)) if name.endswith(ROWS_EXTENSION) else to_path_or_url(name)
 
 
 def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
@@ -124,14 +131,10 @@ def load_data(
     config: FinetuneConfig,
     tokenizer: Tokenizer,
     progress: Progress,
-    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> tuple[AnyTask, LabeledData]:
     """Read and check every example; return the task fitted to the training data, and the data."""
-    train_source, dev_source = (
-        None if name is None else in_memory.get(name, to_path_or_url(name))
-        for name in (config.train, config.dev)
-    )
-    assert train_source is not None
+    train_source = _open(config.train)
+    dev_source = None if config.dev is None else _open(config.dev)
     task, train, dev = read_examples(
         task, train_source, dev_source, dev_fraction=config.dev_fraction, stratify=config.stratify
     )

@@ -13,7 +13,7 @@ from cloze.config import read_toml
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig, finetuning_from_dict
-from cloze.finetuning.data import NOTHING_IN_MEMORY, InMemory, count_classes
+from cloze.finetuning.data import count_classes, keep_rows
 from cloze.finetuning.hyperparameter_search import expand_grid, run_trials
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import load_initial_encoder, prepare_data
@@ -43,7 +43,6 @@ def finetune(
     config: FinetuneConfig,
     run: Path,
     *,
-    in_memory: InMemory = NOTHING_IN_MEMORY,
     workers: Workers = 1,
     overwrite: bool = False,
     resume: bool = False,
@@ -59,20 +58,15 @@ def finetune(
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
         if not resume:
-            files = [file for file in (config.train, config.dev) if file not in in_memory]
             distillation = config.distillation
-            read = [config.model, *files, distillation.teacher, distillation.unlabeled]
+            read = [config.model, config.train, config.dev, distillation.teacher, distillation.unlabeled]
             context.run_on_rank_zero(lambda: check_output(run, overwrite=overwrite, inputs=read))
-        prepared = prepare_data(task, config, context, progress, in_memory)
+        prepared = prepare_data(task, config, context, progress)
+        config, files = keep_rows(prepared.config, run)
+        prepared = replace(prepared, config=config)
         if not config.has_trials:
             return train_and_score(
-                prepared,
-                run,
-                progress,
-                resume=resume,
-                overwrite=overwrite,
-                callbacks=callbacks,
-                in_memory=in_memory,
+                prepared, run, progress, resume=resume, overwrite=overwrite, callbacks=callbacks, files=files
             )
         settings = to_toml(prepared.task, prepared.config)
         if not resume:
@@ -83,7 +77,7 @@ def finetune(
             if resume:
                 context.run_on_rank_zero(lambda: replace_settings(run, settings, None))
             else:
-                create = partial(create_run_directory, run, settings, in_memory, overwrite=overwrite)
+                create = partial(create_run_directory, run, settings, files=files, overwrite=overwrite)
                 context.run_on_rank_zero(create)
             return run_trials(prepared, run, placement, progress, callbacks)
 
@@ -124,12 +118,10 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
     return place_workers(workers, config.device, items=sum(map(len, expand_grid(config).values())))
 
 
-def validate(
-    task: AnyTask, config: FinetuneConfig, in_memory: InMemory, *, progress: Progress
-) -> dict[str, Any]:
+def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress) -> dict[str, Any]:
     """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings."""
     context = DistributedContext(resolve_device(config.device))
-    prepared = prepare_data(task, config, context, progress, in_memory)
+    prepared = prepare_data(task, config, context, progress)
     features = prepared.data.flat_train_features
     unlabeled = {"unlabeled_examples": len(prepared.data.unlabeled)} if prepared.data.unlabeled else {}
     return {
@@ -143,19 +135,13 @@ def validate(
     }
 
 
-def plan_finetuning(
-    task: AnyTask,
-    config: FinetuneConfig,
-    in_memory: InMemory = NOTHING_IN_MEMORY,
-    *,
-    progress: Progress = SILENT,
-) -> RunPlan:
+def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> RunPlan:
     """Measure memory and time of a run in a few micro-batches; nothing is written.
 
     For several runs the first one is timed; their epochs may differ.
     """
     context = DistributedContext(resolve_device(config.device))
-    prepared = prepare_data(task, config, context, progress, in_memory)
+    prepared = prepare_data(task, config, context, progress)
     config = prepared.config
     trials = [trial for runs in expand_grid(config).values() for trial in runs]
     epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)

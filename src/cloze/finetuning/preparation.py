@@ -9,14 +9,7 @@ from torch import Tensor
 from cloze.choices import Precision
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import FinetuneConfig
-from cloze.finetuning.data import (
-    NOTHING_IN_MEMORY,
-    InMemory,
-    LabeledData,
-    add_checksums,
-    find_data,
-    load_data,
-)
+from cloze.finetuning.data import LabeledData, add_checksums, find_data, load_data
 from cloze.finetuning.initial_head import load_trained_head
 from cloze.finetuning.teacher import Teacher, TeacherOutputs, load_teacher
 from cloze.model_paths import commit_of, resolve_checkpoint
@@ -41,7 +34,7 @@ class PreparedData:
     config: FinetuneConfig
     """The settings, with files in the place of directories, and the checksums of all that is read."""
     file_hashes: dict[str, str]
-    """SHA-256 of each data file."""
+    """SHA-256 of each data file by its setting."""
     data: LabeledData
     tokenizer: Tokenizer
     start: Path
@@ -72,7 +65,6 @@ def prepare_data(
     config: FinetuneConfig,
     context: DistributedContext,
     progress: Progress,
-    in_memory: InMemory = NOTHING_IN_MEMORY,
 ) -> PreparedData:
     """Read, check and tokenize all data."""
     check_trainable(task)
@@ -88,9 +80,9 @@ def prepare_data(
     start = resolve_checkpoint(config.model, commit=config.model_commit)
     distillation = config.distillation
     teacher_directory = None if distillation.teacher is None else resolve_checkpoint(distillation.teacher)
-    config, file_hashes = find_data(task, config, in_memory), None
+    config, file_hashes = find_data(task, config), None
     if config.data_sha256 is not None:  # on resume the reason why rows are wrong
-        config, file_hashes = add_checksums(config, in_memory)
+        config, file_hashes = add_checksums(config)
     refuse_int8(start, "trained")
     encoder_config = load_config(start)
     student_layers = distillation.student_layers
@@ -105,15 +97,10 @@ def prepare_data(
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
-    task, data = load_data(
-        replace(task, answer=task.answer.with_checkpoint_settings(start)),
-        config,
-        tokenizer,
-        progress,
-        in_memory,
-    )
+    task = replace(task, answer=task.answer.with_checkpoint_settings(start))
+    task, data = load_data(task, config, tokenizer, progress)
     if file_hashes is None:  # after the rows: a file that is no table may have no end
-        config, file_hashes = add_checksums(config, in_memory)
+        config, file_hashes = add_checksums(config)
     head = _load_initial_head(task, config, start, context, progress)
     teacher = None
     if teacher_directory is not None:

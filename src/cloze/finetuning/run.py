@@ -1,7 +1,7 @@
 """One fine-tuning run, from prepared data to a scored model."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ from cloze.artifacts import LEARNED_FROM, SCORED_ON
 from cloze.callbacks import Callback
 from cloze.file_io import write_json
 from cloze.finetuning.config import FinetuneConfig
-from cloze.finetuning.data import NOTHING_IN_MEMORY, InMemory
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import PreparedData, load_initial_encoder
 from cloze.finetuning.teacher_outputs import with_teacher_outputs
@@ -64,7 +63,7 @@ def train_and_score(
     resume: bool = False,
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
-    in_memory: InMemory = NOTHING_IN_MEMORY,
+    files: Mapping[str, Path] = {},
 ) -> dict[str, Any]:
     """Make one run, score its best checkpoint, and return the content of `scores.json`."""
     task, config, context = prepared.task, prepared.config, prepared.context
@@ -97,7 +96,7 @@ def train_and_score(
         card=_build_card_info(prepared),
         context=context,
         progress=progress,
-        in_memory=in_memory,
+        files=files,
         callbacks=callbacks,
     )
     training_run.train(load, build_batches, resume=resume, overwrite=overwrite)
@@ -179,18 +178,18 @@ def _build_card_info(prepared: PreparedData) -> CardInfo:
     """Return the facts about the run that are known before its first step."""
     task, config, data = prepared.task, prepared.config, prepared.data
 
-    def reference(role: str, name: str, num_examples: int) -> DatasetReference:
-        sha256 = prepared.file_hashes[name]
+    def reference(role: str, setting: str, name: str, num_examples: int) -> DatasetReference:
+        sha256 = prepared.file_hashes[setting]
         return DatasetReference(role=role, name=name, extent=f"{num_examples:,} examples", sha256=sha256)
 
-    references = [reference(LEARNED_FROM, config.train, len(data.train))]
+    references = [reference(LEARNED_FROM, "train", config.train, len(data.train))]
     if config.dev is None:
         measured_on = f"{len(data.dev):,} examples held out of {code_span(config.train)}"
     else:
         measured_on = f"the {len(data.dev):,} examples of {code_span(config.dev)}"
-        references.append(reference(SCORED_ON, config.dev, len(data.dev)))
-    if config.distillation.unlabeled is not None:
-        references.append(reference("unlabeled", config.distillation.unlabeled, len(data.unlabeled)))
+        references.append(reference(SCORED_ON, "dev", config.dev, len(data.dev)))
+    if (unlabeled := config.distillation.unlabeled) is not None:
+        references.append(reference("unlabeled", "unlabeled", unlabeled, len(data.unlabeled)))
     return CardInfo(
         title=f"A BERT fine-tuned with cloze: {task.name}",
         summary=_summary(prepared),

@@ -21,7 +21,6 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks
-from cloze.data.reading.memory import MemoryRows
 from cloze.progress import Bar, Progress, join_values
 from cloze.tables import format_count
 from cloze.training.budget import Budget
@@ -78,8 +77,8 @@ class TrainingRun:
     """Also evaluate before the first step, so that a loss or gain against the initial model is seen."""
     callbacks: Sequence[Callback] = ()
     """They receive what the run measures, besides its log."""
-    in_memory: Mapping[str, MemoryRows] = field(default_factory=dict)
-    """Data in memory by the path of the file in which the run keeps them, so that it can be resumed."""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Files that the run keeps copies of, by their names in it."""
     _objective: Objective = field(init=False)
     _steps: OptimizerSteps = field(init=False)
     _compute_dtype: torch.dtype = field(init=False)
@@ -114,7 +113,7 @@ class TrainingRun:
             self._objective = load(None)
             state = TrainingState()
             create = partial(
-                create_run_directory, self.path, self.settings, self.in_memory, overwrite=overwrite
+                create_run_directory, self.path, self.settings, files=self.files, overwrite=overwrite
             )
             with catch_signals(self.progress) as stop, run_lock(self.path, self.context):
                 self.context.run_on_rank_zero(create)

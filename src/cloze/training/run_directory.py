@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
-from cloze.data.reading.memory import MemoryRows
 from cloze.errors import InputError, RunError
 from cloze.training.checkpoints import SETTINGS_FILE, copy_of_settings
 
@@ -31,9 +30,9 @@ def check_output(run: Path, *, overwrite: bool, inputs: Iterable[Path | str | No
 
 
 def create_run_directory(
-    run: Path, settings: str, in_memory: Mapping[str, MemoryRows], *, overwrite: bool
+    run: Path, settings: str, *, files: Mapping[str, Path] = {}, overwrite: bool
 ) -> None:
-    """Write a run's settings, and those data in memory whose files it has; the caller holds its lock.
+    """Write a run's settings and its copies of text files, by their names in it; the caller holds its lock.
 
     Raises:
         InputError: another process has created a run there, or a setting is not Unicode text.
@@ -41,16 +40,12 @@ def create_run_directory(
     """
     check_output(run, overwrite=overwrite)
     artifacts.clear_directory(run)
-    files = {
-        Path(file).relative_to(run).as_posix(): rows.content
-        for file, rows in in_memory.items()
-        if Path(file).is_relative_to(run)
-    }
     try:
         # `artifacts.is_free` knows by the first file that a kill left the others, and the last one completes the run
         file_io.write_text(run / artifacts.FIRST_SETTINGS_FILE, settings)
-        for name, text in {**files, artifacts.RUN_CONFIG: settings}.items():
-            file_io.write_text(run / name, text)
+        for name, file in files.items():
+            file_io.write_text(run / name, file.read_text("utf-8"))
+        file_io.write_text(run / artifacts.RUN_CONFIG, settings)
     except RunError:
         artifacts.clear_directory(run)
         raise

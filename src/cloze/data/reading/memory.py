@@ -9,12 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from cloze.arguments import check_text, describe, is_missing, iterate
 from cloze.data.reading.class_names import KeepsNumbers, find_class_names, name_classes
 from cloze.errors import InputError
+from cloze.file_io import write_text
 from cloze.remote_files import PathOrUrl
+
+ROWS_EXTENSION = ".cloze-rows"
+"""Extension of a temporary file of JSON lines with rows in memory, called by the name of their argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,18 @@ class MemoryRows:
     def sha256(self) -> str:
         """SHA-256 of that file as hexadecimal digits."""
         return hashlib.sha256(self.content.encode()).hexdigest()
+
+    @classmethod
+    def read(cls, file: Path) -> "MemoryRows":
+        """Return the rows in a temporary file."""
+        with file.open(encoding="utf-8") as lines:
+            return cls(file.stem, tuple(map(json.loads, lines)))
+
+    def write(self, folder: Path) -> Path:
+        """Write a temporary file of the rows, and return it."""
+        file = folder / f"{self.name}{ROWS_EXTENSION}"
+        write_text(file, self.content, sync=False)
+        return file
 
 
 Data: TypeAlias = PathOrUrl | MemoryRows
