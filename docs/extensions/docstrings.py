@@ -5,11 +5,13 @@ A docstring of cloze is Markdown with a few headed sections (Shapes, Args, Retur
 
 import ast
 import builtins
+import inspect
 import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -17,6 +19,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 _HEADINGS = ("Shapes", "Args", "Returns", "Yields", "Raises", "Source", "Differs")
 _HEADING = re.compile(rf"^({'|'.join(_HEADINGS)}):[ ]?(.*)$")
 _PRIVATE_PARAMETERS = ("self", "cls")
+_OPTIONS = "cloze.options"
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,9 @@ class _Reader:
         kind = "function"
         if prefix:
             kind = next((name for name in decorators if name in ("classmethod", "staticmethod")), "method")
+        docstring = ast.get_docstring(node)
+        if "suggests_keywords()" in decorators and not prefix:  # which completes it
+            docstring = inspect.getdoc(getattr(import_module(self.module), node.name))
         signature = "" if is_property else self._signature(node, bound=bool(prefix), returns=returns)
         return Definition(
             "property" if is_property else kind,
@@ -147,7 +153,7 @@ class _Reader:
             signature,
             returns if is_property else None,
             None,
-            read_docstring(ast.get_docstring(node)),
+            read_docstring(docstring),
         )
 
     def _class(self, node: ast.ClassDef) -> Definition:
@@ -166,7 +172,9 @@ class _Reader:
     def _variable(
         self, node: ast.Assign | ast.AnnAssign, name: str, prefix: str, text: str | None
     ) -> Definition:
-        annotation = self._annotation(node.annotation) if isinstance(node, ast.AnnAssign) else None
+        annotation = None
+        if isinstance(node, ast.AnnAssign):
+            annotation = self._annotation(_resolve(node.annotation)[0])
         value = None if node.value is None else _short(ast.unparse(node.value))
         kind = "attribute" if prefix else "data"
         return Definition(kind, self.module, prefix + name, "", annotation, value, read_docstring(text))
@@ -175,6 +183,7 @@ class _Reader:
         arguments = ast.parse(ast.unparse(node)).body[0]
         assert isinstance(arguments, ast.FunctionDef)
         parameters = arguments.args
+        _expand_group(parameters)
         positional = [*parameters.posonlyargs, *parameters.args]
         if bound and positional and positional[0].arg in _PRIVATE_PARAMETERS:
             (parameters.posonlyargs or parameters.args).pop(0)
@@ -190,6 +199,45 @@ class _Reader:
             node = ast.parse(node.value, mode="eval").body
         copy = ast.parse(ast.unparse(node), mode="eval")
         return ast.unparse(_Qualify(self.types).visit(copy).body)
+
+
+def _expand_group(parameters: ast.arguments) -> None:
+    """Replace `**options: Unpack[GROUP]` by the keywords of a group in `cloze.options`, and aliases there by types."""
+    for argument in (*parameters.args, *parameters.kwonlyargs):
+        if argument.annotation is not None:
+            argument.annotation = _resolve(argument.annotation)[0]
+    group = parameters.kwarg and parameters.kwarg.annotation
+    if isinstance(group, ast.Subscript) and ast.unparse(group.value) == "Unpack":
+        parameters.kwarg = None
+        for name, annotation in _fields(ast.unparse(group.slice)).items():
+            kind, default = _resolve(annotation)
+            parameters.kwonlyargs.append(ast.arg(name, kind))
+            parameters.kw_defaults.append(default)
+
+
+def _resolve(annotation: ast.expr) -> tuple[ast.expr, ast.expr]:
+    """Return the type that an annotation or an alias in `cloze.options` stands for, and the default."""
+    if isinstance(annotation, ast.Name):
+        for node in _parse(_OPTIONS).body:
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == annotation.id and node.value:
+                return _resolve(node.value)
+    match annotation:
+        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, ast.Call(ast.Name("Option")) as option])):
+            defaults = [*option.args[1:], *(keyword.value for keyword in option.keywords)]
+            return kind, defaults[0] if defaults else ast.Constant(None)
+    return annotation, ast.Constant(None)
+
+
+def _fields(group: str) -> dict[str, ast.expr]:
+    """Return the annotations of the keywords of a group and its bases, by name."""
+    classes = {node.name: node for node in _parse(_OPTIONS).body if isinstance(node, ast.ClassDef)}
+    fields: dict[str, ast.expr] = {}
+    if group in classes:
+        for base in classes[group].bases:
+            fields |= _fields(ast.unparse(base))
+        annotated = (node for node in classes[group].body if isinstance(node, ast.AnnAssign))
+        fields |= {ast.unparse(node.target): node.annotation for node in annotated}
+    return fields
 
 
 class _Qualify(ast.NodeTransformer):

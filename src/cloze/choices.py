@@ -18,3 +18,7 @@ Combine: TypeAlias = Literal["sum", "concat"]
 GeluForm: TypeAlias = Literal["gelu", "gelu_tanh"]
 Clean: TypeAlias = Literal["pdf"]
 """Kinds of text that have marks to remove."""
+Step: TypeAlias = Literal[
+    "control", "unicode", "short_documents", "duplicate_documents", "duplicate_paragraphs"
+]
+"""Steps of cleaning."""

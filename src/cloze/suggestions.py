@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import ParamSpec, TypeVar
 
 from cloze.errors import InputError
+from cloze.signatures import complete_signature
 
 MAX_LISTED = 10
 """Maximum number of names in a message."""
@@ -164,21 +165,33 @@ def check_keywords(
 def suggests_keywords(
     settings: Callable[[], Iterable[str]] = tuple,
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Let a function suggest a keyword, or a setting, in the place of one that it does not have."""
+    """Complete the signature of a function (`cloze.options`), and let it suggest a keyword for a wrong one.
+
+    Args:
+        settings: returns the keys that its argument `settings` may have.
+    """
 
     def wrap(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        known = dict.fromkeys(
-            name
-            for name, parameter in inspect.signature(function).parameters.items()
+        signature, docstring = complete_signature(function)
+        parameters = inspect.signature(function).parameters
+        known = {
+            name: parameter.default
+            for name, parameter in signature.parameters.items()
             if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY and name not in ("self", "cls")
-        )
+        }
+        of_group = {name: default for name, default in known.items() if name not in parameters}
 
         @functools.wraps(function)
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             if not kwargs.keys() <= known.keys():
                 check_keywords(function.__qualname__, kwargs, known, settings)
-            return function(*args, **kwargs)
+            return function(*args, **(of_group | kwargs))
 
+        checked.__doc__ = docstring
+        checked.__signature__ = signature  # type: ignore[attr-defined]
+        checked.__annotations__ = {
+            name: parameter.annotation for name, parameter in signature.parameters.items()
+        } | {"return": signature.return_annotation}
         checked.setting_names = settings  # type: ignore[attr-defined]
         return checked
 

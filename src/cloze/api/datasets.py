@@ -4,17 +4,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from cloze import artifacts
 from cloze.api.texts import Inputs, open_text
 from cloze.api.vocabularies import find_tokenizer
 from cloze.arguments import check_path
-from cloze.choices import Clean
-from cloze.data.build.cleaning import Step
-from cloze.data.build.input_shards import plan_input_shards
 from cloze.errors import DataWarning, InputError
-from cloze.parallel_map import AnyWorkers
+from cloze.options import Overwrite, ReadingOptions, ShowProgress, Workers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import is_url, write_directory_to
@@ -33,20 +30,15 @@ def build_dataset(
     vocabulary: str | Path | None = None,
     output: str | Path,
     texts: Any = None,
-    format: str = "auto",
-    text_field: str = "text",
-    encoding: str | None = None,
-    limit: int | None = None,
-    without: Sequence[Step] = (),
-    clean: Clean | None = None,
     language: str = "en",
     splitter: str | None = None,
     segmenter: str | None = None,
     validation_fraction: float | None = None,
     append: bool = False,
-    workers: AnyWorkers = "auto",
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    workers: Workers = "auto",
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
+    **options: Unpack[ReadingOptions],
 ) -> "BuildSummary":
     """Tokenize text into a data set on disk.
 
@@ -59,12 +51,6 @@ def build_dataset(
         output: directory or URL, as in s3://bucket/data, of the data set.
         texts: instead of inputs, texts in memory, each a document: any collection or iterator, or a table with the
             column text.
-        format: format of text files; auto detects it.
-        text_field: field of JSON lines or column of tables with the text.
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        limit: maximum number of documents to read (default: all).
-        without: cleaning steps to skip.
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         language: ISO code of the language, for splitting paragraphs into sentences.
         splitter: "package.module:function" that splits paragraphs into sentences, instead of the rules of the language.
         segmenter: "package.module:function" that splits sentences into words for whole-word masking, in scripts without
@@ -72,9 +58,6 @@ def build_dataset(
         validation_fraction: share of held-out documents (default: 0.005, and up to 0.1 of a small data set; that of the
             data set that is appended to).
         append: add documents to an existing data set.
-        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        overwrite: replace existing output.
-        progress: True shows progress.
 
     Returns:
         Counts of what the inputs became.
@@ -90,7 +73,7 @@ def build_dataset(
     tokenizer = None if vocabulary is None else find_tokenizer(vocabulary, "vocabulary")
     if is_url(output) and append:
         raise InputError("append needs a local or shared directory", where=output)
-    with open_text(inputs, texts, format, text_field, encoding, limit, without, clean) as (files, reading):
+    with open_text(inputs, texts, options) as (files, reading):
         config = BuildConfig(
             reading=reading,
             language=language,
@@ -126,8 +109,8 @@ def audit(
     seq_lengths: Sequence[int] = (128, 512),
     whole_word: bool = False,
     sample: int = 100_000,
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
 ) -> "Audit":
     """Measure a data set and the training instances drawn from it.
 
@@ -138,8 +121,6 @@ def audit(
         seq_lengths: maximum number of tokens of an instance, one value per phase.
         whole_word: mask whole words.
         sample: maximum number of instances measured per length.
-        overwrite: replace existing output.
-        progress: True shows progress.
 
     Raises:
         InputError: the data set is damaged, or the output exists.
@@ -166,33 +147,19 @@ def audit(
 
 
 @suggests_keywords()
-def preview_inputs(
-    inputs: Inputs,
-    *,
-    format: str = "auto",
-    text_field: str = "text",
-    encoding: str | None = None,
-    limit: int | None = None,
-    without: Sequence[Step] = (),
-    clean: Clean | None = None,
-) -> "InputPreview":
+def preview_inputs(inputs: Inputs, **options: Unpack[ReadingOptions]) -> "InputPreview":
     """Show what would be read, and write nothing.
 
     Args:
         inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
-        format: format of text files; auto detects it.
-        text_field: field of JSON lines or column of tables with the text.
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        limit: maximum number of documents to read (default: all).
-        without: cleaning steps to skip.
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
 
     Raises:
         InputError: the beginning of the text cannot be read.
     """
     from cloze.data.build import survey
+    from cloze.data.build.input_shards import plan_input_shards
 
-    with open_text(inputs, None, format, text_field, encoding, limit, without, clean) as (files, reading):
+    with open_text(inputs, None, options) as (files, reading):
         shards = plan_input_shards(files, reading)
         return replace(survey.describe_inputs(shards), first_document=survey.first_document(shards))
 
@@ -201,34 +168,22 @@ def preview_inputs(
 def check_inputs(
     inputs: Inputs,
     *,
-    format: str = "auto",
-    text_field: str = "text",
-    encoding: str | None = None,
-    limit: int | None = None,
-    without: Sequence[Step] = (),
-    clean: Clean | None = None,
-    workers: AnyWorkers = "auto",
-    progress: bool | Progress = False,
+    workers: Workers = "auto",
+    progress: ShowProgress = False,
+    **options: Unpack[ReadingOptions],
 ) -> "InputPreview":
     """Read all input, report the first error, and write nothing.
 
     Args:
         inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
-        format: format of text files; auto detects it.
-        text_field: field of JSON lines or column of tables with the text.
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        limit: maximum number of documents to read (default: all).
-        without: cleaning steps to skip.
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
-        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        progress: True shows progress.
 
     Raises:
         InputError: the text cannot be read; the message has the place.
     """
     from cloze.data.build import survey
+    from cloze.data.build.input_shards import plan_input_shards
 
-    with open_text(inputs, None, format, text_field, encoding, limit, without, clean) as (files, reading):
+    with open_text(inputs, None, options) as (files, reading):
         shards = plan_input_shards(files, reading)
         shown = resolve_progress(progress)
         summary = survey.check_inputs(

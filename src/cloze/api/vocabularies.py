@@ -4,15 +4,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from cloze.api.texts import Inputs, open_text
 from cloze.arguments import check_path, check_paths, check_texts
-from cloze.choices import Clean
-from cloze.data.build.cleaning import Step
 from cloze.model_paths import resolve_checkpoint
-from cloze.parallel_map import AnyWorkers
-from cloze.progress import Progress, resolve_progress
+from cloze.options import Overwrite, ReadingOptions, ShowProgress, Workers
+from cloze.progress import resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import write_directory_to
 from cloze.results import Result
@@ -61,15 +59,10 @@ def train_vocabulary(
     cased: bool = False,
     keep_accents: bool = False,
     max_word_chars: int = 100,
-    format: str = "auto",
-    text_field: str = "text",
-    encoding: str | None = None,
-    limit: int | None = None,
-    without: Sequence[Step] = (),
-    clean: Clean | None = None,
-    workers: AnyWorkers = "auto",
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    workers: Workers = "auto",
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
+    **options: Unpack[ReadingOptions],
 ) -> "Tokenizer":
     """Train a WordPiece vocabulary on text.
 
@@ -90,15 +83,6 @@ def train_vocabulary(
         cased: keep upper case and accents.
         keep_accents: lower-case without removing accents and the marks of scripts such as Devanagari, Thai or Korean.
         max_word_chars: words of more characters are [UNK]. Runs of Thai, Lao or Khmer are often longer than 100.
-        format: format of text files; auto detects it.
-        text_field: field of JSON lines or column of tables with the text.
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        limit: maximum number of documents to read (default: all).
-        without: cleaning steps to skip.
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
-        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        overwrite: replace existing output.
-        progress: True shows progress.
 
     Raises:
         InputError: the text is wrong, or too little for this size. OUTPUT.parts keeps the counts for the next call.
@@ -107,7 +91,7 @@ def train_vocabulary(
     from cloze.data.build import vocabulary
 
     check_path(output, "output")
-    with open_text(inputs, texts, format, text_field, encoding, limit, without, clean) as (files, reading):
+    with open_text(inputs, texts, options) as (files, reading):
 
         def write(directory: Path) -> "Tokenizer":
             return vocabulary.train_vocabulary(
@@ -135,15 +119,10 @@ def extend_vocabulary(
     words: str | Path | Sequence[str] | None = None,
     number: int | None = None,
     texts: Any = None,
-    format: str = "auto",
-    text_field: str = "text",
-    encoding: str | None = None,
-    limit: int | None = None,
-    without: Sequence[Step] = (),
-    clean: Clean | None = None,
-    workers: AnyWorkers = "auto",
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    workers: Workers = "auto",
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
+    **options: Unpack[ReadingOptions],
 ) -> "Extension":
     """Add words to a vocabulary: first in its [unused] tokens, then at its end.
 
@@ -156,15 +135,6 @@ def extend_vocabulary(
         words: file of words to add, one per line. In Python also a list of words.
         number: instead of words, number of words to add: the most frequent ones of the text that are not tokens yet.
         texts: instead of inputs, texts in memory.
-        format: format of text files; auto detects it.
-        text_field: field of JSON lines or column of tables with the text.
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        limit: maximum number of documents to read (default: all).
-        without: cleaning steps to skip.
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
-        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        overwrite: replace existing output.
-        progress: True shows progress.
 
     Raises:
         InputError: neither or both of words and number, a line that is not one word, or nothing to add.
@@ -174,7 +144,7 @@ def extend_vocabulary(
 
     with (
         tempfile.TemporaryDirectory(prefix="cloze-") as directory,
-        open_text(inputs, texts, format, text_field, encoding, limit, without, clean) as (files, reading),
+        open_text(inputs, texts, options) as (files, reading),
     ):
         if words is not None and not isinstance(words, (str, Path)):
             file = Path(directory) / "words.txt"
@@ -213,14 +183,9 @@ def inspect_vocabulary(
     text: Sequence[str] = (),
     beside: Sequence[str | Path] = (),
     texts: Any = None,
-    format: str = "auto",
-    text_field: str = "text",
-    encoding: str | None = None,
-    limit: int | None = None,
-    without: Sequence[Step] = (),
-    clean: Clean | None = None,
-    workers: AnyWorkers = "auto",
-    progress: bool | Progress = False,
+    workers: Workers = "auto",
+    progress: ShowProgress = False,
+    **options: Unpack[ReadingOptions],
 ) -> list[InspectedVocabulary]:
     """Show what is in a vocabulary and how it splits text.
 
@@ -237,14 +202,6 @@ def inspect_vocabulary(
         text: text to show the tokens of; several are possible.
         beside: other vocabularies to compare with.
         texts: instead of inputs, texts in memory.
-        format: format of text files; auto detects it.
-        text_field: field of JSON lines or column of tables with the text.
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        limit: maximum number of documents to read (default: all).
-        without: cleaning steps to skip.
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
-        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        progress: True shows progress.
 
     Returns:
         The vocabulary, then those beside it.
@@ -260,7 +217,7 @@ def inspect_vocabulary(
     tokenizers = [load_wordpiece(find_tokenizer(path, "vocabulary")) for path in directories]
     examples = check_texts(text, "text")
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
-    with open_text(inputs, texts, format, text_field, encoding, limit, without, clean) as (files, reading):
+    with open_text(inputs, texts, options) as (files, reading):
         if files:
             shown = resolve_progress(progress)
             counts, _ = count_input_words(

@@ -9,8 +9,9 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from cloze.choices import Step
 from cloze.data.batch import DataPosition
-from cloze.data.build.cleaning import CleaningConfig, Step
+from cloze.data.build.cleaning import CleaningConfig
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig

@@ -18,18 +18,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
-from cloze.choices import Clean
+from cloze.choices import Clean, Step
 from cloze.data.build.counts import Counts
 from cloze.data.reading.documents import Document
 from cloze.data.reading.pdf_text import clean_pdf_text
 from cloze.errors import InputError
 from cloze.tokenization.unicode import SCRIPTS_WITHOUT_SPACES
 
-Step: TypeAlias = Literal[
-    "control", "unicode", "short_documents", "duplicate_documents", "duplicate_paragraphs"
-]
 STEPS: tuple[Step, ...] = get_args(Step)
 
 _MIN_WORDS = 5

@@ -1,0 +1,63 @@
+"""Complete the signatures of functions with keywords that several of them have (`cloze.options`)."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+_ARGS = re.compile(r"^( *)Args:\n(?:\1 +\S.*\n)*", re.MULTILINE)
+_WIDTH = 119
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The help of a keyword, and its default if it is in a group; a description in a docstring takes precedence."""
+
+    help: str
+    default: Any = None
+
+
+def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
+    """Return the signature of a function with the keywords of its group, and its docstring with their help."""
+    signature = inspect.signature(function)
+    parameters, texts = list[inspect.Parameter](), dict[str, str]()
+    for parameter in signature.parameters.values():
+        hints = {parameter.name: parameter.annotation}
+        is_group = parameter.kind is inspect.Parameter.VAR_KEYWORD
+        if is_group:
+            hints = get_type_hints(get_args(parameter.annotation)[0], include_extras=True)
+        for name, hint in hints.items():
+            kind, option = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
+            if isinstance(option, Option):
+                texts[name] = option.help
+            parameters.append(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=kind
+                )
+                if is_group
+                else parameter.replace(annotation=kind)
+            )
+    return signature.replace(parameters=parameters), _with_help(function.__doc__, texts)
+
+
+def _with_help(docstring: str | None, texts: Mapping[str, str]) -> str | None:
+    """Return a docstring with more parameters at the end of its section Args."""
+    args = _ARGS.search(docstring or "")
+    if docstring is None or args is None:
+        return docstring
+    indent = args[1] + "    "
+    entries = [
+        textwrap.fill(
+            f"{name}: {text}",
+            _WIDTH,
+            initial_indent=indent,
+            subsequent_indent=indent + "    ",
+            break_on_hyphens=False,
+        )
+        + "\n"
+        for name, text in texts.items()
+        if f"\n{indent}{name}: " not in args[0]
+    ]
+    return docstring[: args.end()] + "".join(entries) + docstring[args.end() :]
