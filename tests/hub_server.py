@@ -246,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _file(self, repo: Repo, commit: str, match: re.Match[str], body: bytes) -> None:
         name = unquote(match["path"])
         if name not in repo.commits[commit]:
-            return self._missing()
+            return self._missing(commit)
         data = repo.commits[commit][name]
         headers = {"X-Repo-Commit": commit}
         if not name.endswith(LARGE):
@@ -259,8 +259,12 @@ class _Handler(BaseHTTPRequestHandler):
         }
         return self._send(302, {}, headers)
 
-    def _missing(self) -> None:
-        headers = {"X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"}
+    def _missing(self, commit: str = "") -> None:
+        headers = {
+            "X-Error-Code": "EntryNotFound",
+            "X-Error-Message": "Entry not found",
+            "X-Repo-Commit": commit,
+        }
         self._send(404, {"error": "Entry not found"}, headers)
 
     def _create(self, request: Mapping[str, Any]) -> None:

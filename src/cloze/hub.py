@@ -1,10 +1,9 @@
-"""Names and cached copies of models of the Hugging Face Hub, and its library's errors in one line."""
+"""Names, downloads and cached copies of models of the Hugging Face Hub, and its library's errors in one line."""
 
-import json
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -23,7 +22,6 @@ from cloze.file_names import (
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     TORCH_WEIGHTS_FILE,
-    TRAINING_FOLDER,
     VOCAB_FILE,
     WEIGHTS_FILE,
     WEIGHTS_INDEX_FILE,
@@ -77,6 +75,11 @@ _REVISION = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SNAPSHOT = re.compile(r"models--([^/\\]+)[/\\]snapshots[/\\]([0-9a-f]{40})$")
 _MAX_COMMIT_BYTES = 1 << 10
+_MODULE = re.compile(r"\d+_\w+/config\.json")
+"""The settings of a pooling, in the folder that sentence-transformers names."""
+_OTHER_WEIGHTS = (".bin", ".h5", ".msgpack", ".ckpt.index", ".onnx", ".pt", ".safetensors")
+_MEGABYTE = 1e6
+_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +169,9 @@ def cache_directory(name: HubName) -> Path:
 
 
 def find_cached(name: HubName) -> Path | None:
-    """Return the directory in the cache with files of a model, without the network.
-
-    None if it is not there, or a download was interrupted before the check of its hashes.
-    """
+    """Return the directory in the cache with files of a model, without the network; None if it is not there."""
     import_hub()
+    # not by try_to_load_from_cache, whose import takes 0.2 s at each start
     directory = cache_directory(name)
     commit = name.commit
     if commit is None:
@@ -181,24 +182,16 @@ def find_cached(name: HubName) -> Path | None:
         except (FileNotFoundError, NotADirectoryError):
             return None
     snapshot = directory / "snapshots" / commit
-    is_cached = is_commit(commit) and snapshot.is_dir() and not unchecked_marker(snapshot).exists()
-    return snapshot if is_cached else None
-
-
-def unchecked_marker(snapshot: Path) -> Path:
-    """Return the file that exists while the hashes of files in a directory of the cache are not checked."""
-    return snapshot.parents[1] / f".unchecked-{snapshot.name}"
+    return snapshot if is_commit(commit) and snapshot.is_dir() else None
 
 
 def first_missing(directory: Path, files: HubFiles) -> str | None:
     """Return the name of a required file that a model in the cache lacks; None if it has all."""
-    if not any((directory / name).is_file() for name in TOKENIZERS):
-        return TOKENIZERS[0]
-    if files == "tokenizer":
-        return None
-    weights = weight_names(directory) or ([TORCH_WEIGHTS_FILE] if files == "pickle" else [WEIGHTS_FILE])
-    names = (CONFIG_FILE, *weights, *module_files(directory), *checkpoint_files(directory))
-    return next((name for name in names if not (directory / name).is_file()), None)
+    weights = (WEIGHTS_FILE, WEIGHTS_INDEX_FILE, *([TORCH_WEIGHTS_FILE] if files == "pickle" else []))
+    required = (TOKENIZERS,) if files == "tokenizer" else (TOKENIZERS, (CONFIG_FILE,), weights)
+    return next(
+        (names[0] for names in required if not any((directory / name).is_file() for name in names)), None
+    )
 
 
 def has_all(directory: Path, files: HubFiles) -> bool:
@@ -211,56 +204,112 @@ def has_all(directory: Path, files: HubFiles) -> bool:
     return knows_modules and first_missing(directory, files) is None
 
 
-def weight_names(directory: Path) -> list[str]:
-    """Return the names of the files with safetensors of a model in the cache, which may be missing there."""
-    if (directory / WEIGHTS_FILE).is_file() or not (directory / WEIGHTS_INDEX_FILE).is_file():
-        return [WEIGHTS_FILE] if (directory / WEIGHTS_FILE).is_file() else []
-    weight_map = _read_table(directory / WEIGHTS_INDEX_FILE).get("weight_map")
-    names = set(weight_map.values()) if isinstance(weight_map, dict) else set()
-    return sorted(name for name in names if isinstance(name, str) and Path(name).name == name)
-
-
-def module_files(directory: Path) -> list[str]:
-    """Return the names of the configurations of sentence-transformers' poolings."""
-    modules = _read_table(directory / MODULES_FILE).get("modules", [])
-    return [
-        f"{module['path']}/{CONFIG_FILE}"
-        for module in modules
-        if isinstance(module, dict)
-        and str(module.get("type")).endswith(".Pooling")
-        and isinstance(module.get("path"), str)
-        and is_repo(module["path"])
-    ]
+def files_to_read(available: Iterable[str], files: HubFiles) -> list[str]:
+    """Return the files that loading a model reads, and its card, of those in a repository or a directory."""
+    names = {*available}
+    if files == "tokenizer":
+        return sorted(names & {*TOKENIZER_FILES})
+    tensors = {name for name in names if name.endswith(".safetensors") and "/" not in name}
+    if WEIGHTS_FILE in names:
+        weights = {WEIGHTS_FILE}
+    elif WEIGHTS_INDEX_FILE in names:
+        weights = tensors | {WEIGHTS_INDEX_FILE}
+    else:
+        weights = names & {TORCH_WEIGHTS_FILE} if files == "pickle" else set()
+    return sorted(weights | {name for name in names if name in MODEL_FILES or _MODULE.fullmatch(name)})
 
 
 def model_files(directory: Path) -> list[str]:
     """Return the names of the files in a directory that loading a model reads, and of its card."""
-    names = (*MODEL_FILES, *weight_names(directory), *module_files(directory), *checkpoint_files(directory))
-    if WEIGHTS_FILE not in names:
-        names = (*names, WEIGHTS_INDEX_FILE)
-    return [name for name in dict.fromkeys(names) if (directory / name).is_file()]
+    paths = (path for pattern in ("*", "*/*") for path in directory.glob(pattern) if path.is_file())
+    return files_to_read((path.relative_to(directory).as_posix() for path in paths), "model")
 
 
-def checkpoint_files(directory: Path) -> list[str]:
-    """Return the names in the manifest of a checkpoint of cloze, without its training state."""
-    files = _read_table(directory / MANIFEST).get("files")
-    return (
-        [name for name in files if not name.startswith(f"{TRAINING_FOLDER}/")]
-        if isinstance(files, dict)
-        else []
-    )
+def download(name: HubName, files: HubFiles) -> Path:
+    """Return the directory of a model in the cache, after downloading the files that are missing there.
 
+    Without a connection, what is in the cache is used, with a message.
 
-def _read_table(file: Path) -> dict[str, Any]:
-    """Return a JSON object, or a list as the value of its file's name; empty if missing or damaged.
-
-    The loader of the model reports damage.
+    Args:
+        name: the model; a commit whose files are in the cache needs no network.
     """
+    cached = find_cached(name)
+    if cached is not None and name.commit is not None and has_all(cached, files):
+        return cached
+    hub = import_hub()
+    api = hub.HfApi()
     try:
-        value = json.loads(file_io.read_file(file, max_bytes=file_io.MAX_JSON_BYTES))
-    except (FileNotFoundError, ValueError, InputError):
-        return {}
-    return value if isinstance(value, dict) else {file.stem: value}
+        with hub_errors(name):
+            info = api.model_info(
+                name.repo, revision=name.revision, files_metadata=True, timeout=_TIMEOUT_SECONDS
+            )
+    except ClozeError as error:
+        if cached is None or not is_unreachable(error.__cause__) or first_missing(cached, files) is not None:
+            raise
+        LOG.info("%s: commit %s, from the cache: there is no connection", name, cached.name)
+        return cached
+    sizes = {entry.rfilename: entry.size or 0 for entry in info.siblings or ()}
+    _check_readable(name, sizes, files)
+    at_commit = HubName(name.repo, info.sha)
+    snapshot = find_cached(at_commit)
+    names = files_to_read(sizes, files)
+    missing = {file for file in names if snapshot is None or not (snapshot / file).is_file()}
+    if (total := sum(sizes[file] for file in missing)) > _MEGABYTE:
+        LOG.info("%s: downloading %.0f MB to %s", name, total / _MEGABYTE, cache_directory(name))
+    with file_io.disk_errors(cache_directory(name)), hub_errors(name):
+        # the configuration last: without it no model is complete whose hashes are not checked
+        for part in (missing - {CONFIG_FILE}, missing & {CONFIG_FILE}):
+            for file in sorted(part):
+                shown = sizes[file] > _MEGABYTE and LOG.isEnabledFor(logging.WARNING)
+                with progress_bars(shown=shown):
+                    api.hf_hub_download(name.repo, file, revision=info.sha)
+            if part:
+                _check_hashes(api, name, info.sha)
+        snapshot = find_cached(at_commit)
+        if snapshot is None:
+            raise InputError("no files that cloze reads", where=name)
+        if MODULES_FILE not in sizes and not has_all(snapshot, files):
+            with suppress(hub.errors.EntryNotFoundError):  # which the library records in the cache
+                api.hf_hub_download(name.repo, MODULES_FILE, revision=info.sha)
+        if snapshot != cached:
+            api.resolve_revision(name.repo, revision=name.revision)  # which the library records, too
+    LOG.info("%s: commit %s", name, info.sha)
+    return snapshot
+
+
+def _check_readable(name: HubName, available: Collection[str], files: HubFiles) -> None:
+    """Refuse a repository without a tokenizer or a model that cloze reads, before anything is downloaded."""
+    if files == "tokenizer":
+        if not any(file in available for file in TOKENIZERS):
+            raise InputError(f"no tokenizer: neither {' nor '.join(TOKENIZERS)}", where=name)
+        return
+    if CONFIG_FILE not in available:
+        raise InputError(f"not a model: it has no {CONFIG_FILE}", where=name, remedy="Give another name")
+    pickles = {TORCH_WEIGHTS_FILE} if files == "pickle" else set()
+    if not {WEIGHTS_FILE, WEIGHTS_INDEX_FILE, *pickles}.isdisjoint(available):
+        return
+    if TORCH_WEIGHTS_FILE in available:
+        what = f"its weights are pickled: it has {TORCH_WEIGHTS_FILE}, but no {WEIGHTS_FILE}"
+        remedy = f"Run cloze import {name} -o DIR, which reads tensors alone and runs no code in the file"
+        raise InputError(what, where=name, remedy=remedy)
+    others = sorted(file for file in available if file.endswith(_OTHER_WEIGHTS))
+    what = f"no weights that cloze reads: no {WEIGHTS_FILE}" + (
+        f", but {', '.join(others[:3])}" if others else ""
+    )
+    raise InputError(what, where=name, remedy="Give another name or another revision")
+
+
+def _check_hashes(api: Any, name: HubName, commit: str) -> None:
+    """Remove the files of a commit in the cache that differ from the Hub's hashes, and report the first."""
+    check = api.verify_repo_checksums(name.repo, revision=commit)
+    for mismatch in check.mismatches:
+        link = check.verified_path / mismatch["path"]
+        link.resolve().unlink(missing_ok=True)
+        link.unlink(missing_ok=True)
+    if check.mismatches:
+        path = check.mismatches[0]["path"]
+        what = f"{path} is damaged: the contents differ from the hash that the Hub has for it"
+        raise RunError(what, where=name, remedy="Run it again: the file is downloaded from its start")
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from cloze.hub import (
     WELL_KNOWN,
     HubFiles,
     HubName,
+    download,
     find_cached,
     first_missing,
     has_all,
@@ -29,7 +30,6 @@ from cloze.hub import (
     name_of_snapshot,
     parse_hub_name,
 )
-from cloze.hub_download import download
 from cloze.suggestions import list_names, nearest, no_such_path
 
 RunLink: TypeAlias = Literal["latest", "best"]

@@ -11,7 +11,7 @@ from torch import Tensor
 from cloze import artifacts
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
-from cloze.hub import model_files, weight_names
+from cloze.hub import model_files
 from cloze.markdown import code_span, front_matter
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import save_weights, verify_checkpoint
@@ -66,10 +66,10 @@ def export_int8(source: Path | str, output: Path, *, overwrite: bool = False) ->
     quantized = _quantize(weights, encoder)
     table = read_json(checkpoint / CONFIG_FILE)
     table["model_type"] = f"{INT8_PREFIX}{table.get('model_type', 'bert')}"
-    left_out = {*weight_names(checkpoint), WEIGHTS_INDEX_FILE, artifacts.MANIFEST, artifacts.CARD_FILE}
+    left_out = (".safetensors", WEIGHTS_INDEX_FILE, artifacts.MANIFEST, artifacts.CARD_FILE)
     with artifacts.write_directory(Path(output), kind=INT8_KIND, overwrite=overwrite) as directory:
         for name in model_files(checkpoint):
-            if name not in left_out:
+            if not name.endswith(left_out):
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(checkpoint / name, directory / name)
         (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
