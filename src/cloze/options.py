@@ -7,12 +7,15 @@ in `reading`, so that `help` and the command line show each keyword.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
-from cloze.choices import Clean, InferencePrecision, MissingLabels, Step, TaggingFormat
+from cloze.choices import Clean, Combine, InferencePrecision, LongTexts, MissingLabels, Step, TaggingFormat
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress
 from cloze.signatures import Option
+
+if TYPE_CHECKING:  # imports torch
+    from cloze.models.pooling import Pooling
 
 ModelPath: TypeAlias = Annotated[
     str | Path, Option("cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.")
@@ -30,11 +33,11 @@ Workers: TypeAlias = Annotated[
 ]
 Overwrite: TypeAlias = Annotated[bool, Option("replace existing output.")]
 ShowProgress: TypeAlias = Annotated[bool | Progress, Option("True shows progress.")]
-TaskSettings: TypeAlias = Annotated[
-    Mapping[str, Any],
+CsvSafe: TypeAlias = Annotated[
+    bool,
     Option(
-        "setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in "
-        '{"classification.pair_column": "answer"}.'
+        "write an apostrophe before texts that begin with =, +, -, @, tab or CR, which a spreadsheet would compute. "
+        "For .csv and .tsv."
     ),
 ]
 Encoding: TypeAlias = Annotated[
@@ -62,7 +65,7 @@ class ReadingOptions(TypedDict, total=False):
 class RowOptions(TypedDict, total=False):
     """How rows of texts are read."""
 
-    text_column: Annotated[str | None, Option("column with the text (default: text, or as in training).")]
+    text_column: Annotated[str | None, Option("column with the text (default: text).")]
     skip_bad_rows: Annotated[
         bool, Option("leave out rows that cannot be read, and count them.", default=False)
     ]
@@ -80,12 +83,51 @@ class RowOptions(TypedDict, total=False):
             "names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a list."
         ),
     ]
+    settings: Annotated[
+        Mapping[str, Any],
+        Option(
+            "setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in "
+            '{"classification.pair_column": "answer"}.',
+            {},
+        ),
+    ]
 
 
 class LabeledOptions(RowOptions, total=False):
     """How labeled rows are read."""
 
-    label_column: Annotated[str | None, Option("column with the label (default: label, or as in training).")]
+    label_column: Annotated[str | None, Option("column with the label (default: label).")]
     missing_labels: Annotated[
         MissingLabels | None, Option("refuse rows without a label (default), or drop and count them.")
     ]
+
+
+class VectorOptions(TypedDict, total=False):
+    """How an encoder's token vectors become vectors of texts."""
+
+    pooling: Annotated[
+        "Pooling | None",
+        Option("cls, mean, max or mean_sqrt_len (default: as in the model's directory, else mean)."),
+    ]
+    layers: Annotated[
+        str | Sequence[int],
+        Option(
+            "encoder layers, as in 12, -2, 1,6 or -4:-1; 0 is the word embeddings. In Python also a list.",
+            "-1",
+        ),
+    ]
+    combine: Annotated[Combine, Option("combination of several layers.", "sum")]
+    normalize: Annotated[
+        bool | None,
+        Option("scale vectors to length 1, or not (default: as in the model's directory, else not)."),
+    ]
+    max_seq_length: Annotated[
+        int | None, Option("maximum number of tokens per text (default: that of the model).")
+    ]
+    long_texts: Annotated[
+        LongTexts,
+        Option(
+            "truncate longer texts, or read them in windows and take the mean of their vectors.", "truncate"
+        ),
+    ]
+    prompt: Annotated[str | None, Option("name of a prompt in the model's directory, put before each text.")]

@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ForwardRef, get_args, get_origin
 
 _ARGS = re.compile(r"^( *)Args:\n(?:\1 +\S.*\n)*", re.MULTILINE)
 _WIDTH = 119
@@ -27,9 +27,10 @@ def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature,
         hints = {parameter.name: parameter.annotation}
         is_group = parameter.kind is inspect.Parameter.VAR_KEYWORD
         if is_group:
-            hints = get_type_hints(get_args(parameter.annotation)[0], include_extras=True)
+            hints = get_args(parameter.annotation)[0].__annotations__
         for name, hint in hints.items():
             kind, option = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
+            kind = kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
             if isinstance(option, Option):
                 texts[name] = option.help
             parameters.append(

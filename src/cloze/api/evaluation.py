@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from cloze.arguments import check_text
-from cloze.choices import Clean, InferencePrecision, MissingLabels, TaggingFormat
 from cloze.errors import InputError
+from cloze.options import CsvSafe, Device, LabeledOptions, ModelPrecision, Overwrite, ShowProgress
 from cloze.progress import Progress, resolve_progress
 from cloze.results import NamedScores
 from cloze.suggestions import suggests_keywords
@@ -105,20 +105,12 @@ def evaluate(
     data: Any,
     output: str | Path | None = None,
     errors: str | Path | None = None,
-    csv_safe: bool = False,
-    text_column: str | None = None,
-    label_column: str | None = None,
-    missing_labels: MissingLabels | None = None,
-    skip_bad_rows: bool = False,
-    format: TaggingFormat | None = None,
-    encoding: str | None = None,
-    clean: Clean | None = None,
-    column_names: str | Sequence[str] | None = None,
-    settings: Mapping[str, Any] = {},
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    csv_safe: CsvSafe = False,
+    device: Device = "auto",
+    precision: ModelPrecision = None,
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
+    **options: Unpack[LabeledOptions],
 ) -> EvaluationResult:
     """Score a model on labeled data with the official metrics of its task, or a pre-trained model on text.
 
@@ -134,23 +126,10 @@ def evaluate(
         output: path or URL of a file for the predictions beside `gold`, or the scores of sentences: .jsonl, .csv, .tsv
             or .parquet.
         errors: path or URL of such a file for the wrong answers, the most confident first.
-        csv_safe: write an apostrophe before texts that begin with =, +, -, @, tab or CR, which a spreadsheet
-            would compute. For .csv and .tsv.
         text_column: column with the text (default: text, or as in training).
         label_column: column with the label (default: label, or as in training).
-        missing_labels: refuse rows without a label (default), or drop and count them.
-        skip_bad_rows: leave out rows that cannot be read, and count them.
-        format: annotation tool that exported the data, or for tagging the format of the files (default: detected).
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
-        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
-            list.
         settings: setting of the task, as in classification.pair_column=answer, or of mlm and nsp, as in
             max_seq_length=512; may be repeated. In Python a dict, as in {"classification.pair_column": "answer"}.
-        device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
-        overwrite: replace existing output.
-        progress: True shows progress.
 
     Raises:
         InputError: a row of the data, the model or a setting is wrong, or a file exists.
@@ -162,27 +141,11 @@ def evaluate(
     from cloze.tasks.data import open_data, warn_of_training_data
     from cloze.tasks.registry import find_task
 
-    of_task = {
-        "text_column": text_column,
-        "label_column": label_column,
-        "missing_labels": missing_labels,
-        "skip_bad_rows": skip_bad_rows,
-        "format": format,
-        "encoding": encoding,
-        "clean": clean,
-        "column_names": column_names,
-    }
     shown = resolve_progress(progress)
     task = _find_task_name(task, model)
     if task in USED_ARGUMENTS:
-        optional = {
-            "output": output,
-            "errors": errors,
-            "csv_safe": csv_safe,
-            "settings": settings,
-            **of_task,
-        }
-        for name, value in optional.items():
+        of_tasks = {"output": output, "errors": errors, "csv_safe": csv_safe, **options}
+        for name, value in of_tasks.items():
             if value and name not in USED_ARGUMENTS[task]:
                 raise InputError(f"not used by evaluate {task}", where=name, remedy="Leave it out")
         first, *others = check_models(model)
@@ -194,9 +157,9 @@ def evaluate(
             task,
             first,
             data,
-            text_column=text_column,
+            text_column=options["text_column"],
             output=output,
-            settings=settings,
+            settings=options["settings"],
             device=device,
             precision=precision,
             progress=shown,
@@ -207,7 +170,7 @@ def evaluate(
     if errors is not None:
         check_has_wrong_answers(kind)
     predictor = as_predictor(model, task, device=device, precision=precision)
-    configured = with_settings(predictor.task, settings, is_trained=True, **of_task)
+    configured = with_settings(predictor.task, is_trained=True, **options)
     configured, source = open_data(configured, data, "data", "dev")
     examples = list(configured.examples(source))
     if predictor.directory is not None:  # reads the whole file, so after its rows
@@ -226,18 +189,10 @@ def score(
     *,
     na_prob: str | Path | None = None,
     errors: str | Path | None = None,
-    csv_safe: bool = False,
-    text_column: str | None = None,
-    label_column: str | None = None,
-    missing_labels: MissingLabels | None = None,
-    skip_bad_rows: bool = False,
-    format: TaggingFormat | None = None,
-    encoding: str | None = None,
-    clean: Clean | None = None,
-    column_names: str | Sequence[str] | None = None,
-    settings: Mapping[str, Any] = {},
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    csv_safe: CsvSafe = False,
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
+    **options: Unpack[LabeledOptions],
 ) -> EvaluationResult:
     """Score predictions of cloze predict or another program with the official metrics of a task.
 
@@ -255,20 +210,6 @@ def score(
         na_prob: for squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
             at the best threshold for "no answer".
         errors: path or URL of a file for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet.
-        csv_safe: write an apostrophe before texts that begin with =, +, -, @, tab or CR, which a spreadsheet
-            would compute. For .csv and .tsv.
-        text_column: column with the text (default: text).
-        label_column: column with the label (default: label).
-        missing_labels: refuse rows without a label (default), or drop and count them.
-        skip_bad_rows: leave out rows that cannot be read, and count them.
-        format: annotation tool that exported the data, or for tagging the format of the files (default: detected).
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
-        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
-            list.
-        settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
-            {"classification.pair_column": "answer"}.
-        overwrite: replace existing output.
         progress: True notes the file that is written.
 
     Raises:
@@ -281,18 +222,7 @@ def score(
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import open_data
 
-    configured = with_settings(
-        task,
-        settings,
-        text_column=text_column,
-        label_column=label_column,
-        missing_labels=missing_labels,
-        skip_bad_rows=skip_bad_rows,
-        format=format,
-        encoding=encoding,
-        clean=clean,
-        column_names=column_names,
-    )
+    configured = with_settings(task, **options)
     check_answer_files(None, errors, overwrite=overwrite, source=gold, csv_safe=csv_safe)
     if errors is not None:
         check_has_wrong_answers(configured)

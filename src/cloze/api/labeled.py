@@ -1,13 +1,13 @@
 """Score baselines on labeled data, write GLUE's submission, and describe tasks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from cloze.arguments import check_path, check_paths, iterate
-from cloze.choices import Clean, MissingLabels, TaggingFormat
 from cloze.errors import InputError
-from cloze.progress import Progress, resolve_progress
+from cloze.options import Device, LabeledOptions, Overwrite, ShowProgress
+from cloze.progress import resolve_progress
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
@@ -39,16 +39,8 @@ def baseline(
     train: Any,
     dev: Any = None,
     sizes: str | int | Sequence[str | int] = "all",
-    text_column: str | None = None,
-    label_column: str | None = None,
-    missing_labels: MissingLabels | None = None,
-    skip_bad_rows: bool = False,
-    format: TaggingFormat | None = None,
-    encoding: str | None = None,
-    clean: Clean | None = None,
-    column_names: str | Sequence[str] | None = None,
-    settings: Mapping[str, Any] = {},
-    progress: bool | Progress = False,
+    progress: ShowProgress = False,
+    **options: Unpack[LabeledOptions],
 ) -> BaselineResult:
     """Score baselines that need no encoder: the majority class, TF-IDF with a linear model, and others.
 
@@ -60,18 +52,6 @@ def baseline(
             data).
         sizes: numbers of training examples for a learning curve, as in 100,500,2000,all. They are drawn at random; each
             sample contains the smaller ones. In Python also a list, as in [100, 500, "all"].
-        text_column: column with the text (default: text).
-        label_column: column with the label (default: label).
-        missing_labels: refuse rows without a label (default), or drop and count them.
-        skip_bad_rows: leave out rows that cannot be read, and count them.
-        format: annotation tool that exported the data, or for tagging the format of the files (default: detected).
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
-        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
-            list.
-        settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
-            {"classification.pair_column": "answer"}.
-        progress: True shows progress.
 
     Raises:
         InputError: a row of the data or a setting is wrong, or scikit-learn is not installed.
@@ -84,18 +64,7 @@ def baseline(
     from cloze.tasks.data import find_files, open_data
 
     numbers = _parse_sizes(sizes)
-    configured = with_settings(
-        task,
-        settings,
-        text_column=text_column,
-        label_column=label_column,
-        missing_labels=missing_labels,
-        skip_bad_rows=skip_bad_rows,
-        format=format,
-        encoding=encoding,
-        clean=clean,
-        column_names=column_names,
-    )
+    configured = with_settings(task, **options)
     check_trainable(configured)
     require(["sklearn"], extra="tasks", where="a baseline")
     if isinstance(train, (str, Path)) and (dev is None or isinstance(dev, (str, Path))):
@@ -118,9 +87,9 @@ def glue_submission(
     output: str | Path,
     fill_majority: bool = False,
     ensemble: bool = False,
-    device: str = "auto",
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
 ) -> dict[str, str]:
     """Write the eleven prediction files of the GLUE server into a zip file.
 
@@ -131,9 +100,6 @@ def glue_submission(
         output: zip file.
         fill_majority: predict the majority label for tasks without a model, as the paper did for WNLI.
         ensemble: average the logits of several models of one task.
-        device: cpu, cuda, mps or auto.
-        overwrite: replace existing output.
-        progress: True shows progress.
 
     Returns:
         The source of each file by its name, as in "run-of-cola" or "majority: 0".

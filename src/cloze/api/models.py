@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from cloze.choices import GeluForm, GraphPrecision, InferencePrecision
+from cloze.choices import GeluForm, GraphPrecision
+from cloze.options import Device, ModelPath, ModelPrecision, Overwrite
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
@@ -22,11 +23,11 @@ if TYPE_CHECKING:  # not needed for --help
 def fill(
     texts: str | Sequence[str] = (),
     *,
-    model: str | Path,
+    model: ModelPath,
     top_k: int = 5,
     long_texts: Literal["windows"] | None = None,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
+    device: Device = "auto",
+    precision: ModelPrecision = None,
 ) -> "list[FilledText]":
     """Predict the most probable tokens for each [MASK] of texts.
 
@@ -37,11 +38,8 @@ def fill(
 
     Args:
         texts: one or more texts; - reads them from stdin, one per line.
-        model: cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.
         top_k: number of tokens per mask.
         long_texts: windows reads as much of a long text as fits around each mask (default: refuse it).
-        device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
 
     Raises:
         InputError: a text has no [MASK] or too many tokens for the model, or there is no text.
@@ -59,18 +57,15 @@ def next_sentence(
     sentence_a: str,
     sentence_b: str,
     *,
-    model: str | Path,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
+    model: ModelPath,
+    device: Device = "auto",
+    precision: ModelPrecision = None,
 ) -> "NextSentencePrediction":
     """Predict whether sentence B follows sentence A.
 
     Args:
         sentence_a: first sentence; - reads it from stdin, a single line.
         sentence_b: second sentence; or -.
-        model: cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.
-        device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
 
     Raises:
         InputError: the sentences have too many tokens for the model, or it has no next-sentence head.
@@ -86,11 +81,11 @@ def next_sentence(
 def attention(
     text: str,
     *,
-    model: str | Path,
+    model: ModelPath,
     output: str | Path | None = None,
     pair: str | None = None,
-    device: str = "auto",
-    overwrite: bool = False,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
 ) -> "AttentionMap":
     """Compute queries, keys and attention weights of every head within a text, or within a pair of texts.
 
@@ -101,11 +96,8 @@ def attention(
 
     Args:
         text: text, in quotes; - reads it from stdin, a single line.
-        model: cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.
         output: HTML file with the weights; it opens without a network (default: none).
         pair: second text, read as sentence B.
-        device: cpu, cuda, mps or auto.
-        overwrite: replace existing output.
 
     Raises:
         InputError: the text has more tokens than the model takes, the model is causal, or the output exists.
@@ -137,8 +129,8 @@ def explain(
     model: "str | Path | Predictor",
     output: str | Path | None = None,
     config: "ExplainConfig | None" = None,
-    device: str = "auto",
-    overwrite: bool = False,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
 ) -> Any:
     """Return the contribution of each word to the prediction for a text, by integrated gradients.
 
@@ -147,8 +139,6 @@ def explain(
         model: a fine-tuned checkpoint or run, or a loaded model.
         output: HTML file with the words shaded by attribution; None writes none.
         config: settings of the method.
-        device: cpu, cuda, mps or auto.
-        overwrite: replace the output.
 
     Returns:
         An `Explanation`, or a list of them.
@@ -207,7 +197,7 @@ def export_model(
     output: str | Path,
     to: Literal["onnx", "int8"] = "onnx",
     precision: GraphPrecision = "float32",
-    overwrite: bool = False,
+    overwrite: Overwrite = False,
 ) -> "ExportReport | Int8Report":
     """Export a model with its tokenizer as an ONNX graph, or as a directory of int8 weights that cloze alone reads.
 
@@ -220,7 +210,6 @@ def export_model(
         to: format: onnx, or int8, which has a quarter of the size and is a model for every verb but training.
         precision: number format of a graph: float32; float16 for weights and arithmetic; or int8 for matrices and
             embeddings.
-        overwrite: replace existing output.
 
     Raises:
         InputError: the model is damaged, has no graph, or is too large for one file; the output exists.
@@ -246,7 +235,11 @@ def export_model(
 
 @suggests_keywords()
 def import_model(
-    source: str | Path, *, output: str | Path, hidden_act: GeluForm | None = None, overwrite: bool = False
+    source: str | Path,
+    *,
+    output: str | Path,
+    hidden_act: GeluForm | None = None,
+    overwrite: Overwrite = False,
 ) -> "ExternalModel":
     """Convert a model of google-research/bert or transformers to a checkpoint.
 
@@ -259,7 +252,6 @@ def import_model(
         output: directory of the checkpoint.
         hidden_act: meaning of "gelu" in Google's bert_config.json: gelu_tanh (default), as in google-research/bert
             since February 2019, or gelu (exact), as before and in transformers.
-        overwrite: replace existing output.
 
     Returns:
         The model, with its tokenizer and labels.

@@ -3,15 +3,15 @@
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from cloze.arguments import check_path, check_paths
-from cloze.choices import Clean, InferencePrecision, TaggingFormat
 from cloze.errors import InputError
+from cloze.options import CsvSafe, Device, ModelPrecision, Overwrite, RowOptions, ShowProgress, Workers
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
@@ -36,22 +36,16 @@ def predict_file(
     *,
     model: "Sequence[str | Path] | str | Path | Predictor",
     output: str | Path | None = None,
-    text_column: str | None = None,
-    skip_bad_rows: bool = False,
-    format: TaggingFormat | None = None,
-    encoding: str | None = None,
-    clean: Clean | None = None,
-    column_names: str | Sequence[str] | None = None,
     top_k: int | None = None,
-    csv_safe: bool = False,
-    settings: Mapping[str, Any] = {},
+    csv_safe: CsvSafe = False,
     explain: bool = False,
     page: str | Path | None = None,
-    workers: AnyWorkers = 1,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    workers: Workers = 1,
+    device: Device = "auto",
+    precision: ModelPrecision = None,
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
+    **options: Unpack[RowOptions],
 ) -> Iterator[dict[str, Any]]:
     """Predict the rows of a file, or texts, with a fine-tuned model, in input order and in bounded memory.
 
@@ -67,24 +61,9 @@ def predict_file(
         output: path or URL of a file to write instead: .jsonl, .csv, .tsv or .parquet. It keeps the other columns of
             the input; one that is called as a field of the prediction becomes input_NAME.
         text_column: column with the text (default: text, or as in training).
-        skip_bad_rows: leave out rows that cannot be read, and count them.
-        format: annotation tool that exported the data, or for tagging the format of the files (default: detected).
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
-        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
-            list.
         top_k: maximum number of classes, or of candidate answers, the most probable first (default: all).
-        csv_safe: write an apostrophe before texts that begin with =, +, -, @, tab or CR, which a spreadsheet
-            would compute. For .csv and .tsv.
-        settings: setting of the task, as in classification.pair_column=answer; may be repeated. In Python a dict, as in
-            {"classification.pair_column": "answer"}.
         explain: add the attribution of each word to the predicted label's logit, by integrated gradients.
         page: with explain, HTML file with the words shaded by attribution, instead of the rows.
-        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
-        overwrite: replace existing output.
-        progress: True shows progress.
 
     Returns:
         The rows, computed while they are read; none if they are written to a file or a page.
@@ -106,17 +85,7 @@ def predict_file(
     shown = resolve_progress(progress)
     models = [] if isinstance(model, Predictor) else check_models(model)
     predictor = as_predictor(model, task, device=placement.local_device, precision=precision)
-    configured = with_settings(
-        predictor.task,
-        settings,
-        is_trained=True,
-        text_column=text_column,
-        format=format,
-        encoding=encoding,
-        clean=clean,
-        column_names=column_names,
-        skip_bad_rows=skip_bad_rows,
-    )
+    configured = with_settings(predictor.task, is_trained=True, **options)
     predictor = predictor.with_task(configured)
     explained: list[ExplainedText] = []
     if explain:

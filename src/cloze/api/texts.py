@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # not needed for --help
 
 Inputs = str | Path | Iterable[str | Path]
 """One or several files, folders, globs, URLs, or - for stdin."""
-_OF_FILES = {"format": "auto", "text_field": "text", "encoding": None}
 
 
 @contextmanager
@@ -41,7 +40,9 @@ def open_text(
         return
     excluded = {
         "inputs": inputs != (),
-        **{name: options[name] != default for name, default in _OF_FILES.items()},
+        "format": options["format"] != "auto",
+        "text_field": options["text_field"] != "text",
+        "encoding": options["encoding"] is not None,
     }
     for name in (name for name, is_given in excluded.items() if is_given):
         raise InputError("excludes texts", where=name, remedy="Leave out one of them")

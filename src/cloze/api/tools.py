@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloze.arguments import check_integer, check_path
-from cloze.choices import InferencePrecision
 from cloze.optional_dependencies import require
+from cloze.options import Device, ModelPrecision, Overwrite, ShowProgress
 from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
 from cloze.suggestions import suggests_keywords
@@ -36,13 +36,12 @@ def info(directory: str | Path) -> "Description":
 
 
 @suggests_keywords()
-def report(run: str | Path, *, output: str | Path | None = None, overwrite: bool = False) -> Path:
+def report(run: str | Path, *, output: str | Path | None = None, overwrite: Overwrite = False) -> Path:
     """Write the curves, metrics, settings and machine of a run as one HTML file.
 
     Args:
         run: run of pretrain or finetune, finished or not.
         output: HTML file (default: report.html in the run, always replaced).
-        overwrite: replace existing output.
 
     Returns:
         The path of the file.
@@ -64,7 +63,7 @@ def push(
     *,
     private: bool = False,
     revision: str | None = None,
-    progress: bool | Progress = False,
+    progress: ShowProgress = False,
 ) -> "PushReport":
     """Upload a checkpoint with its card to the Hugging Face Hub, as one commit.
 
@@ -76,7 +75,6 @@ def push(
         name: repository on the Hub, as in org/name; created if it does not exist.
         private: create it as a private repository.
         revision: branch to upload to (default: main); created if it does not exist.
-        progress: True shows progress.
 
     Raises:
         InputError: the directory is no checkpoint or is damaged, the name is wrong, or the token may not write there.
@@ -100,8 +98,8 @@ def serve(
     top_k: int | None = None,
     max_batch_texts: int = 32,
     threads: int | None = None,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
+    device: Device = "auto",
+    precision: ModelPrecision = None,
 ) -> None:
     """Serve models over HTTP, with an explorer page at /, until Ctrl-C or SIGTERM.
 
@@ -117,8 +115,6 @@ def serve(
         top_k: maximum number of classes that /predict returns, the most probable first (default: all).
         max_batch_texts: maximum number of texts, or pairs of texts, in a request.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
-        device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
 
     Raises:
         InputError: a model or setting is wrong, or the address cannot be used.

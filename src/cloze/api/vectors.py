@@ -1,22 +1,26 @@
 """Write the vectors of texts or words to a file, and find the nearest."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
-from cloze.choices import Clean, InferencePrecision, LongTexts
 from cloze.errors import InputError
-from cloze.parallel_map import AnyWorkers
-from cloze.progress import Progress, resolve_progress
+from cloze.options import (
+    CleanedText,
+    Device,
+    Encoding,
+    ModelPrecision,
+    Overwrite,
+    ShowProgress,
+    VectorOptions,
+    Workers,
+)
+from cloze.progress import resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.embedding_files import EmbeddingFileSummary
     from cloze.inference.neighbors import Neighbor
-    from cloze.models.pooling import Pooling
-
-_LAST_LAYER = "-1"
 
 
 @suggests_keywords()
@@ -27,21 +31,15 @@ def embed_file(
     output: str | Path,
     tokens: bool = False,
     text_column: str = "text",
-    encoding: str | None = None,
-    clean: Clean | None = None,
+    encoding: Encoding = None,
+    clean: CleanedText = None,
     dtype: Literal["float32", "float16"] = "float32",
-    pooling: "Pooling | None" = None,
-    layers: str | Sequence[int] = _LAST_LAYER,
-    combine: Literal["sum", "concat"] = "sum",
-    normalize: bool | None = None,
-    max_seq_length: int | None = None,
-    long_texts: LongTexts = "truncate",
-    prompt: str | None = None,
-    workers: AnyWorkers = 1,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    workers: Workers = 1,
+    device: Device = "auto",
+    precision: ModelPrecision = None,
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
+    **options: Unpack[VectorOptions],
 ) -> "EmbeddingFileSummary":
     """Write the vectors of texts or of their words, in bounded memory.
 
@@ -54,21 +52,7 @@ def embed_file(
         output: path or URL ending in .npy (vectors only), .parquet or .jsonl (with lines and texts).
         tokens: write a vector per word, with its line and characters, instead of one per text.
         text_column: column with the text, if the input is a table.
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
         dtype: number format of the output.
-        pooling: cls, mean, max or mean_sqrt_len (default: as in the model's directory, else mean).
-        layers: encoder layers, as in 12, -2, 1,6 or -4:-1; 0 is the word embeddings. In Python also a list.
-        combine: combination of several layers.
-        normalize: scale vectors to length 1, or not (default: as in the model's directory, else not).
-        max_seq_length: maximum number of tokens per text (default: that of the model).
-        long_texts: truncate longer texts, or read them in windows and take the mean of their vectors.
-        prompt: name of a prompt in the model's directory, put before each text.
-        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
-        overwrite: replace existing output.
-        progress: True shows progress.
 
     Raises:
         InputError: a file or a setting is wrong, or a number is too large for the output.
@@ -80,20 +64,9 @@ def embed_file(
     from cloze.inference.embedding_files import write_vectors
     from cloze.remote_files import to_path_or_url
 
-    if tokens and pooling is not None:
+    if tokens and options["pooling"] is not None:
         raise InputError("pools a text into one vector, `tokens` writes words", where="pooling")
-    load = partial(
-        Embedder.load,
-        model,
-        precision=precision,
-        pooling=pooling,
-        layers=layers,
-        combine=combine,
-        normalize=normalize,
-        max_seq_length=max_seq_length,
-        long_texts=long_texts,
-        prompt=prompt,
-    )
+    load = partial(Embedder.load, model, precision=precision, **options)
     return write_vectors(
         load,
         to_path_or_url(input_file),
@@ -119,15 +92,9 @@ def neighbors(
     texts: str | Path | None = None,
     text_column: str = "text",
     top_k: int = 10,
-    pooling: "Pooling | None" = None,
-    layers: str | Sequence[int] = _LAST_LAYER,
-    combine: Literal["sum", "concat"] = "sum",
-    normalize: bool | None = None,
-    max_seq_length: int | None = None,
-    long_texts: LongTexts = "truncate",
-    prompt: str | None = None,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
+    device: Device = "auto",
+    precision: ModelPrecision = None,
+    **options: Unpack[VectorOptions],
 ) -> "list[Neighbor]":
     """Find the texts or words nearest to a query by exact cosine similarity.
 
@@ -143,15 +110,6 @@ def neighbors(
         texts: embedded text file of an .npy file.
         text_column: column with the text, if the text file is a table.
         top_k: number of results.
-        pooling: cls, mean, max or mean_sqrt_len (default: as in the model's directory, else mean).
-        layers: encoder layers, as in 12, -2, 1,6 or -4:-1; 0 is the word embeddings. In Python also a list.
-        combine: combination of several layers.
-        normalize: scale vectors to length 1, or not (default: as in the model's directory, else not).
-        max_seq_length: maximum number of tokens per text (default: that of the model).
-        long_texts: truncate longer texts, or read them in windows and take the mean of their vectors.
-        prompt: name of a prompt in the model's directory, put before each text.
-        device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
 
     Raises:
         InputError: the file is damaged or was made with another model or settings, a word is not in the vocabulary, or
@@ -163,22 +121,12 @@ def neighbors(
     from cloze.inference.neighbors import VectorFile, neighbors_in_file, neighbors_in_table
 
     count = check_integer(top_k, "top_k")
-    vectors: dict[str, Any] = {
-        "precision": precision,
-        "pooling": pooling,
-        "layers": layers,
-        "combine": combine,
-        "normalize": normalize,
-        "max_seq_length": max_seq_length,
-        "long_texts": long_texts,
-        "prompt": prompt,
-    }
     query = read_line_of_stdin(query, "query")
     if among is None:
         if texts is not None:
             raise InputError("needs `among`, a file of vectors", where="texts")
-        defaults = {"layers": _LAST_LAYER, "combine": "sum", "long_texts": "truncate"}
-        for name, value in vectors.items():
+        defaults = {"layers": "-1", "combine": "sum", "long_texts": "truncate"}
+        for name, value in {"precision": precision, **options}.items():
             if value != defaults.get(name):
                 what = "does not apply to word embeddings"
                 raise InputError(what, where=name, remedy="Leave it out, or give `among`")
@@ -186,8 +134,8 @@ def neighbors(
         return neighbors_in_table(embedder, query, top_k=count)
     lines = None if texts is None else check_path(texts, "texts")
     file = VectorFile(check_path(among, "among"), lines, text_column)
-    if file.is_of_words and pooling is not None:
+    if file.is_of_words and options["pooling"] is not None:
         what = "the file holds vectors of words, each the mean of its tokens"
         raise InputError(what, where="pooling", remedy="Leave it out")
-    embedder = Embedder.load(model, device=device, **vectors)
+    embedder = Embedder.load(model, device=device, precision=precision, **options)
     return neighbors_in_file(embedder, file, query, top_k=count)

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloze.arguments import check_path
-from cloze.parallel_map import AnyWorkers
+from cloze.options import Overwrite, ShowProgress, Workers
 from cloze.process import configure_process
-from cloze.progress import Progress, resolve_progress
+from cloze.progress import resolve_progress
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def run_demo(
     *,
     output: str | Path = "demo-run",
-    workers: AnyWorkers = "auto",
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    workers: Workers = "auto",
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
 ) -> "DemoResult":
     """Train a vocabulary, pre-train, fine-tune and answer on bundled novels.
 
@@ -27,9 +27,6 @@ def run_demo(
 
     Args:
         output: directory of all results.
-        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
-        overwrite: replace existing output.
-        progress: True shows progress.
 
     Raises:
         InputError: the output exists.
