@@ -120,12 +120,12 @@ def test_a_route_is_one_file(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     pytest.importorskip("fastapi")
     from fastapi.testclient import TestClient
 
-    from cloze.serving import app, task_routes
+    from cloze.serving import app, native
     from cloze.serving.limits import Limits
     from cloze.serving.served_model import load_models
 
     definitions, route = read_example("Adding a route").rsplit("\n\n\n", 1)
-    namespace = vars(task_routes).copy()
+    namespace = vars(native).copy()
     exec(definitions, namespace)
     monkeypatch.setattr(app, "ROUTES", (*app.ROUTES, eval(route, namespace)))
     models = load_models({"mini": encoder}, device="cpu")

@@ -18,10 +18,10 @@ from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import Limits
+from cloze.serving.native import explain, likelihood
 from cloze.serving.routes import estimate_tokens
-from cloze.serving.schema import TextsRequest
+from cloze.serving.schema import ExplainRequest, TextsRequest
 from cloze.serving.served_model import ServedModel
-from cloze.serving.task_routes import ExplainRequest, explain, likelihood
 from cloze.serving.windowed_inference import WindowedSentenceScores
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 

@@ -8,13 +8,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from cloze.serving import (
-    classification_routes,
-    embedding_routes,
-    explorer_routes,
-    info_routes,
-    task_routes,
-)
+from cloze.serving import dialects, explorer_routes, info_routes, native
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.errors import add_error_handlers
@@ -28,9 +22,8 @@ from cloze.serving.static_files import static_routes
 
 ROUTES: tuple[Route | GetRoute, ...] = (
     *info_routes.ROUTES,
-    *embedding_routes.ROUTES,
-    *classification_routes.ROUTES,
-    *task_routes.ROUTES,
+    *native.ROUTES,
+    *dialects.ROUTES,
     *explorer_routes.ROUTES,
 )
 

@@ -6,30 +6,27 @@ The tables drive the application, the OpenAPI schema and the labels of the metri
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 from fastapi import FastAPI, Security
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from cloze.errors import InputError
 from cloze.serving.batcher import Batcher
 from cloze.serving.errors import COMPUTATION_ERRORS, documented_errors
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
-from cloze.serving.schema import ModelRequest, batch_texts, is_blank
+from cloze.serving.schema import ModelRequest, batch_texts
 from cloze.serving.served_model import ServedModel, find_model
 from cloze.serving.windowed_inference import WindowedPredictions
-from cloze.tasks.texts import LabeledText
 
 SERVER_TAG = "server"
 KEY = HTTPBearer(
@@ -37,29 +34,25 @@ KEY = HTTPBearer(
 )
 """Documents the key, which the middleware has checked."""
 
-Handler: TypeAlias = Callable[[ServedModel, Any, Batcher], Awaitable[Any]]
+Verb: TypeAlias = Callable[[ServedModel, Any, Batcher], Awaitable[Any]]
 
 TRUNCATED_HEADER = "x-truncated-texts"
 """The number of texts and pairs of a request that were not read to their end, if there are any."""
 _num_truncated: ContextVar[int] = ContextVar("num_truncated", default=0)
 """That number, of the request that is answered."""
-_TEXT_FIELDS = (
-    "inputs",
-    "input",
-    "query",
-    "texts",
-    "documents",
-    "text",
-    "pair",
-    "question",
-    "context",
-    "word",
-    "sentences",
-)
 _CHARACTERS_PER_TOKEN = 4  # roughly, in English
 _SPECIAL_TOKENS = 2
 _MAX_KEYS = 64
 """Of an object; no route has as many. Each unknown key would become an error message."""
+
+
+class Dialect(NamedTuple):
+    """How the answer of a verb becomes a response, and the request of another server one of the verb."""
+
+    write: Callable[[ServedModel, Any, Any], Any]
+    """Converts an answer, given the request."""
+    read: Callable[[Any], ModelRequest] | None = None
+    """Converts a request; None if it is that of the verb."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +62,25 @@ class Route:
     path: str
     ability: str
     """A key of `ABILITIES` that the model must have."""
-    handler: Handler
-    """Computes the response; its docstring is the description in the OpenAPI schema."""
+    verb: Verb
+    """Computes the answer to a request."""
     request: type[ModelRequest]
     response: Any = None
     """The type of the response in the OpenAPI schema; None leaves the route out of it."""
     example: Mapping[str, Any] | None = None
     """A request, for the OpenAPI schema and /docs."""
+    dialect: Dialect | None = None
+
+    @property
+    def handler(self) -> Callable[..., Any]:
+        """The function whose docstring is the description in the OpenAPI schema."""
+        return self.verb if self.dialect is None or self.dialect.read is None else self.dialect.write
+
+    async def answer(self, served: ServedModel, request: Any, batcher: Batcher) -> Any:
+        """Return the response to a request."""
+        write, read = self.dialect or (None, None)
+        answer = await self.verb(served, request if read is None else read(request), batcher)
+        return answer if write is None else write(served, request, answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,29 +150,13 @@ def _endpoint(route: Route, server: ServerState) -> Callable[..., Any]:
         served = find_model(server.models, request.model, route.ability, route=route.path)
         _num_truncated.set(0)
         async with server.batcher.deadline():
-            response = json_response(await route.handler(served, request, server.batcher))
+            response = json_response(await route.answer(served, request, server.batcher))
         if _num_truncated.get():
             response.headers[TRUNCATED_HEADER] = str(_num_truncated.get())
         return response
 
     endpoint.__annotations__["request"] = route.request  # FastAPI reads it to parse the body
     return endpoint
-
-
-def _texts_of(request: ModelRequest) -> list[str]:
-    return [text for name in _TEXT_FIELDS for text in _texts(getattr(request, name, None))]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a field of a request."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, BaseModel):
-        for _, inner in value:
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
 
 
 class StrictRoute(APIRoute):
@@ -213,15 +202,15 @@ def _check_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Handler:
-    """Return the handler that runs a function in the batcher's thread, alone."""
+def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Verb:
+    """Return the verb that runs a function in the batcher's thread, alone."""
 
     @functools.wraps(compute)
-    async def handler(served: ServedModel, request: Any, batcher: Batcher) -> Any:
-        tokens = estimate_tokens(*_texts_of(request))
+    async def verb(served: ServedModel, request: Any, batcher: Batcher) -> Any:
+        tokens = estimate_tokens(*(value for _, value in request))
         return await batcher.run(lambda: compute(served, request), tokens=tokens)
 
-    return handler
+    return verb
 
 
 def count_truncated(are_truncated: Iterable[bool]) -> None:
@@ -248,20 +237,14 @@ def as_list(inputs: Any) -> list[Any]:
     return inputs if isinstance(inputs, list) else [inputs]
 
 
-def estimate_tokens(*inputs: str | list[int] | None) -> int:
-    """Estimate the number of tokens of texts or token ids; counting them is work that has to queue."""
-    return sum(
-        _SPECIAL_TOKENS + (len(text) // _CHARACTERS_PER_TOKEN if isinstance(text, str) else len(text))
-        for text in inputs
-        if text is not None
-    )
+def estimate_tokens(*inputs: Any) -> int:
+    """Estimate the number of tokens of texts, lists of texts and token ids; counting them is work that has to queue."""
+    return sum(map(_estimate_tokens, inputs))
 
 
-def text_examples(inputs: Sequence[str | list[str]]) -> list[LabeledText]:
-    """Return texts and pairs of texts as unlabeled examples; refuse an input without a text."""
-    pairs = [as_list(texts) for texts in inputs]
-    for number, texts in enumerate(pairs):
-        if all(map(is_blank, texts)):
-            where = f"inputs[{number}]" if len(pairs) > 1 else "inputs"
-            raise InputError("the text is empty", where=where, remedy="Give a text")
-    return [LabeledText(*texts) for texts in pairs]
+def _estimate_tokens(value: Any) -> int:
+    if isinstance(value, str):
+        return _SPECIAL_TOKENS + len(value) // _CHARACTERS_PER_TOKEN
+    if not isinstance(value, list) or not value:
+        return 0
+    return _SPECIAL_TOKENS + len(value) if isinstance(value[0], int) else estimate_tokens(*value)

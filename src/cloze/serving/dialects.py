@@ -1,0 +1,358 @@
+"""Dialects: how the answers of a verb are written, and how other servers' requests are read.
+
+A dialect is two functions, the request in and the answer out; the verbs are those of `native`.
+
+Source: OpenAI's API reference, embeddings; Cohere's API reference, rerank v2; huggingface_hub 1.31
+inference/_generated/types and transformers pipelines, for requests with `parameters`.
+"""
+
+import base64
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from cloze.inference.fill_mask import Candidate
+from cloze.inference.word_vectors import Vectors
+from cloze.serving.native import Embedded, Masks, answer, embed, fill, predict, rank, tag
+from cloze.serving.routes import Dialect, Route, as_list
+from cloze.serving.schema import (
+    AnsweredQuestion,
+    AnswerParameters,
+    AnswerRequest,
+    Document,
+    Documents,
+    EmbedRequest,
+    FillRequest,
+    LabelScore,
+    ModelRequest,
+    PredictRequest,
+    RankedText,
+    RankingRequest,
+    RerankRequest,
+    ResponseModel,
+    TagRequest,
+    TextsOrIds,
+)
+from cloze.serving.served_model import ServedModel
+from cloze.tasks.answers.label_set import LabelSet
+from cloze.tasks.span_decoding import Answer, SpanPrediction
+from cloze.tasks.tag_predictions import PredictedEntity
+from cloze.tokenization.tokenizer import Tokenizer
+
+# text-embeddings-inference and OpenAI: vectors
+
+
+def _vectors(_: ServedModel, __: EmbedRequest, embedded: Embedded) -> Vectors:
+    return embedded.vectors
+
+
+class OpenAIRequest(ModelRequest):
+    """Texts or token ids to embed, in the format of OpenAI's clients."""
+
+    input: TextsOrIds
+    """A text, a list of token ids, or a list of either."""
+    encoding_format: Literal["float", "base64"] | None = "float"
+    """Numbers, or base64 of their bytes."""
+    dimensions: int | None = Field(default=None, ge=1)
+    """Number of leading dimensions of each vector to keep."""
+    user: str | None = None
+    """Accepted and not used."""
+
+
+class OpenAIVector(ResponseModel):
+    """A vector as numbers, or as base64 of their bytes (float32, little-endian)."""
+
+    object: Literal["embedding"]
+    """The kind of object."""
+    index: int
+    """Which of the inputs, counted from 0."""
+    embedding: list[float] | str
+    """The vector."""
+
+
+class Usage(ResponseModel):
+    """Number of tokens that were read."""
+
+    prompt_tokens: int
+    """Tokens of the inputs, [CLS] and [SEP] included."""
+    total_tokens: int
+    """The same."""
+
+
+class OpenAIAnswer(ResponseModel):
+    """Vectors."""
+
+    object: Literal["list"]
+    """The kind of object."""
+    model: str
+    """The model that answered."""
+    data: list[OpenAIVector]
+    """A vector for each input."""
+    usage: Usage
+    """The number of tokens of all inputs."""
+
+
+def _read_openai(request: OpenAIRequest) -> EmbedRequest:
+    return EmbedRequest(inputs=request.input, dimensions=request.dimensions)
+
+
+def openai_embeddings(served: ServedModel, request: OpenAIRequest, embedded: Embedded) -> dict[str, Any]:
+    """Return a vector of length 1 for each text or list of token ids."""
+    rows: list[Any] = list(embedded.vectors)
+    if request.encoding_format == "base64":
+        rows = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in rows]
+    return {
+        "object": "list",
+        "model": served.name,
+        "data": [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)],
+        "usage": {"prompt_tokens": embedded.num_tokens, "total_tokens": embedded.num_tokens},
+    }
+
+
+# text-embeddings-inference and Cohere: rankings
+
+
+class DocumentsRequest(RankingRequest):
+    """A query and passages, in the format of Cohere, Jina and vLLM."""
+
+    documents: Documents
+    """The passages, as texts or objects."""
+
+
+class RankedDocument(ResponseModel):
+    """A passage, by its index in the request, and its relevance to the query."""
+
+    index: int
+    """Which of the documents, counted from 0."""
+    relevance_score: float
+    """Its relevance: a probability, a logit, or the number of a regression."""
+    document: Document | None = None
+    """The document, with `return_documents`."""
+
+
+class RankedDocuments(ResponseModel):
+    """The passages, the most relevant to the query first."""
+
+    model: str
+    """The model that answered."""
+    results: list[RankedDocument]
+    """The passages, the most relevant first."""
+
+
+Ranking: TypeAlias = list[tuple[int, float]]
+
+
+def _read_documents(request: RerankRequest | DocumentsRequest) -> RerankRequest:
+    if request.documents is None:
+        return request
+    texts = [document if isinstance(document, str) else document.text for document in request.documents]
+    return RerankRequest.model_construct(**dict(request) | {"texts": texts})
+
+
+def rerank(served: ServedModel, request: RerankRequest, ranking: Ranking) -> Any:
+    """Return the passages, the most relevant to the query first."""
+    if (texts := request.texts) is None:
+        return rerank_documents(served, request, ranking)
+    return [
+        {"index": i, "score": score, **({"text": texts[i]} if request.return_text else {})}
+        for i, score in ranking
+    ]
+
+
+def rerank_documents(served: ServedModel, request: Any, ranking: Ranking) -> dict[str, Any]:
+    """Return the passages, the most relevant to the query first, in the format of Cohere, Jina and vLLM."""
+    texts = _read_documents(request).texts or []
+    results = [
+        {
+            "index": i,
+            "relevance_score": score,
+            **({"document": {"text": texts[i]}} if request.return_documents else {}),
+        }
+        for i, score in ranking
+    ]
+    return {"model": served.name, "results": results}
+
+
+# cloze and Hugging Face's pipelines: labels, words, entities, answers
+
+
+def _labels(served: ServedModel, request: PredictRequest, rows: list[list[tuple[str, float]]]) -> list[Any]:
+    answer = served.task.answer
+    has_thresholds = isinstance(answer, LabelSet) and not (request.raw_scores or request.parameters)
+    written = [
+        [
+            {"label": label, "score": score}
+            | ({"threshold": answer.threshold(label)} if has_thresholds else {})
+            for label, score in row
+        ]
+        for row in rows
+    ]
+    return written[0] if request.is_one and request.parameters is None else written
+
+
+class FilledMask(ResponseModel):
+    """A candidate, as Hugging Face's pipelines write it."""
+
+    score: float
+    """Its probability."""
+    token: int
+    """Its number in the vocabulary."""
+    token_str: str
+    """Its text."""
+    sequence: str
+    """The text with the candidate, without special tokens if there is one [MASK]."""
+
+
+def _filled_masks(served: ServedModel, request: FillRequest, filled: list[Masks]) -> Any:
+    tokenizer = served.tokenizer
+    if request.parameters is None:
+        return [[[Candidate(tokenizer.text_of(i), p) for i, p in mask] for mask in masks] for masks in filled]
+    return _like(
+        request.inputs,
+        [_filled_mask(tokenizer, *row) for row in zip(as_list(request.inputs), filled, strict=True)],
+    )
+
+
+def _filled_mask(tokenizer: Tokenizer, text: str, masks: Masks) -> list[Any]:
+    """Return the candidates for the [MASK] of a text, or a list for each of several.
+
+    Source: transformers pipelines/fill_mask.py, FillMaskPipeline.postprocess.
+    """
+    ids = tokenizer.encode(text).input_ids
+    places = [place for place, token_id in enumerate(ids) if token_id == tokenizer.mask_id]
+    skipped = tokenizer.special_ids if len(places) == 1 else frozenset()
+
+    def element(place: int, token_id: int, score: float) -> dict[str, Any]:
+        filled = (*ids[:place], token_id, *ids[place + 1 :])
+        sequence = tokenizer.decode([shown for shown in filled if shown not in skipped])
+        return {
+            "score": score,
+            "token": token_id,
+            "token_str": tokenizer.decode([token_id]),
+            "sequence": sequence,
+        }
+
+    rows = [
+        [element(place, *candidate) for candidate in mask] for place, mask in zip(places, masks, strict=True)
+    ]
+    return rows[0] if len(rows) == 1 else rows
+
+
+class TaggedEntity(ResponseModel):
+    """An entity, as Hugging Face's pipelines write it."""
+
+    entity_group: str
+    """Its type."""
+    score: float
+    """Product of the probabilities of its words' tags."""
+    word: str
+    """Its text."""
+    start: int
+    """Its first character."""
+    end: int
+    """The character after its last."""
+
+
+def _entities(_: ServedModel, request: TagRequest, tagged: list[list[PredictedEntity]]) -> Any:
+    if request.parameters is None:
+        return tagged
+    ignored = request.parameters.ignore_labels or ()
+    names = {"type": "entity_group", "probability": "score", "text": "word", "start": "start", "end": "end"}
+    written = [
+        [
+            {theirs: getattr(entity, ours) for ours, theirs in names.items()}
+            for entity in of_text
+            if entity.type not in ignored
+        ]
+        for of_text in tagged
+    ]
+    return _like(request.inputs, written)
+
+
+class PipelineAnswer(ResponseModel):
+    """An answer, as Hugging Face's pipelines write it; empty, from 0 to 0, for "no answer"."""
+
+    answer: str
+    """The answer."""
+    score: float
+    """Its probability."""
+    start: int
+    """Its first character in the context."""
+    end: int
+    """The character after its last."""
+
+
+def _answers(served: ServedModel, request: AnswerRequest, predictions: list[SpanPrediction]) -> Any:
+    if request.parameters is not None:
+        return _like(request.inputs, [_pipeline_answers(each, request.parameters) for each in predictions])
+    threshold = served.task.settings.get("null_threshold")
+    return [
+        {
+            **_span(prediction, text="answer"),
+            "candidates": [_span(each) for each in prediction.candidates[: request.n_best]],
+            "null_odds": prediction.null_odds,
+            "null_threshold": threshold,
+        }
+        for prediction in predictions
+    ]
+
+
+def _span(answer: Answer, text: str = "text") -> dict[str, Any]:
+    names = {text: "text", "start": "start", "end": "end", "probability": "probability"}
+    return {ours: getattr(answer, theirs) for ours, theirs in names.items()}
+
+
+def _pipeline_answers(prediction: SpanPrediction, parameters: AnswerParameters) -> Any:
+    """Return the answer, or a list of the `top_k` answers if they are more than one."""
+    if parameters.handle_impossible_answer:
+        others = [other for other in prediction.candidates if other.text != prediction.text]
+        best: list[Answer] = [prediction, *others]
+    else:
+        best = [answer for answer in prediction.candidates if answer.text] or [prediction]
+    top_k = parameters.top_k or 1
+    elements = [
+        {"answer": each.text, "score": each.probability, "start": each.start or 0, "end": each.end or 0}
+        for each in best[:top_k]
+    ]
+    return elements if top_k > 1 else elements[0]
+
+
+def _like(inputs: Any, answers: list[Any]) -> Any:
+    """Return a list of answers for a list of inputs, and one for one."""
+    return answers if isinstance(inputs, list) else answers[0]
+
+
+# A pipeline returns one answer for one input, and for a text with one [MASK] one list of candidates.
+Labels: TypeAlias = list[LabelScore] | list[list[LabelScore]]
+Fillings: TypeAlias = (
+    list[list[list[Candidate]]] | list[FilledMask] | list[list[FilledMask]] | list[list[list[FilledMask]]]
+)
+Entities: TypeAlias = list[list[PredictedEntity]] | list[TaggedEntity] | list[list[TaggedEntity]]
+Answers: TypeAlias = (
+    list[AnsweredQuestion] | PipelineAnswer | list[PipelineAnswer] | list[list[PipelineAnswer]]
+)
+_RIVER, _QUERY = "The river has burst its bank.", "How high is the river?"
+_FILM = {"inputs": "A film to remember."}
+_EMBED = {"inputs": [_RIVER, "The bank raised its rates."]}
+_FILL = {"inputs": "The capital of France is [MASK].", "top_k": 3}
+_TEXTS = {"query": _QUERY, "texts": ["The river stands at two metres.", "The bank is closed."]}
+_DOCUMENTS = {"query": _QUERY, "documents": ["It stands at two metres.", "It is closed."], "top_n": 1}
+_BORN = "Ada Lovelace was born in London."
+_ANSWER = {"inputs": {"question": "Where was she born?", "context": _BORN}}
+_BASE64 = {"input": _RIVER, "encoding_format": "base64"}
+_OPENAI, _RERANK, _COHERE = (
+    Dialect(openai_embeddings, _read_openai),
+    Dialect(rerank, _read_documents),
+    Dialect(rerank_documents, _read_documents),
+)
+ROUTES = (
+    Route("/embed", "embed", embed, EmbedRequest, list[list[float]], _EMBED, Dialect(_vectors)),
+    Route("/v1/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, _BASE64, _OPENAI),
+    Route("/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, {"input": _RIVER}, _OPENAI),
+    Route("/predict", "predict", predict, PredictRequest, Labels, _FILM, Dialect(_labels)),
+    Route("/rerank", "rerank", rank, RerankRequest, list[RankedText] | RankedDocuments, _TEXTS, _RERANK),
+    Route("/v2/rerank", "rerank", rank, DocumentsRequest, RankedDocuments, _DOCUMENTS, _COHERE),
+    Route("/fill", "fill", fill, FillRequest, Fillings, _FILL, Dialect(_filled_masks)),
+    Route("/tag", "tag", tag, TagRequest, Entities, {"inputs": _BORN}, Dialect(_entities)),
+    Route("/answer", "answer", answer, AnswerRequest, Answers, _ANSWER, Dialect(_answers)),
+)
