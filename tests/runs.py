@@ -57,18 +57,7 @@ def prepare(
     return prepare_data(task, config, context, progress)
 
 
-CARD = CardInfo(
-    title="A line",
-    summary="",
-    use="",
-    data=(),
-    measured_on="",
-    intended_use="",
-    limits="",
-    license="unknown",
-    pipeline_tag=None,
-    settings="",
-)
+CARD = CardInfo()
 
 
 def rows(run: Path, kind: str = "train") -> list[dict[str, Any]]:

@@ -1,28 +1,46 @@
-"""Parts of Markdown files, whose texts may hold any characters."""
+"""Markdown from templates, whose values may hold any characters."""
 
+import functools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cloze.tables import format_score
 
 _PLAIN = re.compile(r"[A-Za-z][\w./+-]*")
 _NOT_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
 """Words that YAML reads as another value than a text."""
 
 
-def front_matter(fields: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """Return the lines of YAML before the Markdown of a card, texts and lists of texts.
+def render_markdown(template: str, **values: Any) -> str:
+    """Return the text of a template, named by its path in this package, as in training/card.md."""
+    return str(_environment().get_template(template).render(values))
 
-    >>> front_matter({"license": "mit", "base_model": "a: b", "tags": ["bert", "no"]})
-    ['---', 'license: mit', 'base_model: "a: b"', 'tags: [bert, "no"]', '---']
+
+@functools.cache
+def _environment() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"code": code_span, "code_block": code_block, "yaml": yaml_text, "cell": _cell}
+    environment.filters |= {"commas": "{:,}".format, "score": _score}
+    return environment
+
+
+def yaml_text(text: str) -> str:
+    """Return a text as a value of YAML.
+
+    >>> yaml_text("mit"), yaml_text("a: b"), yaml_text("no")
+    ('mit', '"a: b"', '"no"')
     """
-    lines = [
-        f"{key}: {_scalar(value)}" if isinstance(value, str) else f"{key}: [{', '.join(map(_scalar, value))}]"
-        for key, value in fields.items()
-    ]
-    return ["---", *lines, "---"]
-
-
-def _scalar(text: str) -> str:
     is_plain = _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT
     return text if is_plain else json.dumps(text, ensure_ascii=False)  # a string of JSON is one of YAML
 
@@ -36,7 +54,15 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str
     | MRPC | 88.9 |
     """
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "&#124;")
+
+
+def _score(value: object) -> str:
+    return format_score(value) if isinstance(value, float) else "" if value is None else str(value)
 
 
 def code_span(text: str) -> str:

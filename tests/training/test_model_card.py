@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from cloze.markdown import code_block, code_span, front_matter
+from cloze.markdown import code_block, code_span, yaml_text
 from cloze.training.checkpoints import TrainingState
 from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, check_license, model_card
 
@@ -15,15 +15,10 @@ STATE = TrainingState(step=30, tokens=300)
 
 def card_info(**changes: object) -> CardInfo:
     given = {
-        "title": "A model",
-        "summary": "From `there`.",
-        "use": "cloze fill -m DIR",
         "data": [
             DatasetReference(role="learned from", name="a|b.tsv", extent="7 examples", sha256="ab" * 32)
         ],
         "measured_on": "3 examples of `dev.tsv`",
-        "intended_use": "To test.",
-        "limits": "Small.",
         "license": "apache-2.0",
         "pipeline_tag": "fill-mask",
         "settings": 'seed = 3\nmodel = "there"\n',
@@ -116,11 +111,7 @@ def test_a_license_is_an_identifier(name):
 
 def test_names_cannot_change_the_markdown_around_them():
     hostile = "a`</code>\n---\n# b: ```c"
-    assert front_matter({"base_model": hostile, "license": "no"}) == [
-        "---",
-        'base_model: "a`</code>\\n---\\n# b: ```c"',
-        'license: "no"',
-        "---",
-    ]
+    assert yaml_text(hostile) == '"a`</code>\\n---\\n# b: ```c"'
+    assert yaml_text("no") == '"no"'
     assert code_span(hostile) == "````a`</code> --- # b: ```c````"
     assert code_block(hostile, "sh") == f"````sh\n{hostile}\n````"

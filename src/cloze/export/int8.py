@@ -12,7 +12,7 @@ from cloze import artifacts
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.hub import model_files
-from cloze.markdown import code_span, front_matter
+from cloze.markdown import render_markdown
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import save_weights, verify_checkpoint
 from cloze.models.config_file import load_config
@@ -28,14 +28,6 @@ from cloze.models.quantization import (
 from cloze.models.weight_files import load_weights
 from cloze.results import Result
 from cloze.training.model_card import BaseModel
-
-_CARD = """\
-# {name} in int8, for cloze
-
-The dense layers and embeddings of {span}, with 8 bits for each weight and a scale for each row. Only cloze reads this
-directory (`cloze embed -m DIR`, `cloze predict -m DIR`, ...): `model_type` in `config.json` is `{model_type}`, which
-other programs refuse. It cannot be trained; train the model that it was exported from.
-"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,9 +66,8 @@ def export_int8(source: Path | str, output: Path, *, overwrite: bool = False) ->
                 shutil.copyfile(checkpoint / name, directory / name)
         (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
         base = BaseModel.read(str(source), checkpoint)
-        header = front_matter({"license": base.license or "unknown", "base_model": base.name})
-        card = _CARD.format(name=base.name, span=code_span(base.name), model_type=table["model_type"])
-        (directory / artifacts.CARD_FILE).write_text("\n".join([*header, "", card]), "utf-8")
+        card = render_markdown("export/int8.md", base=base, model_type=table["model_type"])
+        (directory / artifacts.CARD_FILE).write_text(card, "utf-8")
         save_weights(quantized, directory / WEIGHTS_FILE)
     architectures = table.get("architectures")
     num_bytes = sum(weight.nbytes for weight in quantized.values())

@@ -30,7 +30,7 @@ from cloze.tasks.predict import predict
 from cloze.tasks.task import AnyTask
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig
-from cloze.training.model_card import UNKNOWN_LICENSE, BaseModel, CardInfo, DatasetReference, describe_commit
+from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"
@@ -156,31 +156,12 @@ def _save_calibrated(
         save_finetuned(directory, model, prepared.tokenizer, task, max_seq_length=max_seq_length)
 
 
-def _summary(prepared: PreparedData) -> str:
-    """Return what the model is and where it comes from, in Markdown."""
-    task, config = prepared.task, prepared.config
-    settings = config.distillation
-    layers = f", layers {', '.join(map(str, settings.student_layers))}" if settings.student_layers else ""
-    start = f"{code_span(config.model)}{describe_commit(config.model_commit)}{layers}"
-    text = f"From {start}, for the task {task.name} ({task.source})."
-    if prepared.teacher is None:
-        return text
-    license_name = prepared.teacher.license
-    named = "unknown" if license_name == UNKNOWN_LICENSE else f"`{license_name}`"
-    return (
-        f"{text} It learned the outputs of the teacher {code_span(str(settings.teacher))} "
-        f"(license: {named}; SHA-256 `{prepared.teacher.sha256}`), temperature {settings.temperature:g}, "
-        f"weight {settings.weight:g}."
-    )
-
-
 def _build_card_info(prepared: PreparedData) -> CardInfo:
     """Return the facts about the run that are known before its first step."""
     task, config, data = prepared.task, prepared.config, prepared.data
 
     def reference(role: str, setting: str, name: str, num_examples: int) -> DatasetReference:
-        sha256 = prepared.file_hashes[setting]
-        return DatasetReference(role=role, name=name, extent=f"{num_examples:,} examples", sha256=sha256)
+        return DatasetReference(role, name, f"{num_examples:,} examples", prepared.file_hashes[setting])
 
     references = [reference(LEARNED_FROM, "train", config.train, len(data.train))]
     if config.dev is None:
@@ -191,17 +172,11 @@ def _build_card_info(prepared: PreparedData) -> CardInfo:
     if (unlabeled := config.distillation.unlabeled) is not None:
         references.append(reference("unlabeled", "unlabeled", unlabeled, len(data.unlabeled)))
     return CardInfo(
-        title=f"A BERT fine-tuned with cloze: {task.name}",
-        summary=_summary(prepared),
-        use=f"cloze predict {task.name} -m DIR INPUT\ncloze evaluate {task.name} -m DIR -d LABELED",
+        template="finetuning/card.md",
+        facts={"task": task, "config": config, "teacher": prepared.teacher},
         data=references,
         measured_on=measured_on,
-        intended_use=f"The task {task.name}, on texts like those it learned from. Where an answer matters to someone, "
-        "a person should decide.",
-        limits=f"It reads {config.max_seq_length} tokens at once; longer texts are cut or read in windows, as the task "
-        "defines. The checkpoint called best was chosen by these scores, so they flatter it a little.",
         license=config.license,
-        pipeline_tag=None,
         settings=to_toml(task, config),
         base=BaseModel.read(config.model, prepared.start, commit=config.model_commit),
     )

@@ -5,17 +5,16 @@ Source: Mitchell et al. 2019 (arXiv 1810.03993), the sections that apply to a ru
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
 from cloze.artifacts import read_card
 from cloze.file_io import read_json
 from cloze.hub import hub_repo
-from cloze.markdown import code_block, code_span, front_matter, markdown_table
-from cloze.tables import format_score
+from cloze.markdown import render_markdown
 from cloze.training.checkpoints import TrainingState
 from cloze.training.environment import EARLIER, ENVIRONMENT
 from cloze.training.metrics_log import VALIDATION, read_metrics
@@ -25,10 +24,6 @@ _FIELD = re.compile(r"^(license|base_model):[ \t]*(\S.*)$", re.MULTILINE)
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _MAX_CURVE_ROWS = 12
 _NOT_METRICS = ("kind", "step", "seconds")
-_LIMITS = (
-    "The model reflects its data, errors and prejudice included. "
-    "It was not evaluated on other languages and domains."
-)
 
 
 def check_license(name: str) -> None:
@@ -76,8 +71,7 @@ class BaseModel:
         return cls(name, None if license == UNKNOWN_LICENSE else license)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DatasetReference:
+class DatasetReference(NamedTuple):
     """Data that a model was trained or evaluated on."""
 
     role: str
@@ -93,93 +87,40 @@ class DatasetReference:
 class CardInfo:
     """The facts about a model that are known before its run."""
 
-    title: str
-    summary: str
-    """The model and its origin, in Markdown."""
-    use: str
-    """Commands."""
-    data: Sequence[DatasetReference]
-    measured_on: str
-    """The data of the run's evaluations."""
-    intended_use: str
-    limits: str
-    license: str
-    pipeline_tag: str | None
+    template: str = "training/card.md"
+    """The template of the card, by its path in this package."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Values that the template names."""
+    data: Sequence[DatasetReference] = ()
+    measured_on: str = ""
+    """The data of the run's evaluations, in Markdown."""
+    license: str = UNKNOWN_LICENSE
+    pipeline_tag: str | None = None
     """Hugging Face's name of the model's task, if it has one."""
-    settings: str
+    settings: str = ""
     """TOML."""
     base: BaseModel | None = None
     """The model that the run starts from."""
 
 
-def describe_commit(commit: str | None) -> str:
-    """Return the words that name the commit of a model of the Hub; none for another model."""
-    return "" if commit is None else f" at commit `{commit}` of the Hugging Face Hub"
-
-
 def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState) -> str:
     """Return the card of a model."""
     evaluations = [row for row in read_metrics(run) if row["kind"] == VALIDATION]
-    license, license_text = _license(info)
-    header: dict[str, str | tuple[str, ...]] = {"license": license, "library_name": "transformers"}
-    header |= {} if info.base is None else {"base_model": info.base.name}
-    header |= {} if info.pipeline_tag is None else {"pipeline_tag": info.pipeline_tag}
-    header["tags"] = ("bert", "cloze")
-    data = [(d.role, code_span(d.name), d.extent, code_span(d.sha256)) for d in info.data]
-    sections = {
-        "Use": code_block(info.use, "sh"),
-        "Intended use": info.intended_use,
-        "Limits": f"{_LIMITS} {info.limits}",
-        "Data": markdown_table(("", "data", "extent", "SHA-256"), data),
-        "Scores": _scores(info.measured_on, evaluations),
-        "Curve": _curve(evaluations),
-        "License": license_text,
-        "Made with": _made_with(model, state, run),
-        "Settings": code_block(info.settings.strip(), "toml"),
-    }
-    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
-    return "\n".join([*front_matter(header), "", f"# {info.title}", "", info.summary, "", body, ""])
-
-
-def _license(info: CardInfo) -> tuple[str, str]:
-    """Return the license of a model: as stated, else that of the initial model; and a text about it."""
-    base = info.base
-    inherited = None if base is None else base.license
-    name = "" if base is None else code_span(base.name)
-    if info.license != UNKNOWN_LICENSE:
-        text = f"`{info.license}`, as stated by its author."
-        if base is not None and inherited not in (None, info.license):
-            text += f" The initial model, {name}, has the license `{inherited}`, whose terms apply, too."
-        return info.license, text
-    if base is None or inherited is None:
-        return UNKNOWN_LICENSE, "Unknown. The licenses of the data and of the initial model may apply."
-    text = (
-        f"`{inherited}`, the license of the initial model, {name}. The licenses of the data may apply, too."
-    )
-    return inherited, text
-
-
-def _scores(measured_on: str, evaluations: Sequence[Mapping[str, Any]]) -> str:
-    if not evaluations:
-        return "None yet: the run has not been evaluated."
-    last = evaluations[-1]
-    rows = [(_words(name), _number(value)) for name, value in last.items() if name not in _NOT_METRICS]
-    source = f"Evaluated on {measured_on} at step {last['step']:,}; `metrics.jsonl` of the run is the record."
-    return f"{source}\n\n{markdown_table(('metric', 'value'), rows)}"
-
-
-def _curve(evaluations: Sequence[Mapping[str, Any]]) -> str:
-    if not evaluations:
-        return "None yet."
     gaps = min(len(evaluations), _MAX_CURVE_ROWS) - 1
-    shown = [evaluations[round(i * (len(evaluations) - 1) / max(gaps, 1))] for i in range(gaps + 1)]
-    names = [name for name in shown[-1] if name not in _NOT_METRICS]
-    rows = [[f"{row['step']:,}", *(_number(row.get(name)) for name in names)] for row in shown]
-    note = f"{len(shown)} of {len(evaluations)} evaluations." if len(shown) < len(evaluations) else ""
-    return f"{note}\n\n{markdown_table(('step', *map(_words, names)), rows)}".strip()
+    inherited = None if info.base is None else info.base.license
+    return render_markdown(
+        info.template,
+        **info.facts,
+        info=info,
+        license=inherited or UNKNOWN_LICENSE if info.license == UNKNOWN_LICENSE else info.license,
+        evaluations=evaluations,
+        curve=[evaluations[round(i * (len(evaluations) - 1) / max(gaps, 1))] for i in range(gaps + 1)],
+        metrics=[name for row in evaluations[-1:] for name in row if name not in _NOT_METRICS],
+        made_with=_made_with(model, state, run),
+    )
 
 
-def _made_with(model: nn.Module, state: TrainingState, run: Path) -> str:
+def _made_with(model: nn.Module, state: TrainingState, run: Path) -> list[str]:
     file = run / ENVIRONMENT
     environment = read_json(file) if file.exists() else {}
     lines = [
@@ -189,12 +130,4 @@ def _made_with(model: nn.Module, state: TrainingState, run: Path) -> str:
         ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
         "started with other versions, or elsewhere" if EARLIER in environment else "",
     ]
-    return "\n".join(f"- {line}" for line in lines if line)
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _number(value: object) -> str:
-    return format_score(value) if isinstance(value, float) else "" if value is None else str(value)
+    return [line for line in lines if line]
