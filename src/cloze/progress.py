@@ -5,11 +5,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from rich.console import Console, Group, RenderableType
-from rich.progress import Progress as RichProgress
-from rich.progress import ProgressColumn, Task
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -63,17 +62,17 @@ class Progress:
             total: number of units; None if unknown.
             done: units finished earlier, which do not count for the speed.
         """
-        label = escape_controls(label)
         if self.quiet:
             yield SILENT_BAR
-        elif sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
-            console = Console(stderr=True)
-            with RichProgress(_Lines(console), console=console, speed_estimate_period=60.0) as rich:
-                yield _RichBar(rich, label, total, unit, done)
+            return
+        is_terminal = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+        bar = _ShownBar(escape_controls(label), total, unit, done, self.clock, is_log=not is_terminal)
+        if is_terminal:
+            with Live(bar, console=Console(stderr=True), refresh_per_second=10):
+                yield bar
         else:
-            log = _LogBar(label, total, unit, done, self.clock)
-            yield log
-            log.write()
+            yield bar
+            bar.write()
 
 
 SILENT = Progress(quiet=True)
@@ -87,82 +86,60 @@ def resolve_progress(progress: bool | Progress) -> Progress:  # noqa: FBT001
     return Progress() if progress else SILENT
 
 
-class _Lines(ProgressColumn):
-    """A line with bar, count and times, and below it a line with values.
+@dataclass
+class _ShownBar(Bar):
+    """A line with bar, count and times, and below it a line with values; in a log file a line every few seconds.
 
     On a narrow terminal the bar shrinks, then gives way, as do the label and the last values.
     """
 
-    def __init__(self, console: Console) -> None:
-        super().__init__()
-        self._console = console
+    label: str
+    total: float | None
+    unit: str
+    done: float
+    clock: Callable[[], float]
+    is_log: bool
+    values: Mapping[str, object] = field(default_factory=dict)
 
-    def render(self, task: Task) -> RenderableType:
-        width = self._console.width
-        label, left = task.description, task.time_remaining if task.total else None
-        text = _count_and_times(task.completed, task.total, task.fields["unit"], task.elapsed or 0.0, left)
-        bar_width = min(width - len(label) - len(text) - 2, _MAX_BAR_WIDTH)
-        first = Table.grid(padding=(0, 1))
-        if bar_width < _MIN_BAR_WIDTH:
-            words = f"{label} {text}"
-            first.add_row(Text(words if len(words) <= width else text, no_wrap=True))
-        else:
-            time = task.get_time()
-            bar = ProgressBar(
-                task.total, task.completed, bar_width, pulse=task.total is None, animation_time=time
-            )
-            first.add_row(label, bar, text)
-        values = join_values(task.fields["values"], width - 2)
-        return Group(first, Text(f"  {values}", no_wrap=True)) if values else first
-
-
-class _RichBar(Bar):
-    def __init__(self, rich: RichProgress, label: str, total: float | None, unit: str, done: float) -> None:
-        self._rich = rich
-        self._task = rich.add_task(label, total=total, completed=int(done), unit=unit, values={})
+    def __post_init__(self) -> None:
+        self.done_before = self.done
+        self.start = self.written = self.clock()
 
     def advance(self, amount: float) -> None:
-        self._rich.advance(self._task, amount)
-
-    def show(self, **values: object) -> None:
-        self._rich.update(self._task, values=values)
-
-
-class _LogBar(Bar):
-    """A line every few seconds; carriage returns would garble a log file."""
-
-    def __init__(
-        self, label: str, total: float | None, unit: str, done: float, clock: Callable[[], float]
-    ) -> None:
-        self._label, self._total, self._unit, self._clock = label, total, unit, clock
-        self._done = self._done_before = done
-        self._values: dict[str, object] = {}
-        self._start = self._last = clock()
-
-    def advance(self, amount: float) -> None:
-        self._done += amount
-        if self._clock() - self._last >= _LOG_INTERVAL_SECONDS:
+        self.done += amount
+        if self.is_log and self.clock() - self.written >= _LOG_INTERVAL_SECONDS:
             self.write()
 
     def show(self, **values: object) -> None:
-        self._values = values
+        self.values = values
 
     def write(self) -> None:
-        self._last = self._clock()
-        elapsed = self._last - self._start
-        left = None
-        if self._total and self._done_before < self._done < self._total:
-            left = elapsed / (self._done - self._done_before) * (self._total - self._done)
-        values = f" {join_values(self._values)}" if self._values else ""
-        text = _count_and_times(self._done, self._total, f"{self._unit}{values}", elapsed, left)
-        print(escape_controls(f"{self._label}: {text}"), file=sys.stderr, flush=True)  # noqa: T201
+        self.written = self.clock()
+        values = f" {join_values(self.values)}" if self.values else ""
+        line = escape_controls(f"{self.label}: {self._count_and_times(values)}")
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
 
+    def _count_and_times(self, values: str = "") -> str:
+        done, total, elapsed = self.done, self.total or 0, self.clock() - self.start
+        count = f"{done:,.0f}{f'/{total:,.0f}' if total else ''} {self.unit}{values}".rstrip()
+        eta = ""
+        if self.done_before < done and round(done) < round(total):
+            eta = f", {format_duration(elapsed / (done - self.done_before) * (total - done))} left"
+        return f"{count} [{format_duration(elapsed)}{eta}]"
 
-def _count_and_times(done: float, total: float | None, unit: str, elapsed: float, left: float | None) -> str:
-    of = f"/{total:,.0f}" if total else ""
-    is_over = total is not None and round(done) >= round(total)
-    eta = "" if left is None or is_over else f", {format_duration(left)} left"
-    return f"{done:,.0f}{of} {unit}".rstrip() + f" [{format_duration(elapsed)}{eta}]"
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        width, text, total = options.max_width, self._count_and_times(), self.total
+        bar_width = min(width - len(self.label) - len(text) - 2, _MAX_BAR_WIDTH)
+        if bar_width < _MIN_BAR_WIDTH:
+            words = f"{self.label} {text}"
+            yield Text(words if len(words) <= width else text, no_wrap=True)
+        else:
+            bar = ProgressBar(total, self.done, bar_width, pulse=total is None, animation_time=self.clock())
+            line = Table.grid(padding=(0, 1))
+            line.add_row(Text(self.label), bar, text)
+            yield line
+        if values := join_values(self.values, width - 2):
+            yield Text(f"  {values}", no_wrap=True)
 
 
 def format_duration(seconds: float) -> str:
