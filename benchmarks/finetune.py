@@ -22,7 +22,7 @@ from cloze.cli.options import Flag, Settings
 from cloze.config import read_dict, to_dict
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
-from cloze.finetuning.hyperparameter_search import scores_of_report
+from cloze.finetuning.finetune import scores_of_report
 from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.finetuning.run import train_and_score
 from cloze.metrics.regression import LOWER_IS_BETTER

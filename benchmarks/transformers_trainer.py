@@ -17,8 +17,8 @@ from benchmarks.harness import import_peer
 from benchmarks.padding import IGNORED, pad, pad_rows, token_labels
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
-from cloze.finetuning.batches import shuffled_indices
 from cloze.finetuning.config import FinetuneConfig
+from cloze.finetuning.objective import shuffled_indices
 from cloze.finetuning.preparation import PreparedData
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel

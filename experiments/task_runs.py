@@ -19,8 +19,7 @@ from cloze.data.reading.files import file_version
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig, load_finetuning
 from cloze.finetuning.data import add_checksums, find_data
-from cloze.finetuning.finetune import finetune
-from cloze.finetuning.hyperparameter_search import TRIALS, extract_scores
+from cloze.finetuning.finetune import TRIALS, extract_scores, finetune
 from cloze.finetuning.run import SCORES
 from cloze.progress import Progress
 from cloze.tasks.data import find_files

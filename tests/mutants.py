@@ -9,7 +9,7 @@ COMMAND = (sys.executable, "-B", "-m", "pytest", "-q", "-x", "-m", "not slow and
 
 # file in src/cloze | text, once in the file | its replacement | file in tests, without .py
 MUTANTS = """
-finetuning/hyperparameter_search.py | -math.inf if | math.inf if | finetuning/test_hyperparameter_search
+finetuning/finetune.py | -math.inf if | math.inf if | finetuning/test_hyperparameter_search
 tasks/answers/tags.py | math.prod(probabilities | min(probabilities | tasks/test_tagging_formats
 tasks/tag_schemes.py | STRAY_SHARE = 0.01 | STRAY_SHARE = 0.1 | tasks/test_conll_files
 tasks/tagging_formats/conll.py | numbers[0] >= len(rows) | numbers[0] > len(rows) | tasks/test_conll_files

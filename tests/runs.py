@@ -11,7 +11,7 @@ import cloze
 from cloze.api.settings import find_initial_checkpoint
 from cloze.finetuning import finetune as finetuning
 from cloze.finetuning.config import FinetuneConfig
-from cloze.finetuning.hyperparameter_search import scores_of_report
+from cloze.finetuning.finetune import scores_of_report
 from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining import run as pretraining_run

@@ -195,8 +195,8 @@ def test_a_missing_file_suggests_a_near_one_and_what_the_flag_takes(
     (tmp_path / "data" / "sst.tsv").touch()
     for wrong in ("data/sst.tsvv", "dat/sst.tsv", "data/sst.csv"):
         assert main(["finetune", "classification", "-o", "run", "-m", "cloze-mini", "-d", wrong]) == 2
-        line = f"error: {wrong}: no such file. Did you mean data/sst.tsv? --train takes a file, a URL or the directory"
-        assert capsys.readouterr().err.startswith(line)
+        line = f"error: {wrong}: no such file. Did you mean data/sst.tsv?\n"
+        assert capsys.readouterr().err == line
     assert main(["vocab", "data/other.txt", "-o", "vocab"]) == 2
     assert capsys.readouterr().err == "error: data/other.txt: no such file\n"
 

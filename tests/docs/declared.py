@@ -194,7 +194,7 @@ PAGES = {
                 "starts a cluster; tests/cli/test_cli_predict_workers.py has one"
             ),
             "cloze finetune classification -m MODEL -d reviews.tsv -o five --seeds 5 --workers ray": (
-                "likewise; tests/tasks/test_hyperparameter_search_in_workers.py"
+                "likewise; tests/finetuning/test_hyperparameter_search_in_workers.py"
             ),
         }
     ),

@@ -15,12 +15,11 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.errors import InputError
-from cloze.finetuning import teacher_outputs
+from cloze.finetuning import preparation
 from cloze.finetuning.config import DistillationConfig, FinetuneConfig
 from cloze.finetuning.data import load_data
 from cloze.finetuning.objective import FinetuningObjective
-from cloze.finetuning.teacher import compute_targets, load_teacher
-from cloze.finetuning.teacher_outputs import read_outputs
+from cloze.finetuning.preparation import TeacherOutputs, compute_targets, load_teacher
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
@@ -195,7 +194,7 @@ def test_every_kind_of_answer_learns_from_labels_a_teacher_and_unlabeled_example
     finetune(task, config, tmp_path / "run")
     logged = rows(tmp_path / "run")[-1]
     assert np.isfinite([logged["loss"], logged["soft_loss"], logged["hard_loss"]]).all()
-    outputs = read_outputs(tmp_path / "run")
+    outputs = TeacherOutputs.read(tmp_path / "run")
     half = (len(outputs.starts) - 1) // 2
     assert np.array_equal(outputs.rows(range(half)), outputs.rows(range(half, 2 * half)))
 
@@ -223,13 +222,13 @@ def test_kept_outputs_equal_computed_ones_and_the_teacher_runs_once(
     config, trained_teacher, tmp_path, monkeypatch
 ):
     calls = []
-    compute = teacher_outputs.compute_targets
+    compute = preparation.compute_targets
 
     def counting(*args: Any, **settings: Any) -> Any:
         calls.append(1)
         return compute(*args, **settings)
 
-    monkeypatch.setattr(teacher_outputs, "compute_targets", counting)
+    monkeypatch.setattr(preparation, "compute_targets", counting)
     config = with_teacher(config, trained_teacher)
     finetune(REVIEWS, config, tmp_path / "run")
     assert len(calls) == 1
@@ -239,14 +238,14 @@ def test_kept_outputs_equal_computed_ones_and_the_teacher_runs_once(
     data, teacher = prepared.data, prepared.teacher
     assert teacher is not None
     targets = compute(prepared.task, teacher, teacher.load_model(), data.flat_train_features, max_tokens=40)
-    outputs = read_outputs(tmp_path / "run")
+    outputs = TeacherOutputs.read(tmp_path / "run")
     np.testing.assert_allclose(outputs.rows(range(len(targets))), np.concatenate(targets), atol=1e-5)
 
 
 def test_damaged_outputs_are_computed_again(config, trained_teacher, tmp_path, capsys):
     config = with_teacher(config, trained_teacher)
     finetune(REVIEWS, config, tmp_path / "run")
-    file = tmp_path / "run" / "teacher" / "outputs.bin"
+    file = tmp_path / "run" / "teacher" / "outputs.npy"
     content = file.read_bytes()
     file.write_bytes(b"\0" * len(content))
     resume_finetuning(tmp_path / "run", progress=Progress())
@@ -261,7 +260,7 @@ def test_interrupted_run_resumes_bit_identically(config, trained_teacher, review
     config = replace(config, epochs=3, micro_batch_tokens=40, checkpoints=CheckpointConfig(every_steps=3))
     config = with_teacher(config, trained_teacher, unlabeled=str(texts), student_layers=(1,))
     finetune(REVIEWS, config, tmp_path / "whole")
-    forward, compute = FinetuningObjective.forward, teacher_outputs.compute_targets
+    forward, compute = FinetuningObjective.forward, preparation.compute_targets
     calls = 0
 
     def stopping(*args: Any, **settings: Any) -> Any:
@@ -278,7 +277,7 @@ def test_interrupted_run_resumes_bit_identically(config, trained_teacher, review
             os.kill(os.getpid(), signal.SIGTERM)
         return forward(*args)
 
-    monkeypatch.setattr(teacher_outputs, "compute_targets", stopping)
+    monkeypatch.setattr(preparation, "compute_targets", stopping)
     monkeypatch.setattr(FinetuningObjective, "forward", stopping_in_a_step)
     run = tmp_path / "stopped"
     with pytest.raises(KeyboardInterrupt):
@@ -454,5 +453,5 @@ def test_model_of_another_program_as_teacher(config, build_encoder, tokenizer, t
     model = load_model(tmp_path / "saved", task.answer.head)
     with torch.no_grad():
         logits = model(to_device(REVIEWS.answer.batch(data.flat_train_features[:1])))
-    learned = read_outputs(tmp_path / "run").rows([0])
+    learned = TeacherOutputs.read(tmp_path / "run").rows([0])
     assert np.allclose(learned, logits.flip(-1).numpy(), atol=1e-3)

@@ -20,11 +20,10 @@ import cloze
 from cloze import artifacts, file_io
 from cloze.data.batch import batch_by_length
 from cloze.errors import DataWarning, InputError
-from cloze.finetuning.batches import held_out_mask, shuffled_indices
 from cloze.finetuning.config import FinetuneConfig, load_finetuning
-from cloze.finetuning.data import load_data, read_examples
+from cloze.finetuning.data import held_out_mask, load_data, read_examples
 from cloze.finetuning.finetune import resumed_settings
-from cloze.finetuning.objective import FinetuningObjective
+from cloze.finetuning.objective import FinetuningObjective, shuffled_indices
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress

@@ -14,7 +14,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.finetuning.config import PAPER_GRID, GridConfig
-from cloze.finetuning.hyperparameter_search import expand_grid
+from cloze.finetuning.finetune import expand_grid
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint

@@ -15,7 +15,6 @@ from cloze.config import read_dict
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import DistillationConfig, FinetuneConfig
 from cloze.finetuning.initial_head import load_trained_head
-from cloze.finetuning.run import build_model
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model
 from cloze.models.heads import (
@@ -140,7 +139,7 @@ def test_new_run_says_which_head_it_starts_from(save, config, capsys):
 
     def start(config: FinetuneConfig) -> torch.Tensor:
         prepared = prepare(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress())
-        return build_model(prepared).state_dict()["classifier.weight"]
+        return prepared.build_model().state_dict()["classifier.weight"]
 
     old = load_model(directory, REVIEWS_WITH_LABELS.answer.head).state_dict()["classifier.weight"]
     assert torch.equal(start(config), old[[1, 0]])  # the labels of the data are sorted
@@ -207,4 +206,4 @@ def test_missing_weights_are_reported_once(tmp_path, build_encoder, tokenizer, c
     (directory / "manifest.json").unlink()
     prepared = prepare(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress(quiet=True))
     with pytest.raises(InputError, match=r"model\.safetensors: no such file"):
-        build_model(prepared)
+        prepared.build_model()

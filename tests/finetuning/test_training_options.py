@@ -10,9 +10,8 @@ import torch
 
 from cloze.api.settings import resolve_finetuning
 from cloze.errors import InputError
-from cloze.finetuning.batches import stratified_mask
 from cloze.finetuning.config import load_finetuning
-from cloze.finetuning.run import build_model
+from cloze.finetuning.data import stratified_mask
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.config_file import load_config
@@ -132,7 +131,7 @@ def test_dropout_is_that_of_the_settings(config, tmp_path):
 @pytest.mark.parametrize(("dropout", "is_random"), [(None, True), (0.0, False), (0.5, True)])
 def test_dropout_of_the_head_is_that_of_the_settings(config, dropout, is_random):
     prepared = prepare(REVIEWS, replace(config, dropout=dropout), DistributedContext(torch.device("cpu")))
-    model = build_model(prepared).train()
+    model = prepared.build_model().train()
     batch = to_device(REVIEWS.answer.batch(prepared.data.flat_train_features[:9]))
     shares = [(model(batch) == model(batch)).float().mean().item() for _ in range(3)]
     assert (min(shares) < 1) == is_random

@@ -27,7 +27,7 @@ class FinetuneResult(NamedScores):
     """The scores on the dev data of the best checkpoint of all runs, and where its model is."""
 
     def __init__(self, path: Path, report: dict[str, Any], device: str = "auto") -> None:
-        from cloze.finetuning.hyperparameter_search import scores_of_report
+        from cloze.finetuning.finetune import scores_of_report
 
         super().__init__(scores_of_report(report))
         self.path = path

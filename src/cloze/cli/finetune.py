@@ -32,7 +32,7 @@ def show_data(summary: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
 )
 def show(result: FinetuneResult) -> tuple[dict[str, Any], str]:
     """Return the scores of a run, or of several."""
-    from cloze.finetuning.hyperparameter_search import extract_scores
+    from cloze.finetuning.finetune import extract_scores
 
     report = result.report
     if "settings" in report:

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from cloze.errors import InputError
-from cloze.finetuning.data import sample_examples
+from cloze.finetuning.data import sample
 from cloze.progress import SILENT, Progress
 from cloze.results import Result
 from cloze.tasks.task import AnyTask
@@ -44,9 +44,9 @@ def score_baselines(
         if size is not None and size > len(train):
             progress.note(f"{size:,} examples are left out: there are {len(train):,}")
             continue
-        sample = train if size is None else sample_examples(train, size, where=task.name)
+        examples = train if size is None else sample(train, size)
         for name, baseline in baselines.items():
             start = perf_counter()
-            scores = task.score(dev, baseline(sample, dev))
-            results.append(BaselineScores(name, len(sample), scores, perf_counter() - start))
+            scores = task.score(dev, baseline(examples, dev))
+            results.append(BaselineScores(name, len(examples), scores, perf_counter() - start))
     return results

@@ -1,4 +1,4 @@
-"""The data of a fine-tuning run: reading, splitting and tokenizing them."""
+"""The labeled data of a fine-tuning run: reading, splitting, sampling and tokenizing them."""
 
 import hashlib
 import math
@@ -6,15 +6,19 @@ import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from cloze.artifacts import RUN_DATA_FOLDER
+from cloze.data.hashing import mix
 from cloze.data.reading.directories import is_source, source_sha256
 from cloze.data.reading.memory import ROWS_EXTENSION, Data, MemoryRows
 from cloze.errors import DataWarning, InputError
-from cloze.finetuning.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig
 from cloze.progress import Progress
 from cloze.remote_files import to_path_or_url
@@ -32,8 +36,10 @@ Features: TypeAlias = list[list[Any]]
 
 MIN_DEV_EXAMPLES = 100
 """With fewer a warning is given: an accuracy is uncertain by more than 0.1."""
-_SUBSET_SEED = 0  # the same samples for every baseline and model, so that scores compare
-_SPLIT_SEED = 0  # the same dev examples for every seed of a run, so that scores compare
+_HELD_OUT, _SUBSET = 22, 23  # purposes of random numbers
+_SEED = (
+    0  # the same dev examples and samples for every baseline, model and seed of a run, so that scores compare
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class LabeledData:
 
     def with_fraction(self, fraction: float) -> "LabeledData":
         """Return the data with a share of the training examples, which a larger share contains."""
-        indices = _fraction_indices(len(self.train), fraction)
+        indices = sample_indices(len(self.train), fraction_size(len(self.train), fraction))
         train, features = ([values[i] for i in indices] for values in (self.train, self.train_features))
         return replace(self, train=train, train_features=features)
 
@@ -65,24 +71,25 @@ class LabeledData:
         return sum(map(len, self.train_features))
 
 
+def data_files(config: FinetuneConfig) -> dict[str, str]:
+    """Return the files that a run reads, by their settings."""
+    files = {"train": config.train, "dev": config.dev, "unlabeled": config.distillation.unlabeled}
+    return {setting: name for setting, name in files.items() if name is not None}
+
+
 def find_data(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
     """Return the settings with files in the place of directories."""
     train, dev = find_files(task, config.train, config.dev)
     config = replace(config, train=train, dev=dev)
-    for name in _data_files(config).values():
+    for name in data_files(config).values():
         if not is_source(name):
-            remedy = (
-                "`train` takes a file, a URL or the directory of a benchmark, or a glob of tables"
-                if name == train
-                else None
-            )
-            raise no_such_path(name, remedy=remedy)
+            raise no_such_path(name)
     return config
 
 
 def add_checksums(config: FinetuneConfig) -> tuple[FinetuneConfig, dict[str, str]]:
     """Hash the data files; return the settings with `data_sha256`, and the SHA-256 of each file by its setting."""
-    hashes = {setting: source_sha256(name) for setting, name in _data_files(config).items()}
+    hashes = {setting: source_sha256(name) for setting, name in data_files(config).items()}
     digest = hashlib.sha256(bytes.fromhex("".join(hashes.values()))).hexdigest()
     if config.data_sha256 not in (None, digest):
         remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
@@ -90,58 +97,39 @@ def add_checksums(config: FinetuneConfig) -> tuple[FinetuneConfig, dict[str, str
     return replace(config, data_sha256=digest), hashes
 
 
-def _data_files(config: FinetuneConfig) -> dict[str, str]:
-    files = {"train": config.train, "dev": config.dev, "unlabeled": config.distillation.unlabeled}
-    return {setting: name for setting, name in files.items() if name is not None}
-
-
 def keep_rows(config: FinetuneConfig, run: Path) -> tuple[FinetuneConfig, dict[str, Path]]:
     """Return the settings with files of the run in place of temporary ones, and these by their names in the run."""
     files = {
         f"{RUN_DATA_FOLDER}/{setting}.jsonl": Path(name)
-        for setting, name in _data_files(config).items()
+        for setting, name in data_files(config).items()
         if name.endswith(ROWS_EXTENSION)
     }
     kept = {file.stem: str(run / name) for name, file in files.items()}
     return replace(config, **kept), files
 
 
-def _open(name: str) -> Data:
-    return MemoryRows.read(Path(name)) if name.endswith(ROWS_EXTENSION) else to_path_or_url(name)
-
-
-def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
-    """Return the number of examples of each class; empty if the task has no classes."""
-    counts = Counter(chain.from_iterable(map(task.answer.classes_of, examples)))
-    return {name: counts[name] for name in task.answer.class_names} if counts else {}
-
-
-def _warn_of_untrained_classes(task: AnyTask, train: Sequence[Any], dev: Sequence[Any], where: Data) -> None:
-    """Warn of classes that the dev examples have and no training example has."""
-    trained = count_classes(task, train)
-    counts = {name: count for name, count in count_classes(task, dev).items() if count and not trained[name]}
-    if counts:
-        names = ", ".join(f"{name!r} ({format_count(count, 'example')})" for name, count in counts.items())
-        what = f"no training example has {names} of the data to score on, which cannot be learned"
-        warnings.warn(DataWarning(f"{where}: {what}. Label more, or leave them out"), stacklevel=2)
-
-
 def load_data(
-    task: AnyTask,
-    config: FinetuneConfig,
-    tokenizer: Tokenizer,
-    progress: Progress,
+    task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer, progress: Progress
 ) -> tuple[AnyTask, LabeledData]:
     """Read and check every example; return the task fitted to the training data, and the data."""
-    train_source = _open(config.train)
-    dev_source = None if config.dev is None else _open(config.dev)
+    sources: dict[str, Data] = {
+        setting: MemoryRows.read(Path(name)) if name.endswith(ROWS_EXTENSION) else to_path_or_url(name)
+        for setting, name in data_files(config).items()
+    }
     task, train, dev = read_examples(
-        task, train_source, dev_source, dev_fraction=config.dev_fraction, stratify=config.stratify
+        task,
+        sources["train"],
+        sources.get("dev"),
+        dev_fraction=config.dev_fraction,
+        stratify=config.stratify,
     )
     if config.train_examples is not None:
-        train = sample_examples(train, config.train_examples, where=train_source)
+        if config.train_examples > len(train):
+            what = f"there are {len(train):,} training examples, fewer than train_examples {config.train_examples:,}"
+            raise InputError(what, where=sources["train"])
+        train = sample(train, config.train_examples)
     if config.data_fraction < 1:
-        train = [train[i] for i in _fraction_indices(len(train), config.data_fraction)]
+        train = sample(train, fraction_size(len(train), config.data_fraction))
     if counts := count_classes(task, train):
         progress.note(describe_classes(counts))
         if len(dev) < MIN_DEV_EXAMPLES:
@@ -150,37 +138,44 @@ def load_data(
             progress.note(f"warning: {what} (95%). Label more, or give a larger file to score on")
     for note in (*task.answer.notes(train, tokenizer), *task.answer.dev_notes(dev)):
         progress.note(note)
-    unlabeled = _read_unlabeled(task, config.distillation.unlabeled)
-    features: list[Features] = []
-    limit = config.max_seq_length
-    for name, examples in (("training", train), ("dev", dev), ("unlabeled", unlabeled)):
-        if not examples:
-            features.append([])
-            continue
-        features.append(featurize(task.answer, examples, tokenizer, max_seq_length=limit, progress=progress))
-        if name != "unlabeled" and not any(
-            task.answer.batch([feature]).num_targets for feature in chain.from_iterable(features[-1])
-        ):
-            where = train_source if name == "training" else dev_source or train_source
+    unlabeled = list(task.examples(sources["unlabeled"], labeled=False)) if "unlabeled" in sources else []
+    if "unlabeled" in sources and not unlabeled:
+        remedy = "Give one a line, or leave `unlabeled` out"
+        raise InputError("no texts", where=sources["unlabeled"], remedy=remedy)
+    tokenize = partial(_tokenize, task, tokenizer, config.max_seq_length, progress)
+    data = LabeledData(
+        train,
+        tokenize(train, "training", labeled_in=sources["train"]),
+        dev,
+        tokenize(dev, "dev", labeled_in=sources.get("dev", sources["train"])),
+        unlabeled,
+        tokenize(unlabeled, "unlabeled", labeled_in=None) if unlabeled else [],
+    )
+    return task, data
+
+
+def _tokenize(
+    task: AnyTask,
+    tokenizer: Tokenizer,
+    limit: int,
+    progress: Progress,
+    examples: list[Any],
+    name: str,
+    *,
+    labeled_in: Data | None,
+) -> Features:
+    """Return the features of examples; report truncated texts, and refuse labeled ones without a target."""
+    features = featurize(task.answer, examples, tokenizer, max_seq_length=limit, progress=progress)
+    losses = count_losses(examples, features, tokenizer)
+    if losses.truncated:
+        truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
+        progress.note(f"{task.answer.describe_truncation(truncated, limit)}: cut")
+    if labeled_in is not None:
+        losses.unknown.warn(f"{name} examples")
+        if not any(task.answer.batch([one]).num_targets for one in chain.from_iterable(features)):
             remedy = "Add examples with words and labels"
-            raise InputError(f"the {name} examples have no targets", where=where, remedy=remedy)
-        losses = count_losses(examples, features[-1], tokenizer)
-        if losses.truncated:
-            truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
-            progress.note(f"{task.answer.describe_truncation(truncated, limit)}: cut")
-        if name != "unlabeled":
-            losses.unknown.warn(f"{name} examples")
-    return task, LabeledData(train, features[0], dev, features[1], unlabeled, features[2])
-
-
-def _read_unlabeled(task: AnyTask, path: str | None) -> list[Any]:
-    """Read the examples of a file without labels; no examples if there is no file."""
-    if path is None:
-        return []
-    examples = list(task.examples(to_path_or_url(path), labeled=False))
-    if not examples:
-        raise InputError("no texts", where=path, remedy="Give one a line, or leave `unlabeled` out")
-    return examples
+            raise InputError(f"the {name} examples have no targets", where=labeled_in, remedy=remedy)
+    return features
 
 
 def read_examples(
@@ -197,34 +192,89 @@ def read_examples(
     """
     train = list(task.examples(train_file))
     task = task.fit(train)
-    if dev_file is not None:
+    if dev_file is None:
+        train, dev = _hold_out(task, train, dev_fraction, where=train_file, stratify=stratify)
+    else:
         dev = list(task.examples(dev_file))
-        task.answer.check_scorable(dev)
-        _warn_of_untrained_classes(task, train, dev, dev_file)
-        return task, train, dev
-    split_groups = [task.reader.group(example) for example in train]
+    task.answer.check_scorable(dev)
+    trained = count_classes(task, train)
+    counts = {name: count for name, count in count_classes(task, dev).items() if count and not trained[name]}
+    if counts:
+        names = ", ".join(f"{name!r} ({format_count(count, 'example')})" for name, count in counts.items())
+        what = f"no training example has {names} of the data to score on, which cannot be learned"
+        where = train_file if dev_file is None else dev_file
+        warnings.warn(DataWarning(f"{where}: {what}. Label more, or leave them out"), stacklevel=2)
+    return task, train, dev
+
+
+def _hold_out(
+    task: AnyTask, examples: list[Any], fraction: float, *, where: Data, stratify: bool
+) -> tuple[list[Any], list[Any]]:
+    """Return training and dev examples; those of one text, document or query stay together."""
+    split_groups = [task.reader.group(example) for example in examples]
     groups = [number if group is None else group for number, group in enumerate(split_groups)]
     strata: dict[Hashable, frozenset[str]] = {}
-    for group, example in zip(groups, train, strict=True):
+    for group, example in zip(groups, examples, strict=True):
         strata.setdefault(group, task.answer.classes_of(example))  # of texts that occur twice the first
     if stratify and len(set(strata.values())) > 1 and set(map(len, strata.values())) == {1}:
-        is_held_out = stratified_mask(list(strata.values()), dev_fraction, seed=_SPLIT_SEED)
+        is_held_out = stratified_mask(list(strata.values()), fraction, seed=_SEED)
     else:
-        is_held_out = held_out_mask(len(strata), dev_fraction, seed=_SPLIT_SEED)
+        is_held_out = held_out_mask(len(strata), fraction, seed=_SEED)
     is_dev = dict(zip(strata, is_held_out, strict=True))
-    dev = [example for example, group in zip(train, groups, strict=True) if is_dev[group]]
-    train = [example for example, group in zip(train, groups, strict=True) if not is_dev[group]]
+    train, dev = (
+        [example for example, group in zip(examples, groups, strict=True) if is_dev[group] == held_out]
+        for held_out in (False, True)
+    )
     if not train:
-        remedy = "Give more examples, of more than one document or query, or a file with `dev`"
         what = "no training examples are left"
         if len(strata) < len(dev):
             texts = "text, document or query"
             distinct = f"one {texts}" if len(strata) == 1 else f"{len(strata):,} texts, documents or queries"
             what = f"{what}: all {len(dev):,} are of {distinct}, and those of one are trained on or held out together"
-        raise InputError(what, where=train_file, remedy=remedy)
-    task.answer.check_scorable(dev)
-    _warn_of_untrained_classes(task, train, dev, train_file)
-    return task, train, dev
+        remedy = "Give more examples, of more than one document or query, or a file with `dev`"
+        raise InputError(what, where=where, remedy=remedy)
+    return train, dev
+
+
+def held_out_mask(count: int, fraction: float, *, seed: int) -> npt.NDArray[np.bool_]:
+    """Choose a random share of `count` items, at least one, determined by the seed."""
+    chosen = np.zeros(count, np.bool_)
+    chosen[_shuffled(count, seed, _HELD_OUT)[: max(1, round(count * fraction))]] = True
+    return chosen
+
+
+def stratified_mask(strata: Sequence[Hashable], fraction: float, *, seed: int) -> npt.NDArray[np.bool_]:
+    """Choose a random share of items, at least one, with the same share of each stratum up to one item.
+
+    The only item of a stratum is not chosen, unless the others are too few.
+    """
+    sizes = Counter(strata)
+    number = {stratum: i for i, stratum in enumerate(sizes)}
+    count = len(strata)
+    eligible = [i for i in _shuffled(count, seed, _HELD_OUT).tolist() if sizes[strata[i]] > 1]
+    size = max(1, round(count * fraction))
+    if size > len(eligible):
+        return held_out_mask(count, fraction, seed=seed)
+    eligible.sort(key=lambda i: number[strata[i]])  # stable: random within a stratum
+    positions = (np.arange(size) + 0.5) * len(eligible) / size  # evenly over the strata
+    chosen = np.zeros(count, np.bool_)
+    chosen[[eligible[int(position)] for position in positions]] = True
+    return chosen
+
+
+def sample(examples: Sequence[Any], size: int) -> list[Any]:
+    """Return `size` random examples, always the same ones; a smaller sample is part of every larger one."""
+    return [examples[i] for i in sample_indices(len(examples), size)]
+
+
+def sample_indices(count: int, size: int) -> list[int]:
+    """Choose `size` of `count` indices, in order."""
+    chosen: list[int] = np.sort(_shuffled(count, _SEED, _SUBSET)[:size]).tolist()
+    return chosen
+
+
+def _shuffled(count: int, seed: int, purpose: int) -> npt.NDArray[np.int64]:
+    return np.argsort(mix(seed, purpose, np.arange(count)), kind="stable")
 
 
 def fraction_size(num_examples: int, fraction: float) -> int:
@@ -236,14 +286,7 @@ def fraction_size(num_examples: int, fraction: float) -> int:
     return max(1, round(fraction * num_examples))
 
 
-def _fraction_indices(num_examples: int, fraction: float) -> Sequence[int]:
-    size = fraction_size(num_examples, fraction)
-    return [int(i) for i in sample_indices(num_examples, size, seed=_SUBSET_SEED)]
-
-
-def sample_examples(train: Sequence[Any], size: int, *, where: object) -> list[Any]:
-    """Return `size` random training examples, always the same ones; a smaller sample is part of every larger one."""
-    if size > len(train):
-        what = f"there are {len(train):,} training examples, fewer than train_examples {size:,}"
-        raise InputError(what, where=where)
-    return [train[i] for i in sample_indices(len(train), size, seed=_SUBSET_SEED)]
+def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
+    """Return the number of examples of each class; empty if the task has no classes."""
+    counts = Counter(chain.from_iterable(map(task.answer.classes_of, examples)))
+    return {name: counts[name] for name in task.answer.class_names} if counts else {}

@@ -1,29 +1,47 @@
-"""Fine-tuning from labeled data to scores: one run, or several over seeds and a grid."""
+"""Fine-tuning from labeled data to scores: one run, or several over seeds and a grid of settings.
 
+RUN/run.toml  trials.json  scores.json  best  latest
+RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   one of several runs
+"""
+
+import math
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain, groupby, product
+from operator import attrgetter
 from pathlib import Path
-from statistics import fmean
-from typing import Any
+from statistics import fmean, stdev
+from typing import Any, NamedTuple, TypeAlias
 
+from cloze import artifacts
 from cloze import config as configuration
 from cloze.callbacks import Callback
 from cloze.config import read_toml
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
-from cloze.finetuning.config import FinetuneConfig, finetuning_from_dict
-from cloze.finetuning.data import count_classes, keep_rows
-from cloze.finetuning.hyperparameter_search import expand_grid, run_trials
+from cloze.file_io import read_json, write_json
+from cloze.finetuning.config import FinetuneConfig, GridConfig, finetuning_from_dict, load_finetuning
+from cloze.finetuning.data import count_classes, fraction_size, keep_rows
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
-from cloze.finetuning.preparation import load_initial_encoder, prepare_data
-from cloze.finetuning.run import build_model, train_and_score
-from cloze.parallel_map import WorkerPlacement, Workers
+from cloze.finetuning.preparation import PreparedData, prepare_data
+from cloze.finetuning.run import SCORES, train_and_score
+from cloze.metrics.regression import LOWER_IS_BETTER
+from cloze.model_paths import follow_link
+from cloze.parallel_map import WorkerPlacement, Workers, map_unordered
+from cloze.process import configure_memory
 from cloze.progress import SILENT, Progress
+from cloze.tables import format_score
 from cloze.tasks.config import to_toml
 from cloze.tasks.data import find_files
+from cloze.tasks.labels import describe_classes
 from cloze.tasks.task import AnyTask
+from cloze.tasks.task_batch import Scores
+from cloze.training.checkpoints import keep_best_checkpoint, link_checkpoints, remove_checkpoints
 from cloze.training.distributed import DistributedContext, init_distributed
+from cloze.training.interrupts import Interrupted
 from cloze.training.memory import available_memory
 from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
@@ -31,11 +49,16 @@ from cloze.training.run_directory import (
     changed_settings,
     check_output,
     create_run_directory,
+    is_run,
     replace_settings,
     run_settings_file,
 )
 from cloze.training.run_lock import run_lock
-from cloze.training.workers import place_workers
+from cloze.training.workers import LoadedPerWorker, place_workers
+
+TRIALS, TRIALS_FOLDER = "trials.json", "trials"
+Results: TypeAlias = dict[str, dict[str, Any]]
+"""The content of each trial's `scores.json`, by its name."""
 
 
 def finetune(
@@ -64,22 +87,22 @@ def finetune(
         prepared = prepare_data(task, config, context, progress)
         config, files = keep_rows(prepared.config, run)
         prepared = replace(prepared, config=config)
+        if not resume and prepared.teacher is not None:
+            prepared.teacher.load_model()  # one that cannot be read is found before anything is written
         if not config.has_trials:
             return train_and_score(
                 prepared, run, progress, resume=resume, overwrite=overwrite, callbacks=callbacks, files=files
             )
-        settings = to_toml(prepared.task, prepared.config)
+        settings = to_toml(prepared.task, config)
         if not resume:
-            load_initial_encoder(prepared)  # one that cannot be read is found before anything is written
-            if prepared.teacher is not None:
-                prepared.teacher.load_model()
+            prepared.build_model()  # likewise
         with run_lock(run, context):
             if resume:
                 context.run_on_rank_zero(lambda: replace_settings(run, settings, None))
             else:
                 create = partial(create_run_directory, run, settings, files=files, overwrite=overwrite)
                 context.run_on_rank_zero(create)
-            return run_trials(prepared, run, placement, progress, callbacks)
+            return _run_trials(prepared, run, placement, progress, callbacks)
 
 
 def resumed_settings(
@@ -120,17 +143,15 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
 
 def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress) -> dict[str, Any]:
     """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings."""
-    context = DistributedContext(resolve_device(config.device))
-    prepared = prepare_data(task, config, context, progress)
-    features = prepared.data.flat_train_features
-    unlabeled = {"unlabeled_examples": len(prepared.data.unlabeled)} if prepared.data.unlabeled else {}
+    prepared = prepare_data(task, config, DistributedContext(resolve_device(config.device)), progress)
+    data, features = prepared.data, prepared.data.flat_train_features
     return {
-        "train_examples": len(prepared.data.train),
-        "dev_examples": len(prepared.data.dev),
-        **unlabeled,
+        "train_examples": len(data.train),
+        "dev_examples": len(data.dev),
+        **({"unlabeled_examples": len(data.unlabeled)} if data.unlabeled else {}),
         "train_sequences": len(features),
         "longest": max(feature.num_tokens for feature in features),
-        "classes": count_classes(prepared.task, prepared.data.train),
+        "classes": count_classes(prepared.task, data.train),
         "settings": prepared.task.to_dict(),
     }
 
@@ -143,22 +164,20 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     context = DistributedContext(resolve_device(config.device))
     prepared = prepare_data(task, config, context, progress)
     config = prepared.config
-    trials = [trial for runs in expand_grid(config).values() for trial in runs]
+    trials = [*chain.from_iterable(expand_grid(config).values())]
     epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)
     available = available_memory(context.device)
-    model = build_model(prepared).to(context.device)
     of_first = replace(prepared, config=trials[0])
-    objective, batches = FinetuningObjective(model, of_first), FinetuningBatches(of_first)
-    step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
+    objective, batches = FinetuningObjective(prepared.build_model(), of_first), FinetuningBatches(of_first)
     if prepared.teacher is not None:
         progress.note("the outputs of the teacher are computed once before, which the estimate leaves out")
     dev_tokens = sum(feature.num_tokens for group in prepared.data.dev_features for feature in group)
     evaluations = epochs * config.evaluations_per_epoch + 1  # and one of the best checkpoint
-    dtype = resolve_dtype(prepared.precision, context.device)
+    step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
     return plan_run(
         objective,
         config.optimizer,
-        dtype,
+        resolve_dtype(prepared.precision, context.device),
         [PlannedPhase(f"{epochs:g} epochs", step, round(epochs * batches.steps_per_epoch))],
         budget_seconds=config.budget_seconds,
         evaluation_tokens=evaluations * dev_tokens,
@@ -166,3 +185,188 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
         runs=len(trials),
         progress=progress,
     )
+
+
+def expand_grid(config: FinetuneConfig) -> dict[str, list[FinetuneConfig]]:
+    """Return the settings of all runs: for each point of the grid, by its name, one run per seed."""
+    grid = config.grid
+    axes: dict[str, tuple[Any, ...]] = {
+        "batch": grid.batch_sizes,
+        "rate": grid.learning_rates,
+        "epochs": grid.epochs,
+        "fraction": grid.data_fractions,
+    }
+    single = (config.batch_size, config.optimizer.learning_rate, config.epochs, config.data_fraction)
+    runs = {}
+    for point in product(*(values or (value,) for values, value in zip(axes.values(), single, strict=True))):
+        batch_size, rate, epochs, fraction = point
+        name = "_".join(f"{axis}-{value}" for axis, value in zip(axes, point, strict=True) if axes[axis])
+        optimizer = replace(config.optimizer, learning_rate=rate)
+        changes = {"batch_size": batch_size, "epochs": epochs, "data_fraction": fraction}
+        setting = replace(config, **changes, optimizer=optimizer, seeds=1, grid=GridConfig())
+        runs[name] = [replace(setting, seed=config.seed + i) for i in range(config.seeds)]
+    return runs
+
+
+class _Trial(NamedTuple):
+    setting: str
+    config: FinetuneConfig
+    path: Path
+    number: str
+    """For example "2 of 5"."""
+
+
+def _run_trials(
+    prepared: PreparedData,
+    run: Path,
+    placement: WorkerPlacement,
+    progress: Progress,
+    callbacks: Sequence[Callback],
+) -> dict[str, Any]:
+    """Make the runs that are not finished yet, in any order; summarize all in `trials.json`, and return its content.
+
+    Each keeps its best checkpoint alone; of a grid only the best run keeps one at all.
+    """
+    settings = [(name, config) for name, runs in expand_grid(prepared.config).items() for config in runs]
+    trials = [
+        _Trial(
+            setting,
+            config,
+            run / TRIALS_FOLDER / "_".join(filter(None, (setting, f"seed-{config.seed}"))),
+            f"{number} of {len(settings)}",
+        )
+        for number, (setting, config) in enumerate(settings, 1)
+    ]
+    context, metric = prepared.context, prepared.config.selection_metric(prepared.task)
+    finished = context.run_on_rank_zero(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
+    unfinished = [trial for trial in trials if trial not in finished]
+    if unfinished:
+        prepared = prepared.with_teacher_outputs(run, progress)
+    if placement.in_process:
+        make = partial(_run_trial, prepared, progress, callbacks)
+    else:
+        load = partial(_prepare_in_worker, run, placement.device)
+        make = partial(_run_trial_in_worker, LoadedPerWorker(load, placement.threads))
+    made = map_unordered(make, unfinished, workers=placement.workers)
+    results: Results = {}
+    shown = nullcontext() if placement.in_process else progress.bar("trials", total=len(trials), unit="runs")
+    with shown as bar:
+        for trial in chain(finished, made):
+            results[trial.path.name] = context.run_on_rank_zero(partial(_result, trial.path))
+            best = _best(trials, results, metric)
+            if prepared.config.grid.size > 1:
+                context.run_on_rank_zero(partial(_keep_best_trial, trials, results, best["trial"]))
+            if bar is not None:
+                bar.advance(1)
+                bar.show(best=format_score(best[metric]))
+    return context.run_on_rank_zero(lambda: _summarize(prepared, metric, trials, results, run))
+
+
+def _run_trial(
+    prepared: PreparedData, progress: Progress, callbacks: Sequence[Callback], trial: _Trial
+) -> _Trial:
+    """Make a run, or resume one of a worker that was lost or a command that was interrupted."""
+    progress.note(f"\ntrial {trial.number}: {trial.path.name}")
+    resume = prepared.context.run_on_rank_zero(lambda: is_run(trial.path))
+    data = prepared.data
+    if prepared.config.grid.data_fractions:
+        data = data.with_fraction(trial.config.data_fraction)
+        if counts := count_classes(prepared.task, data.train):
+            progress.note(describe_classes(counts))
+    of_trial = replace(prepared, config=trial.config, data=data)
+    train_and_score(of_trial, trial.path, progress, resume=resume, callbacks=callbacks)
+    return trial
+
+
+def _run_trial_in_worker(prepared: LoadedPerWorker[PreparedData], trial: _Trial) -> _Trial:
+    try:
+        return _run_trial(prepared.get(), SILENT, (), trial)
+    except Interrupted:
+        # The worker is terminated, and the state is saved: the next worker that gets the trial resumes it.
+        os._exit(1)
+
+
+def _prepare_in_worker(run: Path, device: str) -> PreparedData:
+    configure_memory()
+    task, config = load_finetuning(run / artifacts.RUN_CONFIG)
+    prepared = prepare_data(task, config, DistributedContext(resolve_device(device)), SILENT)
+    return prepared.with_teacher_outputs(run, SILENT)
+
+
+def _result(trial: Path) -> dict[str, Any]:
+    keep_best_checkpoint(trial)
+    scores = {name: value for name, value in read_json(trial / SCORES).items() if not isinstance(value, dict)}
+    return {"trial": trial.name} | {n: math.nan if value is None else value for n, value in scores.items()}
+
+
+def _summarize(
+    prepared: PreparedData, metric: str, trials: Sequence[_Trial], results: Results, run: Path
+) -> dict[str, Any]:
+    """Write `trials.json`, `scores.json` and the links of the whole directory; return the summary."""
+    best = _best(trials, results, metric)
+    settings = []
+    for name, group in groupby(trials, key=attrgetter("setting")):
+        of_setting = list(group)
+        config, scored = of_setting[0].config, [results[trial.path.name] for trial in of_setting]
+        sizes = {}
+        if prepared.config.grid.data_fractions:
+            fraction = config.data_fraction
+            sizes = {
+                "data_fraction": fraction,
+                "train_examples": fraction_size(len(prepared.data.train), fraction),
+            }
+        columns = {score: [result[score] for result in scored] for score in extract_scores(scored[0])}
+        settings.append(
+            {
+                "setting": name,
+                "batch_size": config.batch_size,
+                "learning_rate": config.optimizer.learning_rate,
+                "epochs": config.epochs,
+                **sizes,
+                "mean": {score: fmean(values) for score, values in columns.items()},
+                "deviation": {
+                    score: math.nan if any(map(math.isnan, values)) else stdev(values)
+                    for score, values in columns.items()
+                    if len(values) > 1
+                },
+                "results": scored,
+            }
+        )
+    settings.sort(key=lambda setting: _rank(metric, setting["mean"]), reverse=True)
+    first = {key: best[key] for key in ("data", "examples")}
+    summary = {"task": prepared.task.name, **first, "metric": metric, "best": best, "settings": settings}
+    scores = {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)}
+    checkpoint = follow_link(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run).as_posix()
+    link_checkpoints(run, checkpoint, checkpoint)
+    write_json(run / SCORES, scores)
+    write_json(run / TRIALS, summary)
+    return summary
+
+
+def _best(trials: Sequence[_Trial], results: Results, metric: str) -> dict[str, Any]:
+    """Return the result with the best score; among equals the first trial."""
+    finished = [results[trial.path.name] for trial in trials if trial.path.name in results]
+    return max(finished, key=partial(_rank, metric))
+
+
+def _rank(metric: str, scores: Mapping[str, Any]) -> float:
+    """Return a number that is larger for better scores, and least for undefined ones."""
+    value = float(scores[metric])
+    return -math.inf if math.isnan(value) else -value if metric in LOWER_IS_BETTER else value
+
+
+def _keep_best_trial(trials: Sequence[_Trial], results: Results, best: str) -> None:
+    """Delete the checkpoints of the other finished trials; others may still be running."""
+    for path in (trial.path for trial in trials):
+        if path.name in results and path.name != best:
+            remove_checkpoints(path)
+
+
+def extract_scores(result: Mapping[str, Any]) -> Scores:
+    """Return the scores in the content of `scores.json`."""
+    return {name: value for name, value in result.items() if isinstance(value, float)}
+
+
+def scores_of_report(report: Mapping[str, Any]) -> Scores:
+    """Return the scores in `scores.json`, or those of the best run in `trials.json`."""
+    return extract_scores(report.get("best", report))

@@ -6,11 +6,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import DataPosition, Indices, batch_by_length
-from cloze.finetuning.batches import shuffled_indices
+from cloze.data.hashing import mix
 from cloze.finetuning.preparation import PreparedData
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
@@ -20,6 +21,13 @@ from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Array, TaskBatch
 from cloze.training.metric_sums import EvaluatedSums, MetricSums
 from cloze.training.objective import Objective, StepData
+
+_EPOCH_ORDER = 21  # a purpose of random numbers
+
+
+def shuffled_indices(count: int, *, seed: int, epoch: int) -> Indices:
+    """Return `count` indices in the random order of a seed and epoch."""
+    return np.argsort(mix(seed, _EPOCH_ORDER, epoch, np.arange(count)), kind="stable")
 
 
 @dataclass(slots=True)

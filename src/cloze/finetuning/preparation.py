@@ -1,34 +1,99 @@
-"""The data and the models of fine-tuning, read and checked before the first step."""
+"""The data and the models of fine-tuning, read and checked before the first step.
 
+RUN/teacher/{outputs.npy, starts.npy, manifest.json}   outputs of a distillation's teacher for the training data
+
+Shapes: N features, R rows of teacher outputs.
+"""
+
+import hashlib
 import warnings
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
 
+from cloze import artifacts, file_io
 from cloze.choices import Precision
+from cloze.data.batch import Indices
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.data import LabeledData, add_checksums, find_data, load_data
 from cloze.finetuning.initial_head import load_trained_head
-from cloze.finetuning.teacher import Teacher, TeacherOutputs, load_teacher
 from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
-from cloze.models.encoder import Encoder, check_layers, keep_layers, set_dropout
+from cloze.models.encoder import check_layers, find_encoder, keep_layers, set_dropout
+from cloze.models.heads import ModelWithOutputLayer
 from cloze.models.quantization import refuse_int8
+from cloze.models.torch_engine import TorchEngine
 from cloze.models.torch_internals import cpu_instructions
+from cloze.models.weight_mapping import MissingWeightsError
 from cloze.progress import Progress
+from cloze.tasks.config import load_task
+from cloze.tasks.predict import compute_outputs
+from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
+from cloze.tasks.task_batch import Array
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
+from cloze.training.model_card import card_license
 from cloze.training.precision import finetuning_precision
+
+_FOLDER, _KIND = "teacher", "teacher outputs"
+_VALUES, _STARTS = "outputs.npy", "starts.npy"
+_FEATURES_PER_PART = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """A fine-tuned model that a student learns from."""
+
+    directory: Path
+    task: AnyTask
+    sha256: str
+
+    @property
+    def license(self) -> str:
+        """The license that its card names."""
+        return card_license(self.directory)
+
+    def load_model(self) -> nn.Module:
+        """Return the model."""
+        try:
+            return load_model(self.directory, self.task.answer.head, verify=False)
+        except MissingWeightsError as error:
+            remedy = f"Fine-tune one: cloze finetune {self.task.name}"
+            raise InputError(f"no teacher: {error.what}", where=self.directory, remedy=remedy) from error
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherOutputs:
+    """Outputs of a teacher that training features learn; memory-mapped."""
+
+    values: Array
+    """The rows of all features, [R, …]."""
+    starts: npt.NDArray[np.int64]
+    """First row of each feature, and R: [N+1]."""
+
+    @classmethod
+    def read(cls, run: Path) -> "TeacherOutputs":
+        """Return the outputs that a run keeps."""
+        return cls(np.load(run / _FOLDER / _VALUES, mmap_mode="r"), np.load(run / _FOLDER / _STARTS))
+
+    def rows(self, indices: Sequence[int] | Indices) -> Array:
+        """Return the rows of features, one after the other."""
+        return np.concatenate([self.values[self.starts[i] : self.starts[i + 1]] for i in indices])
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedData:
-    """The data of a command's runs, read and tokenized, and the model that they start from."""
+    """The data of a command's runs, read and tokenized, and the models that they start and learn from."""
 
     task: AnyTask
     config: FinetuneConfig
@@ -39,9 +104,9 @@ class PreparedData:
     tokenizer: Tokenizer
     start: Path
     context: DistributedContext
-    head: dict[str, Tensor] = field(default_factory=dict)
+    head: dict[str, Tensor]
     """Weights of the head to start from; empty: a new head."""
-    teacher: Teacher | None = None
+    teacher: Teacher | None
     teacher_outputs: TeacherOutputs | None = None
     """Those of the training data, once they are computed."""
 
@@ -52,6 +117,64 @@ class PreparedData:
         device = self.context.device
         return finetuning_precision(self.config.precision, device, cpu_instructions(), hidden_size=size)
 
+    def build_model(self) -> nn.Module:
+        """Return the initial model: the layers that the student keeps, and the head."""
+        layers, dropout = self.config.distillation.student_layers, self.config.dropout
+        encoder = load_model(self.start)
+        if layers:
+            encoder = keep_layers(encoder, layers)
+        if dropout is not None:
+            set_dropout(encoder, hidden=dropout, attention=dropout)
+        generator = torch.Generator().manual_seed(self.config.seed)
+        model = self.task.answer.head(encoder, generator=generator)
+        model.load_state_dict(self.head, strict=False)
+        return self.for_training(model)
+
+    def for_training(self, model: nn.Module) -> nn.Module:
+        """Return a model with the head's dropout and the frozen parts that the settings say, on the device."""
+        config = self.config
+        if config.dropout is not None and isinstance(model, ModelWithOutputLayer) and model.dropout_prob:
+            model.dropout_prob = config.dropout
+        encoder = find_encoder(model)
+        if encoder is not None and (config.freeze_embeddings or config.freeze_layers):
+            for part in (encoder.embeddings, *encoder.layers[: config.freeze_layers]):
+                part.requires_grad_(requires_grad=False)
+        return model.to(self.context.device)
+
+    def with_teacher_outputs(self, run: Path, progress: Progress) -> "PreparedData":
+        """Add the outputs of the teacher for the training data, if there is one; the run keeps them."""
+        if self.teacher is None or self.teacher_outputs is not None:
+            return self
+        self.context.run_on_rank_zero(lambda: self._ensure_outputs(run, progress))
+        return replace(self, teacher_outputs=TeacherOutputs.read(run))
+
+    def _ensure_outputs(self, run: Path, progress: Progress) -> None:
+        """Compute the teacher's outputs for the training data and keep them in a run, unless it has them."""
+        task, config, teacher = self.task, self.config, self.teacher
+        assert teacher is not None
+        path = run / _FOLDER
+        if path.is_dir():
+            try:
+                artifacts.verify(path, kind=_KIND)
+                return
+            except artifacts.IntegrityError as error:
+                progress.note(f"{error}: computed again")
+        artifacts.remove_temporary_files(run)
+        model = teacher.load_model().to(self.context.device)
+        features, rows = self.data.flat_train_features, list[Array]()
+        with progress.bar("teacher", total=len(features), unit="sequences") as bar:
+            for start in range(0, len(features), _FEATURES_PER_PART):
+                part = features[start : start + _FEATURES_PER_PART]
+                rows += compute_targets(task, teacher, model, part, max_tokens=config.micro_batch_tokens)
+                bar.advance(len(part))
+        values = np.concatenate(rows, dtype=np.float32)
+        if not np.isfinite(values).all():
+            remedy = "Give another teacher"
+            raise InputError("its outputs are not finite", where=teacher.directory, remedy=remedy)
+        with artifacts.write_directory(path, kind=_KIND, overwrite=True) as directory:
+            np.save(directory / _VALUES, values)
+            np.save(directory / _STARTS, np.cumsum([0, *map(len, rows)]))
+
 
 def check_trainable(task: AnyTask) -> None:
     """Check that a task can be trained."""
@@ -61,45 +184,23 @@ def check_trainable(task: AnyTask) -> None:
 
 
 def prepare_data(
-    task: AnyTask,
-    config: FinetuneConfig,
-    context: DistributedContext,
-    progress: Progress,
+    task: AnyTask, config: FinetuneConfig, context: DistributedContext, progress: Progress
 ) -> PreparedData:
-    """Read, check and tokenize all data."""
+    """Read, check and tokenize all data; check the models."""
     check_trainable(task)
     config.selection_metric(task)
-    batch_sizes = config.grid.batch_sizes or [config.batch_size]
-    context.check_batch_sizes(batch_sizes)
-    if task.answer.uses_in_batch_negatives and context.world_size > 1:
-        what = f"{context.world_size} ranks cannot share a batch whose examples are compared with each other"
-        raise InputError(what, where=task.name, remedy="Start 1")
-    if task.answer.uses_in_batch_negatives and min(batch_sizes) == 1:
-        what = "a batch of 1 holds nothing to compare an example with"
-        raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
+    _check_batches(task, config, context)
     start = resolve_checkpoint(config.model, commit=config.model_commit)
-    distillation = config.distillation
+    distillation, file_hashes = config.distillation, dict[str, str]()
     teacher_directory = None if distillation.teacher is None else resolve_checkpoint(distillation.teacher)
-    config, file_hashes = find_data(task, config), None
-    if config.data_sha256 is not None:  # on resume the reason why rows are wrong
+    config = find_data(task, config)
+    if is_known := config.data_sha256 is not None:  # on resume the reason why rows are wrong
         config, file_hashes = add_checksums(config)
-    refuse_int8(start, "trained")
-    encoder_config = load_config(start)
-    student_layers = distillation.student_layers
-    check_layers(student_layers, encoder_config.num_hidden_layers, where=start)
-    num_layers = len(student_layers) or encoder_config.num_hidden_layers
-    if config.freeze_layers > num_layers:
-        what = f"{config.freeze_layers}, the model has {num_layers} layers"
-        remedy = f"Say `freeze_layers={num_layers}`, or less"
-        raise InputError(what, where="freeze_layers", remedy=remedy)
-    limit = encoder_config.max_position_embeddings
+    _check_model(config, start)
     tokenizer = load_tokenizer(start)
-    if config.max_seq_length > limit:
-        what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
-        raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
     task = replace(task, answer=task.answer.with_checkpoint_settings(start))
     task, data = load_data(task, config, tokenizer, progress)
-    if file_hashes is None:  # after the rows: a file that is no table may have no end
+    if not is_known:  # after the rows: a file that is no table may have no end
         config, file_hashes = add_checksums(config)
     head = _load_initial_head(task, config, start, context, progress)
     teacher = None
@@ -108,6 +209,35 @@ def prepare_data(
         distillation = replace(distillation, teacher_sha256=teacher.sha256)
     config = replace(config, model_commit=commit_of(start), distillation=distillation)
     return PreparedData(task, config, file_hashes, data, tokenizer, start, context, head, teacher)
+
+
+def _check_batches(task: AnyTask, config: FinetuneConfig, context: DistributedContext) -> None:
+    batch_sizes = config.grid.batch_sizes or [config.batch_size]
+    context.check_batch_sizes(batch_sizes)
+    if not task.answer.uses_in_batch_negatives:
+        return
+    if context.world_size > 1:
+        what = f"{context.world_size} ranks cannot share a batch whose examples are compared with each other"
+        raise InputError(what, where=task.name, remedy="Start 1")
+    if min(batch_sizes) == 1:
+        what = "a batch of 1 holds nothing to compare an example with"
+        raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
+
+
+def _check_model(config: FinetuneConfig, start: Path) -> None:
+    """Refuse a model that cannot be trained, or not with these settings."""
+    refuse_int8(start, "trained")
+    encoder_config, student_layers = load_config(start), config.distillation.student_layers
+    check_layers(student_layers, encoder_config.num_hidden_layers, where=start)
+    num_layers = len(student_layers) or encoder_config.num_hidden_layers
+    if config.freeze_layers > num_layers:
+        what = f"{config.freeze_layers}, the model has {num_layers} layers"
+        remedy = f"Say `freeze_layers={num_layers}`, or less"
+        raise InputError(what, where="freeze_layers", remedy=remedy)
+    limit = encoder_config.max_position_embeddings
+    if config.max_seq_length > limit:
+        what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
+        raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
 
 
 def _load_initial_head(
@@ -128,12 +258,64 @@ def _load_initial_head(
     return {} if is_student else head
 
 
-def load_initial_encoder(prepared: PreparedData) -> Encoder:
-    """Return the encoder to start from, with the layers that the student keeps and the dropout of the settings."""
-    layers, dropout = prepared.config.distillation.student_layers, prepared.config.dropout
-    encoder = load_model(prepared.start)
-    if layers:
-        encoder = keep_layers(encoder, layers)
-    if dropout is not None:
-        set_dropout(encoder, hidden=dropout, attention=dropout)
-    return encoder
+def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokenizer: Tokenizer) -> Teacher:
+    """Return the teacher in a directory, for a task whose labels are known."""
+    refuse_int8(directory, "used as a teacher")
+    if not task.answer.learns_from_teachers():
+        remedy = "Leave out the teacher"
+        raise InputError(f"{task.name} cannot learn from a teacher", where=directory, remedy=remedy)
+    positions, sha256 = load_config(directory).max_position_embeddings, checkpoint_sha256(directory)
+    if config.distillation.teacher_sha256 not in (None, sha256):
+        remedy = "Restore the run's teacher, or leave teacher_sha256 out of a new run's settings"
+        raise InputError("not the teacher that the settings were made for", where=directory, remedy=remedy)
+    if replace(load_tokenizer(directory), model_max_length=tokenizer.model_max_length) != tokenizer:
+        what = f"has another vocabulary than the student, {config.model}, or lowercases otherwise"
+        remedy = "Give a student with the same, such as some layers of the teacher (`student_layers`)"
+        raise InputError(what, where=directory, remedy=remedy)
+    if config.max_seq_length > positions:
+        what = f"max_seq_length {config.max_seq_length}, the teacher takes {positions} tokens"
+        raise InputError(what, where=directory, remedy=f"Say `max_seq_length={positions}`")
+    teacher_task = _load_teacher_task(task, directory)
+    try:
+        task.answer.check_teacher(teacher_task.answer)
+    except InputError as error:
+        remedy = error.remedy or "Give a teacher that was fine-tuned on the same classes"
+        raise InputError(error.what, where=directory, remedy=remedy) from error
+    return Teacher(directory, teacher_task, sha256)
+
+
+def _load_teacher_task(task: AnyTask, directory: Path) -> AnyTask:
+    """Return the task of a teacher, which may be a checkpoint of another program."""
+    stored, remedy = load_task(directory), f"Fine-tune one: cloze finetune {task.name}"
+    if stored is not None and type(stored[0].answer).distance is type(task.answer).distance:
+        return stored[0]
+    if stored is not None and (task.answer.has_head or stored[0].answer.has_head):
+        what = f"is a model for the task {stored[0].name!r}, whose outputs are others than those of {task.name!r}"
+        raise InputError(what, where=directory, remedy=remedy)
+    try:
+        return (task if task.answer.has_head else find_task(task.name)).for_external_checkpoint(directory)
+    except InputError as error:
+        raise InputError(error.what, where=error.where or directory, remedy=remedy) from error
+
+
+def checkpoint_sha256(directory: Path) -> str:
+    """Return the SHA-256 of a checkpoint: of its manifest, or of all its files but the card if it has none."""
+    manifest = directory / artifacts.MANIFEST
+    if manifest.is_file():
+        artifacts.verify(directory, kind="checkpoint")
+        return file_io.sha256_of_file(manifest)
+    digest = hashlib.sha256()
+    for file in sorted(file for file in directory.iterdir() if file.is_file()):
+        if file.name != artifacts.CARD_FILE:
+            digest.update(f"{file.name}\n{file_io.sha256_of_file(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def compute_targets(
+    task: AnyTask, teacher: Teacher, model: nn.Module, features: Sequence[Any], *, max_tokens: int
+) -> list[Array]:
+    """Return what features learn from a teacher and its model, computed in float32; `task` is the student's."""
+    outputs = compute_outputs(
+        teacher.task.answer, TorchEngine(model, adapts_to_load=False), features, max_tokens=max_tokens
+    )
+    return [task.answer.teacher_rows(outputs[i], teacher.task.answer) for i in range(len(features))]

@@ -14,7 +14,7 @@ from cloze.data.dataset import INFO_FILE, Dataset, Documents
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
-from cloze.finetuning.hyperparameter_search import TRIALS, TRIALS_FOLDER
+from cloze.finetuning.finetune import TRIALS, TRIALS_FOLDER
 from cloze.finetuning.run import SCORES
 from cloze.hub import name_of_snapshot
 from cloze.inference.exported_graph import read_graph_facts

@@ -11,7 +11,7 @@ from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.finetuning.hyperparameter_search import TRIALS_FOLDER
+from cloze.finetuning.finetune import TRIALS_FOLDER
 from cloze.finetuning.run import SCORES
 from cloze.metrics.breakdown import Breakdown
 from cloze.progress import format_duration
