@@ -4,77 +4,74 @@ import bz2
 import gzip
 import io
 import lzma
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import IO, Any
 
 import pyarrow
 
 MAGIC_BYTES = 6
+BUFFER_BYTES = 1 << 16
 _COMPRESSED_BYTES = 1 << 14
 _DECOMPRESSED_BYTES = 1 << 20  # at most at once: a few bytes can expand to very much text
 
 
-class _GzipStream(gzip.GzipFile):
-    """A gzip stream that is read once."""
+class _ChunkReader(io.RawIOBase):
+    """A stream of byte strings, read once."""
 
-    def __init__(self, compressed: IO[bytes]) -> None:
-        super().__init__(fileobj=compressed, mode="rb")
-
-    def seekable(self) -> bool:
-        return False  # stdin has no beginning to return to
-
-
-class _ConcatenatedStream(io.RawIOBase):
-    """The content of concatenated compressed streams.
-
-    Differs: Python's own readers of .bz2 and .xz ignore what follows the end of a stream.
-    """
-
-    def __init__(self, compressed: IO[bytes], new_decompressor: Callable[[], Any]) -> None:
-        self._compressed = compressed
-        self._new_decompressor = new_decompressor
-        self._decompressor: Any = None  # between two streams
-        self._leftover = b""  # after the end of a stream
-        self._ready = memoryview(b"")
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks, self._ready = iter(chunks), memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            compressed = b""
-            if self._decompressor is None or self._decompressor.needs_input:
-                compressed = self._leftover or self._compressed.read(_COMPRESSED_BYTES)
-                self._leftover = b""
-                if not compressed and self._decompressor is None:
-                    return 0
-                if not compressed:
-                    raise EOFError("it ends before the end of the compressed text")
-            self._ready = memoryview(self._decompress(compressed))
+            if (chunk := next(self._chunks, None)) is None:
+                return 0
+            self._ready = memoryview(chunk)
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
 
-    def _decompress(self, compressed: bytes) -> bytes:
-        if self._decompressor is None:
-            compressed = compressed.lstrip(b"\0")  # padding, which .xz may have
-            if not compressed:
-                return b""
-            self._decompressor = self._new_decompressor()
-        text: bytes = self._decompressor.decompress(compressed, _DECOMPRESSED_BYTES)
-        if self._decompressor.eof:
-            self._leftover, self._decompressor = self._decompressor.unused_data, None
-        return text
+
+def read_chunks(chunks: Iterable[bytes]) -> IO[bytes]:
+    """Return a buffered stream of byte strings that is read once."""
+    return io.BufferedReader(_ChunkReader(chunks), BUFFER_BYTES)
 
 
-_STREAMS: Mapping[str, Callable[[IO[bytes]], Any]] = MappingProxyType(
+def _concatenated(compressed: IO[bytes], new_decompressor: Callable[[], Any]) -> Iterator[bytes]:
+    """Yield the content of concatenated compressed streams.
+
+    Differs: Python's own readers of .bz2 and .xz ignore what follows the end of a stream, also a damaged stream.
+    """
+    decompressor = None
+    while block := compressed.read(_COMPRESSED_BYTES):
+        while block or (decompressor and not decompressor.needs_input):
+            if decompressor is None and not (block := block.lstrip(b"\0")):  # padding, which .xz may have
+                break
+            decompressor = decompressor or new_decompressor()
+            yield decompressor.decompress(block, _DECOMPRESSED_BYTES)
+            block = decompressor.unused_data
+            if decompressor.eof:
+                decompressor = None
+    if decompressor is not None:
+        raise EOFError("it ends before the end of the compressed text")
+
+
+_STREAMS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = MappingProxyType(
     {
-        ".gz": _GzipStream,
-        ".bz2": lambda compressed: _ConcatenatedStream(compressed, bz2.BZ2Decompressor),
-        ".xz": lambda compressed: _ConcatenatedStream(compressed, lzma.LZMADecompressor),
-        ".zst": lambda compressed: pyarrow.CompressedInputStream(pyarrow.PythonFile(compressed), "zstd"),
+        # read once, since stdin has no beginning to return to
+        ".gz": lambda compressed: read_chunks(
+            iter(partial(gzip.GzipFile(fileobj=compressed).read1, BUFFER_BYTES), b"")
+        ),
+        ".bz2": lambda compressed: read_chunks(_concatenated(compressed, bz2.BZ2Decompressor)),
+        ".xz": lambda compressed: read_chunks(_concatenated(compressed, lzma.LZMADecompressor)),
+        ".zst": lambda compressed: io.BufferedReader(
+            pyarrow.CompressedInputStream(pyarrow.PythonFile(compressed), "zstd"), BUFFER_BYTES
+        ),
     }
 )
 COMPRESSED = tuple(_STREAMS)
@@ -97,6 +94,6 @@ def detect_compression(head: bytes) -> str | None:
     return next((suffix for suffix, magic in _MAGIC.items() if head.startswith(magic)), None)
 
 
-def decompress(compressed: IO[bytes], compression: str, *, buffer_bytes: int) -> IO[bytes]:
+def decompress(compressed: IO[bytes], compression: str) -> IO[bytes]:
     """Return the content of a compressed stream; reading raises OSError, EOFError or a library's error if damaged."""
-    return io.BufferedReader(_STREAMS[compression](compressed), buffer_bytes)
+    return _STREAMS[compression](compressed)

@@ -12,11 +12,20 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from cloze.arguments import check_text, iterate_texts
-from cloze.data.reading.compression import COMPRESSED, MAGIC_BYTES, decompress, detect_compression
+from cloze.data.reading.compression import (
+    BUFFER_BYTES,
+    COMPRESSED,
+    MAGIC_BYTES,
+    decompress,
+    detect_compression,
+    read_chunks,
+)
 from cloze.data.reading.text_layout import HEAD_BYTES
 from cloze.errors import InputError
 from cloze.file_io import name_file
@@ -39,7 +48,6 @@ MAX_LINE_BYTES = 10_000_000
 MAX_WHOLE_BYTES = 500_000_000
 """Of a file that is parsed as a whole, such as one JSON list: that takes several times as much memory."""
 _PROGRESS_BYTES = 1 << 20  # of text between two updates of the progress bar
-_BUFFER_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -75,7 +83,7 @@ def open_file(file: str) -> Iterator["io.BufferedReader[Any]"]:
         with open_url(file) as stream:
             yield stream
     else:
-        with name_file(file), io.BufferedReader(io.FileIO(file), _BUFFER_BYTES) as stream:
+        with name_file(file), io.BufferedReader(io.FileIO(file), BUFFER_BYTES) as stream:
             yield stream
 
 
@@ -116,7 +124,7 @@ def open_text(file: str, encoding: str | None = None) -> Iterator[tuple[IO[bytes
     """
     with open_decompressed(file) as (stream, on_disk):
         if encoding is not None and encoding != UTF_8:
-            stream = io.BufferedReader(_Utf8(stream, check_encoding(encoding), file), _BUFFER_BYTES)
+            stream = read_chunks(_convert_to_utf_8(stream, check_encoding(encoding), file))
         head = stream.read(HEAD_BYTES)
         refuse_non_text(head, where=file, encoding=encoding)
         if stream.seekable():
@@ -126,7 +134,7 @@ def open_text(file: str, encoding: str | None = None) -> Iterator[tuple[IO[bytes
         if ends_lines_in_cr(head):
             head, stream = (
                 head.replace(b"\r", b"\n"),
-                io.BufferedReader(_LineFeeds(stream, file), _BUFFER_BYTES),
+                io.BufferedReader(_LineFeeds(stream, file), BUFFER_BYTES),
             )
         yield stream, on_disk, head
 
@@ -160,63 +168,30 @@ def _decompressed(stream: IO[bytes], head: bytes, file: str) -> IO[bytes]:
         raise EOFError(f"it is not a {extension} file")
     if compression is None:
         return stream
-    return decompress(stream, compression, buffer_bytes=_BUFFER_BYTES)
+    return decompress(stream, compression)
 
 
 def prepend(head: bytes, stream: IO[bytes]) -> IO[bytes]:
     """Return a stream that begins with `head`, which was read from it."""
-    return io.BufferedReader(_Prepended(head, stream), _BUFFER_BYTES)
+    return read_chunks(chain((head,), iter(partial(stream.read, BUFFER_BYTES), b"")))
 
 
-class _Prepended(io.RawIOBase):
-    def __init__(self, head: bytes, stream: IO[bytes]) -> None:
-        self._head = head
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._head:
-            content = self._stream.read(len(buffer))
-        else:
-            content, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
-        buffer[: len(content)] = content
-        return len(content)
-
-
-class _Utf8(io.RawIOBase):
-    """A stream in another encoding, in UTF-8."""
-
-    def __init__(self, stream: IO[bytes], encoding: str, file: str) -> None:
-        self._stream, self._encoding, self._file = stream, encoding, file
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._converted = b""
-        self._offset = 0  # of the bytes that are not decoded yet
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        is_end = False
-        while not (self._converted or is_end):
-            content = self._stream.read(_BUFFER_BYTES)
-            is_end = not content
-            try:
-                text = self._decoder.decode(content, final=is_end)
-            except UnicodeError as error:
-                place = (
-                    f" at byte {self._offset + error.start + 1:,}"
-                    if isinstance(error, UnicodeDecodeError)
-                    else ""
-                )
-                what, remedy = f"not {self._encoding}{place}", "Say another `encoding`"
-                raise InputError(what, where=self._file, remedy=remedy) from error
-            self._offset += len(content) - len(self._decoder.getstate()[0])
-            self._converted = text.encode("utf-8", "surrogatepass")
-        part, self._converted = self._converted[: len(buffer)], self._converted[len(buffer) :]
-        buffer[: len(part)] = part
-        return len(part)
+def _convert_to_utf_8(stream: IO[bytes], encoding: str, file: str) -> Iterator[bytes]:
+    """Yield the content of a stream in another encoding in UTF-8."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    offset = 0  # of the bytes that are not decoded yet
+    content = b"not the end"
+    while content:
+        content = stream.read(BUFFER_BYTES)
+        try:
+            text = decoder.decode(content, final=not content)
+        except UnicodeError as error:
+            is_decoding = isinstance(error, UnicodeDecodeError)
+            place = f" at byte {offset + error.start + 1:,}" if is_decoding else ""
+            what, remedy = f"not {encoding}{place}", "Say another `encoding`"
+            raise InputError(what, where=file, remedy=remedy) from error
+        offset += len(content) - len(decoder.getstate()[0])
+        yield text.encode("utf-8", "surrogatepass")
 
 
 class _LineFeeds(io.RawIOBase):
@@ -280,7 +255,7 @@ class LineReader:
         self._max_line_bytes, self._progress_bytes, self._strip = max_line_bytes, progress_bytes, strip
         if begin:  # skip a line that is cut; one that begins at `begin` is whole
             stream.seek(begin - 1)
-            while (raw := stream.readline(_BUFFER_BYTES)) and not raw.endswith(b"\n"):
+            while (raw := stream.readline(BUFFER_BYTES)) and not raw.endswith(b"\n"):
                 self.next_offset += len(raw)
             self.next_offset += len(raw) - 1
 
