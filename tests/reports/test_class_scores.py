@@ -23,7 +23,7 @@ def breakdown(num_classes: int, count: int = 40_000):
 
 
 def test_a_small_matrix_has_the_names_of_its_columns():
-    lines = format_breakdown(class_breakdown(["no", "yes", "yes"], ["no", "no", "yes"]), width=80)
+    lines = format_breakdown(class_breakdown(["no", "yes", "yes"], ["no", "no", "yes"]))
     assert lines == [
         "",
         "  class  precision  recall      f1  support",
@@ -52,7 +52,7 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("num_classes", LEFT_OUT)
 def test_lines_have_80_columns_and_say_what_is_left_out(num_classes):
-    lines = format_breakdown(breakdown(num_classes), width=80)
+    lines = format_breakdown(breakdown(num_classes))
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
     assert all(what in text for what in LEFT_OUT[num_classes])

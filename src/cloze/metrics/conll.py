@@ -11,10 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cloze.errors import InputError
 from cloze.metrics.classification import Counts, sum_counts
-
-_BOUNDARY = "-X-"
 
 
 class Entity(NamedTuple):
@@ -27,7 +24,7 @@ class Entity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EntityScores:
-    """The result of conlleval; `str` returns its printout."""
+    """The counts of conlleval."""
 
     num_words: int
     num_correct_tags: int
@@ -42,18 +39,6 @@ class EntityScores:
     def accuracy(self) -> float:
         """Share of correct tags, in percent."""
         return 100 * self.num_correct_tags / self.num_words if self.num_words else 0.0
-
-    def __str__(self) -> str:
-        total = self.all_types
-        lines = [
-            f"processed {self.num_words} tokens with {total.gold} phrases; "
-            f"found: {total.predicted} phrases; correct: {total.correct}."
-        ]
-        if self.num_words:
-            lines.append(f"accuracy: {self.accuracy:6.2f}%; {_percentages(total)}")
-        for name, counts in self.by_type.items():
-            lines.append(f"{name:>17}: {_percentages(counts)}  {counts.predicted}")
-        return "".join(f"{line}\n" for line in lines)
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
@@ -101,39 +86,3 @@ def entity_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[st
         for name in sorted(num_gold | num_predicted)
     }
     return EntityScores(num_words, num_correct_tags, by_type)
-
-
-def conlleval(lines: Iterable[str], *, where: object = "predictions") -> EntityScores:
-    """Score lines whose last two columns are the gold and the predicted tag, as conlleval does.
-
-    Columns are separated by one space or one tab; trailing white space is ignored. A sentence ends at an empty line and
-    at one that begins with -X-. -DOCSTART- is a word like any other.
-
-    Differs: conlleval prints the line of tags without a type ("B") twice.
-
-    Raises:
-        InputError: a line has fewer than two columns, or another number than the first.
-    """
-    gold: list[list[str]] = [[]]
-    predicted: list[list[str]] = [[]]
-    width = None
-    for number, line in enumerate(lines, 1):
-        line = line.rstrip()
-        cells = line.split("\t" if "\t" in line else " ")
-        if not line.strip() or cells[0] == _BOUNDARY:
-            gold.append([])
-            predicted.append([])
-            continue
-        width = width or len(cells)
-        if len(cells) != width or width < 2:
-            what = f"{len(cells)} columns, the first line has {width}" if width > 1 else "one column"
-            remedy = "Give the tag that is right and the predicted one in the last two columns"
-            raise InputError(what, where=f"{where}:{number}", remedy=remedy)
-        gold[-1].append(cells[-2])
-        predicted[-1].append(cells[-1])
-    return entity_scores(gold, predicted)
-
-
-def _percentages(counts: Counts) -> str:
-    precision, recall, f1 = 100 * counts.precision, 100 * counts.recall, 100 * counts.f1
-    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"

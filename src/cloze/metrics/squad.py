@@ -48,24 +48,21 @@ def squad_v2_scores(
     answers: Mapping[str, Sequence[str]],
     predictions: Mapping[str, str],
     na_probs: Mapping[str, float] | None = None,
-    *,
-    na_prob_threshold: float = 1.0,
 ) -> dict[str, float]:
     """Return `exact`, `f1` and `total` of all questions and of those with and without an answer.
 
     Args:
         answers: accepted answers by question id; may be empty.
         predictions: by question id; "" is "no answer".
-        na_probs: confidence in "no answer" by question id, on any scale; adds the best thresholds to the result.
-        na_prob_threshold: a higher confidence replaces the prediction by "no answer".
+        na_probs: confidence in "no answer" by question id; one above 1 replaces the prediction by "no answer". Adds the
+            best thresholds to the result.
 
     Raises:
         KeyError: a prediction or a confidence is missing.
     """
     exact, f1 = squad_v2_question_scores(answers, predictions)
     has_answer = {question for question, accepted in answers.items() if accepted}
-    confidences = dict.fromkeys(answers, 0.0) if na_probs is None else na_probs
-    replaced = {question for question in answers if confidences[question] > na_prob_threshold}
+    replaced = set() if na_probs is None else {question for question in answers if na_probs[question] > 1.0}
     groups: dict[str, Collection[str]] = {
         "": answers,
         "HasAns_": [question for question in answers if question in has_answer],

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from cloze.metrics.breakdown import Breakdown
 from cloze.tables import terminal_width, text_table
 
-_DEFAULT_WIDTH = 80
 _MAX_ROWS = 30
 _MAX_PAIRS = 10
 _MAX_NAME = 24
 _INDENT = "  "
+_GAP = 2  # of `text_table`, between columns
 _MIN_SHARE = 0.3  # of the classes that a matrix must show
 _PLURALS = {
     "class": "classes",
@@ -20,18 +20,14 @@ _PLURALS = {
 }
 
 
-def format_breakdown(breakdown: Breakdown, *, width: int | None = None) -> list[str]:
+def format_breakdown(breakdown: Breakdown) -> list[str]:
     """Return lines with the scores of each part and the confusion matrix, each after an empty line.
 
     Of many parts those with the most errors are shown, and a line says how many are left out.
-
-    Args:
-        width: columns of the terminal; by default those that it has, or 80.
     """
-    width = width or terminal_width() or _DEFAULT_WIDTH
     lines = ["", *_part_lines(breakdown)]
     if breakdown.confusion is not None and len(breakdown.classes) > 1:
-        lines += ["", *_matrix_lines(breakdown, width)]
+        lines += ["", *_matrix_lines(breakdown, (terminal_width() or 80) - len(_INDENT))]
     return [f"{_INDENT}{line}" if line else "" for line in lines]
 
 
@@ -59,47 +55,34 @@ def _part_lines(breakdown: Breakdown) -> list[str]:
 def _matrix_lines(breakdown: Breakdown, width: int) -> list[str]:
     names = breakdown.classes
     counts = [count for row in (breakdown.confusion or {}).values() for count in row.values()]
-    cell = max(len(str(max(counts))), len(str(len(names)))) + 1
-    longest = min(_MAX_NAME, max(map(len, names)))
-    fits = max(2, (width - len(_INDENT) - len(f"{len(names)} ") - longest) // cell)
+    cell = max(len(str(max(counts))), len(str(len(names)))) + _GAP
+    first = len(f"{len(names)} ") + min(_MAX_NAME, max(map(len, names)))
+    fits = (width - first) // cell
     if fits < len(names):
-        fits = max(2, fits - 2)  # the sums of the others are longer
-    if fits < _MIN_SHARE * len(names):
+        fits -= 2  # the sums of the others are longer
+    if fits < max(2, _MIN_SHARE * len(names)):
         what = f"the confusion matrix of {len(names):,} {_PLURALS[breakdown.part]} is too large here"
         return [*_pair_lines(breakdown), f"{what}; --json prints it"]
     shown = breakdown.worst(names, fits)
+    has_others = len(shown) < len(names)
+    labels = [*map(_short, shown), *(["(others)"] if has_others else [])]
+    columns = labels
+    if max(map(len, labels)) + sum(max(len(label) + _GAP, cell) for label in labels) > width:
+        columns = [*map(str, range(1, len(shown) + 1)), *(["…"] if has_others else [])]
+        labels = [
+            f"{column:>{len(str(len(shown)))}} {label}" for column, label in zip(columns, labels, strict=True)
+        ]
+    rows = [
+        [label, *(str(count or ".") for count in row)]
+        for label, row in zip(labels, breakdown.matrix(shown), strict=True)
+    ]
     lines = [
         f"confusion matrix{'' if breakdown.part == 'class' else ' of words'}: rows are gold, columns predicted",
-        *_matrix_rows(breakdown.matrix(shown), list(map(_short, shown)), width - len(_INDENT)),
+        *text_table(["", *columns], rows).split("\n"),
     ]
-    if len(shown) < len(names):
+    if has_others:
         lines += [*_left_out(breakdown, len(shown), len(names)), "", *_pair_lines(breakdown)]
     return lines
-
-
-def _matrix_rows(matrix: list[list[int]], names: list[str], width: int) -> list[str]:
-    """Return the lines of a matrix whose columns have names if these fit, else numbers."""
-    has_others = len(matrix) > len(names)
-    labels = [*names, *(["(others)"] if has_others else [])]
-    columns = labels
-    sizes = [max(len(str(row[i])) for row in matrix) for i in range(len(matrix))]
-    if (
-        max(map(len, labels))
-        + sum(max(len(name), size) + 2 for name, size in zip(labels, sizes, strict=True))
-        > width
-    ):
-        columns = [*map(str, range(1, len(names) + 1)), *(["…"] if has_others else [])]
-        labels = [
-            f"{column:>{len(str(len(names)))}} {name}" for column, name in zip(columns, labels, strict=True)
-        ]
-    gap = 2 if columns is labels else 1
-    sizes = [max(len(name), size) + gap for name, size in zip(columns, sizes, strict=True)]
-    first = max(map(len, labels))
-    table = [[str(count or ".") for count in row] for row in matrix]
-    return [
-        label.ljust(first) + "".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True))
-        for label, row in zip(["", *labels], [columns, *table], strict=True)
-    ]
 
 
 def _pair_lines(breakdown: Breakdown) -> list[str]:
