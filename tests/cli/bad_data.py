@@ -490,7 +490,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         valid(r"--set '(tagging\.tag_names)=", """ --set '{0}=["O", "B-PER"]'"""),
     ),
     "no rows to leave out": (
-        bad_tags("a.conll", TAGGED, "rows are left out of JSON, tables", flags=" --skip-bad-rows"),
+        bad_tags("a.conll", TAGGED, "a format without rows that could be left out", flags=" --skip-bad-rows"),
         Remedy("(Leave out) --skip-bad-rows", {" --skip-bad-rows": "", "": V}),
     ),
     "a text where tags are": (

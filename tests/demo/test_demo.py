@@ -12,7 +12,7 @@ import pytest
 from cloze.cli import main
 from cloze.cli.demo import show as verb
 from cloze.config import read_toml
-from cloze.data.reading.tables import read_rows
+from cloze.data.reading.formats import read_rows
 from cloze.demo.novels import NOVELISTS, read_chapters, split_passages
 from cloze.demo.pipeline import MASKED_TEXTS, DemoSize, run_demo
 from cloze.errors import InputError

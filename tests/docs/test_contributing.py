@@ -18,7 +18,7 @@ from running import REPOSITORY
 import cloze
 from cloze import artifacts
 from cloze.data.batch import PackedBatch
-from cloze.data.reading import annotations
+from cloze.data.reading import annotations, formats
 from cloze.errors import InputError
 from cloze.models import checkpoint, heads, pooling
 from cloze.models.batch import to_device
@@ -26,7 +26,6 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.external_weights import load_external_model
 from cloze.tasks import registry
-from cloze.tasks.tagging_formats import formats
 from cloze.tokenization.loading import load_tokenizer
 from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint

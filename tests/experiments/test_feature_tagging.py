@@ -8,12 +8,12 @@ from typing import get_args
 import pytest
 import torch
 
+from cloze.data.reading.tagged_text import sentence_of_words
 from cloze.errors import InputError
 from cloze.inference.text_predictors import EntityTagger
 from cloze.model_paths import follow_link
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
-from cloze.tasks.tagged_text import sentence_of_words
 from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 from family_cases import columns

@@ -15,6 +15,7 @@ import cloze
 from cloze.cli import main
 from cloze.data.audit_text import Lengths, count_split
 from cloze.data.batch import collate
+from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.explain import explain
@@ -29,7 +30,6 @@ from cloze.models.batch import to_device
 from cloze.models.encoder import encoders
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import FillInput, WindowedCandidates, WindowedSpanScores
-from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.loading import load_tokenizer
 from encoder_families import FAMILIES, OTHERS, TEXTS, WORDS, published_config

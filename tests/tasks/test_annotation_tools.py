@@ -12,7 +12,7 @@ import pytest
 
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.data import read_memory
-from cloze.tasks.tagging_formats.settings import Offsets
+from cloze.tasks.span_offsets import Offsets
 from cloze.tasks.task import AnyTask
 from helpers import task_of
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloze.data.reading.conll import ConllColumns, read_documents, read_sentences
 from cloze.data.reading.files import read_lines
+from cloze.data.reading.tag_schemes import Scheme, SchemeDetector, convert_tags
+from cloze.data.reading.tagged_text import Sentence
 from cloze.errors import InputError
 from cloze.metrics.conll import entities
-from cloze.tasks.tag_schemes import Scheme, SchemeDetector, convert_tags
-from cloze.tasks.tagged_text import Sentence
-from cloze.tasks.tagging_formats.conll import ConllColumns, read_documents, read_sentences
 from helpers import task_of
 
 SCHEMES: tuple[Scheme, ...] = ("IOB1", "IOB2", "IOBES")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import datasets
+import pyarrow
 import pytest
 
 import cloze
@@ -17,7 +18,6 @@ from cloze.data.reading.annotations import ANNOTATION_TOOLS
 from cloze.data.reading.directories import source_sha256
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.data import find_files, open_data
-from cloze.tasks.data_formats import DATA_FORMATS
 from cloze.tasks.registry import find_task
 from helpers import task_of
 
@@ -94,6 +94,16 @@ def save_dataset(path: Path) -> None:
     datasets.Dataset.from_dict(rows("text", "label")).save_to_disk(path)
 
 
+def save_parquet(path: Path) -> None:
+    datasets.Dataset.from_dict(rows("text", "label")).to_parquet(path)
+
+
+def save_arrow(path: Path) -> None:
+    table = pyarrow.table(rows("text", "label"))
+    with pyarrow.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+
+
 def save_splits(path: Path) -> None:
     split = datasets.Dataset.from_dict(rows("text", "label"))
     datasets.DatasetDict({"test": split, "train": split, "validation": split}).save_to_disk(path)
@@ -130,11 +140,19 @@ def brat(**files: str) -> Callable[[Path], None]:
 
 NOTES = "R1\tlives Arg1:T1 Arg2:T2\nA1\tSure T1\n#1\tAnnotatorNotes T1\tsee above\n"
 FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
-    "tables": [
+    "table": [
         ("classification", "a.csv", "text,label\nA fine film,good\nA dull film,bad\n", LABELS),
         ("classification", "a.tsv", "text\tlabel\nA fine film\tgood\nA dull film\tbad\n", LABELS),
+        (
+            "tagging",
+            "a.csv",
+            "Sentence #,Word,POS,Tag\nSentence: 1,Ada,NNP,B-PER\n,lives,VBZ,O\n,in,IN,O\n,Oslo,NNP,B-LOC\n",
+            TAGS,
+        ),
     ],
-    "Excel": [
+    "parquet": [("classification", "a.parquet", save_parquet, LABELS)],
+    "arrow": [("classification", "a.arrow", save_arrow, LABELS)],
+    "excel": [
         (
             "classification",
             "a.xlsx",
@@ -155,7 +173,7 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
         ("classification", "directory", save_dataset, LABELS),
         ("classification", "directory", save_splits, LABELS),
     ],
-    "Label Studio": [
+    "label-studio": [
         (
             "classification",
             "a.json",
@@ -207,7 +225,7 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
             TAGS,
         ),
     ],
-    "Prodigy": [
+    "prodigy": [
         (
             "tagging",
             "a.jsonl",
@@ -268,7 +286,7 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
             SETS,
         ),
     ],
-    "Argilla": [
+    "argilla": [
         (
             "classification",
             "a.json",
@@ -280,9 +298,13 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
         ),
         ("tagging", "directory", save_argilla, TAGS),
     ],
-    "spaCy": [
-        ("tagging", file, [[ADA, {"entities": [[0, 3, "PER"], [13, 17, "LOC"]]}]] * 2, TAGS * 2)
-        for file in ("a.jsonl", "a.json")
+    "json": [
+        ("classification", "a.json", [{"text": text, "label": label} for text, label in LABELS], LABELS),
+        *(
+            ("tagging", file, [[ADA, {"entities": [[0, 3, "PER"], [13, 17, "LOC"]]}]] * 2, TAGS * 2)
+            for file in ("a.jsonl", "a.json")
+        ),
+        ("tagging", "a.jsonl", [{"tokens": ADA.split(), "ner_tags": TAGS[0].split()}], TAGS),
     ],
     "brat": [
         (
@@ -298,21 +320,10 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
             ["B-PER O O B-LOC O B-PER O", "O O"],
         ),
     ],
-    "Hugging Face Hub": [
-        ("tagging", "a.jsonl", [{"tokens": ADA.split(), "ner_tags": TAGS[0].split()}], TAGS),
-    ],
-    "Kaggle": [
-        (
-            "tagging",
-            "a.csv",
-            "Sentence #,Word,POS,Tag\nSentence: 1,Ada,NNP,B-PER\n,lives,VBZ,O\n,in,IN,O\n,Oslo,NNP,B-LOC\n",
-            TAGS,
-        ),
-    ],
-    "CoNLL-2003": [
+    "columns": [
         ("tagging", "a.conll", "Ada NNP I-NP B-PER\nlives VBZ O O\nin IN O O\nOslo NNP I-NP B-LOC\n", TAGS),
     ],
-    "CoNLL-U": [
+    "conllu": [
         (
             "tagging",
             "a.conllu",
@@ -325,7 +336,7 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
             ["PROPN VERB ADP PROPN"],
         ),
     ],
-    "SQuAD": [
+    "squad": [
         (
             "squad_v1",
             "a.json",
@@ -354,7 +365,7 @@ FIXTURES: dict[str, list[tuple[str, str, Any, Any]]] = {
     ],
 }
 """By the name of the format: task, name of the file, its content, and the examples that are read."""
-ONLY_NAMED = {"Label Studio": ("a.csv", "a.tsv"), "doccano": ("a.csv",), "Argilla": ("directory",)}
+ONLY_NAMED = {"label-studio": ("a.csv", "a.tsv"), "doccano": ("a.csv",), "argilla": ("directory",)}
 """Files that are read as exports of a tool only if `format` names it."""
 CASES = [(name, *fixture) for name, fixtures in FIXTURES.items() for fixture in fixtures]
 
@@ -393,24 +404,19 @@ def test_formats_are_read(
     path = write(tmp_path, file, content)
     if file not in ONLY_NAMED.get(name, ()):
         assert read(task, path) == expected
-    (entry,) = [entry for entry in DATA_FORMATS if entry.name == name]
+    (entry,) = [entry for entry in cloze.describe_formats(task) if entry.name == name]
     assert {task, "all"} & {*entry.tasks}
     assert ("a directory" if path.is_dir() else path.suffix) in entry.files
-    if entry.format is not None:
-        assert read(task, path, format=entry.format) == expected
+    if name in get_args(TaggingFormat if task == "tagging" else AnnotationFormat):
+        assert read(task, path, format=name) == expected
 
 
 def test_every_listed_format_has_a_fixture_and_every_tool_is_listed() -> None:
-    assert [*FIXTURES] == [entry.name for entry in DATA_FORMATS]
+    assert {*FIXTURES} == {entry.name for entry in cloze.describe_formats()}
     assert {*ANNOTATION_TOOLS} == {*get_args(AnnotationFormat)}
-    assert {*get_args(TaggingFormat)} - {"text"} == {entry.format for entry in DATA_FORMATS} - {None}
-    assert cloze.describe_formats() == [*DATA_FORMATS]
-    assert {entry.name for entry in cloze.describe_formats("squad_v2")} == {
-        "tables",
-        "Excel",
-        "datasets",
-        "SQuAD",
-    }
+    assert {*get_args(TaggingFormat)} - {"text"} <= {*FIXTURES}
+    listed = {entry.name for entry in cloze.describe_formats("squad_v2")}
+    assert listed == {"table", "json", "parquet", "arrow", "excel", "datasets", "squad"}
 
 
 def test_the_list_of_formats_fits_a_terminal(

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional
 
+from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
 from cloze.finetuning.data import read_examples
 from cloze.inference.predictor import Predictor
@@ -22,7 +23,6 @@ from cloze.tasks.config import with_settings
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
 from cloze.tasks.tag_predictions import TagPrediction
-from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 from family_cases import tokens_of
 from helpers import task_of

@@ -11,8 +11,8 @@ from cloze.progress import resolve_progress
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
+    from cloze.data.reading.formats import FormatDescription
     from cloze.finetuning.baselines import BaselineScores
-    from cloze.tasks.data_formats import DataFormat
     from cloze.tasks.description import TaskDescription
     from cloze.tasks.task import AnyTask
 
@@ -137,7 +137,7 @@ def describe_tasks(task: str | None = None) -> "list[TaskDescription]":
 
 
 @suggests_keywords()
-def describe_formats(task: str | None = None) -> "list[DataFormat]":
+def describe_formats(task: str | None = None) -> "list[FormatDescription]":
     """Describe the formats of labeled data: of annotation tools, data sets and tables.
 
     A format is detected by name and content; where that may fail for tagging, `format` names it.
@@ -145,10 +145,10 @@ def describe_formats(task: str | None = None) -> "list[DataFormat]":
     Args:
         task: name of the task that reads them (default: any).
     """
-    from cloze.tasks.data_formats import formats_of
+    from cloze.data.reading import formats
     from cloze.tasks.registry import find_task
 
-    return formats_of(None if task is None else find_task(task).name)
+    return formats.describe_formats(None if task is None else find_task(task).name)
 
 
 def _parse_sizes(sizes: Any) -> list[int | None]:

@@ -183,7 +183,7 @@ def _open_inputs(task: "AnyTask", file: str, texts: Sequence[str], progress: Pro
         return to_path_or_url(file)
     names = [
         column.names[0]
-        for column in task.reader.table(task.answer, labeled=False).columns
+        for column in task.reader.options(task.answer, labeled=False).columns
         if column.is_required
     ]
     if len(names) > 1:

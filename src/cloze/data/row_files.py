@@ -12,6 +12,7 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
 from cloze.data.reading.compression import COMPRESSED
+from cloze.data.reading.files import JSON_LINES
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
@@ -22,7 +23,6 @@ from cloze.tokenization.unicode import replace_lone_surrogates
 if TYPE_CHECKING:  # not needed to print predictions
     import pyarrow
 
-JSON_LINES = (".jsonl", ".ndjson")
 PROBABILITY = "probability_"
 """Prefix of a class in the name of the column with its probability."""
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}

@@ -18,9 +18,9 @@ import pyarrow
 
 from cloze.choices import Clean
 from cloze.data.reading.columns import Column
-from cloze.data.reading.files import count_lines
-from cloze.data.reading.table_files import count_rows, is_table
-from cloze.data.reading.tables import TableConfig, parse_rows
+from cloze.data.reading.formats import count_rows, open_source
+from cloze.data.reading.source import ReadOptions
+from cloze.data.reading.tables import parse_rows
 from cloze.data.row_files import write_tables
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
@@ -117,7 +117,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
     embed_part = partial(_embed_part, get, of)
     texts = read_texts(source, text_column, encoding, clean)
-    total = count_rows(source) if is_table(source) else count_lines(source)
+    total = count_rows(source)
     if suffix == ".npy":
         texts = _refuse_empty(texts, source)
     parts = _split(texts, texts_per_part, _MAX_CHARACTERS[of])
@@ -152,8 +152,8 @@ def read_texts(
 ) -> Iterator[str]:
     """Yield the lines of a text file, or the cells of a table's column."""
     column = Column("text", names=(text_column,), flag="`text_column=NAME`")
-    config = TableConfig(columns=(column,), may_be_lines=True, encoding=encoding, clean=clean)
-    return parse_rows(path, config, lambda row: replace_lone_surrogates(row.text("text")))
+    options = ReadOptions(reader="texts", columns=(column,), encoding=encoding, clean=clean)
+    return parse_rows(open_source(path, options), lambda row: replace_lone_surrogates(row.text("text")))
 
 
 def _refuse_empty(texts: Iterable[str], source: PathOrUrl) -> Iterator[str]:

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 from cloze.arguments import check_text, describe, iterate
 from cloze.choices import InferencePrecision
 from cloze.data.reading.files import STDIN
+from cloze.data.reading.formats import count_rows
 from cloze.data.reading.memory import Data
-from cloze.data.reading.table_files import count_rows
 from cloze.errors import InputError
 from cloze.inference.loading import LoadedModel, open_model
 from cloze.inference.model_files import ModelFiles

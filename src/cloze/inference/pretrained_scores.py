@@ -13,8 +13,8 @@ from typing import Any
 from cloze import config as configuration
 from cloze.arguments import check_paths, iterate_texts
 from cloze.choices import InferencePrecision
+from cloze.data.reading.formats import read_rows
 from cloze.data.reading.memory import Data, rows_from_memory
-from cloze.data.reading.tables import read_rows
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.inference.embedding_files import read_texts

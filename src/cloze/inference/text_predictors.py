@@ -11,6 +11,7 @@ from cloze.arguments import (
     check_sentences,
     check_text_lists,
 )
+from cloze.data.reading.tagged_text import sentence_of_words
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
@@ -26,7 +27,6 @@ from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.tagged_reader import TaggedReader
-from cloze.tasks.tagged_text import sentence_of_words
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 
 PredictionT = TypeVar("PredictionT")

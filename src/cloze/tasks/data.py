@@ -60,7 +60,7 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
 
 def _refuse_answers(task: AnyTask, memory: MemoryRows) -> None:
     """Refuse rows of a table with a column `answer` that in JSON, which a run keeps them in, would be Prodigy's."""
-    if any(column.find({ANSWER: ""}) for column in task.reader.table(task.answer, labeled=True).columns):
+    if any(column.find({ANSWER: ""}) for column in task.reader.options(task.answer, labeled=True).columns):
         return
     for row, where in memory:
         if find_tool(row) == "prodigy":
@@ -73,7 +73,7 @@ def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[Any
     reader = task.reader
     if isinstance(reader, TextReader) and reader.pair_column is None and width == 2 + labeled:
         task = replace(task, reader=replace(reader, pair_column="pair"))
-    asked = task.reader.table(task.answer, labeled=labeled).columns
+    asked = task.reader.options(task.answer, labeled=labeled).columns
     required = [column.names[0] for column in asked if column.is_required]
     optional = [column.names[0] for column in asked if not column.is_required and column.kind == "texts"]
     if not required:

@@ -15,21 +15,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from cloze.data.reading.squad import Excerpt
 from cloze.tokenization.google_tokenizer import GoogleTokenizer, split_words
 from cloze.tokenization.tokenizer import Tokenizer
 
 Integers = npt.NDArray[np.int32]
 
 _WORD = re.compile("[^ \t\r\n\u202f]+")  # the white space of Google's reader, not of its tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """Characters of a text, from `start` to before `end`."""
-
-    text: str
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from cloze.data.reading.files import STDIN, extension_of, read_lines
-from cloze.data.reading.json_rows import json_lines
-from cloze.data.reading.memory import Data, MemoryRows
-from cloze.data.reading.table_files import is_table
-from cloze.data.reading.tables import read_rows
-from cloze.data.row_files import JSON_LINES, PROBABILITY
+from cloze.data.reading.columns import Column
+from cloze.data.reading.formats import open_source
+from cloze.data.reading.memory import Data
+from cloze.data.reading.source import ReadOptions, Source
+from cloze.data.reading.tables import parse_rows
+from cloze.data.reading.tagged_text import TaggedText
+from cloze.data.row_files import PROBABILITY
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.tagged_text import TaggedText
 from cloze.text_encoding import UTF_8
 
 Identity = Mapping[str, str]
@@ -27,20 +27,28 @@ _NAMES = (*IDENTITY, "row")
 _TEXTS = {"label", "answer", *IDENTITY}
 
 
-def is_json_lines(path: Data) -> bool:
-    """Return whether a file has the name of JSON lines."""
-    return extension_of(path) in JSON_LINES
-
-
-def read_prediction_rows(path: Data, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield the keys and values of each prediction in a file, and "file:line".
+def open_predictions(data: Data, keys: Sequence[str]) -> Source:
+    """Open a file of predictions: a table, or JSON lines under any other name.
 
     Args:
-        path: JSON lines, or a table, whose cells are JSON but for texts and labels; probabilities may have a column per
-            class.
         keys: those of the answer, the required one first. A table's columns of these and of `IDENTITY` are read.
     """
-    for values, where in _read_rows(path, keys):
+    is_by_class = "probabilities" in keys
+
+    def is_also_read(name: str) -> bool:
+        return name in (*keys[1:], *IDENTITY, "row") or (is_by_class and name.startswith(PROBABILITY))
+
+    columns = tuple(map(Column, keys[:1]))
+    options = ReadOptions(reader="predictions", columns=columns, is_also_read=is_also_read, encoding=UTF_8)
+    return open_source(data, options)
+
+
+def read_prediction_rows(source: Source, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield the keys and values of each prediction, and "file:line".
+
+    Cells of a table are JSON but for texts and labels; probabilities may have a column per class.
+    """
+    for values, where in _json_rows(source) if source.format.is_json else _table_rows(source, keys):
         answer = values.get(keys[0], ...) if keys else ...
         if answer is None or (isinstance(answer, str) and not answer.strip()):
             remedy = "Give each row an answer, or leave it out of the data to score on, too"
@@ -48,24 +56,22 @@ def read_prediction_rows(path: Data, keys: Sequence[str]) -> Iterator[tuple[Mapp
         yield values, where
 
 
-def _read_rows(path: Data, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    columns = tuple(dict.fromkeys((*keys, *IDENTITY, "row")))
-    if isinstance(path, MemoryRows):
-        yield from path
-        return
-    if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not keys:
-        yield from json_lines(read_lines(path, UTF_8))
-        return
-    prefix = PROBABILITY if "probabilities" in keys else None
+def _json_rows(source: Source) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for values, where in source.rows():
+        if isinstance(values, InputError):
+            raise values
+        yield values, where
 
-    def is_also_read(name: str) -> bool:
-        return name in columns[1:] or (prefix is not None and name.startswith(prefix))
 
-    for row in read_rows(path, columns[:1], is_also_read=is_also_read):
+def _table_rows(source: Source, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for row in parse_rows(source, lambda row: row):
         values = {
             str(name): value for name, value in row.cells.items() if name == keys[0] or value is not None
         }
-        by_class = {name: values.pop(name) for name in [*values] if prefix and name.startswith(prefix)}
+        is_by_class = "probabilities" in keys
+        by_class = {
+            name: values.pop(name) for name in [*values] if is_by_class and name.startswith(PROBABILITY)
+        }
         if by_class:
             values["probabilities"] = {
                 name.removeprefix(PROBABILITY): _parse_number(value, name, row.where)

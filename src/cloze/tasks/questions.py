@@ -1,19 +1,16 @@
 """The reader of questions on paragraphs, in SQuAD's form or a row each."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from cloze.data.reading.columns import Column
 from cloze.data.reading.json_rows import as_text
-from cloze.data.reading.memory import Data, MemoryRows
-from cloze.data.reading.table_files import RawTable
+from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.tables import Row
-from cloze.errors import InputError
 from cloze.tasks.paragraphs import Paragraph, SpanQuestion
-from cloze.tasks.reader import ID, RowReader
-from cloze.tasks.squad_files import has_question_rows, squad_rows
+from cloze.tasks.reader import ID, GoldAnswers, RowReader
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 
@@ -28,16 +25,8 @@ class QuestionReader(RowReader[SpanQuestion]):
     def columns(self) -> tuple[Column, ...]:
         return Column("question"), Column("context"), ID
 
-    def open_rows(self, source: Data, *, labeled: bool) -> RawTable | None:
-        """Open a file in SQuAD's form."""
-        if isinstance(source, MemoryRows) or has_question_rows(
-            source, labeled=labeled, encoding=self.encoding
-        ):
-            return None
-        if self.skip_bad_rows:
-            what = "questions are left out of tables only"
-            raise InputError(what, where=source, remedy="Leave out `skip_bad_rows`")
-        return RawTable(squad_rows(source, labeled=labeled, encoding=self.encoding), lambda row, where: row)
+    def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
+        return replace(super().options(answer, labeled=labeled), reader="questions")
 
     def example(self, row: Row, gold: Any) -> SpanQuestion:
         """Return the question of a row, and its answers; without an id it has its place."""

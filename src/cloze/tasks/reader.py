@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.columns import Column, Kind
+from cloze.data.reading.formats import open_source
 from cloze.data.reading.memory import Data
-from cloze.data.reading.table_files import RawTable
-from cloze.data.reading.tables import Row, TableConfig, parse_rows
+from cloze.data.reading.source import ReadOptions
+from cloze.data.reading.tables import Row, parse_rows
 from cloze.errors import DataWarning, InputError
 
 ExampleT = TypeVar("ExampleT")
@@ -88,8 +89,8 @@ class Reader(ABC, Generic[ExampleT]):
         return self.examples(source, answer)
 
     @abstractmethod
-    def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:
-        """Return how tables and rows in memory are read: their columns in the order of tuples, and more."""
+    def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
+        """Return how data are read: their columns in the order of tuples, and more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,17 +114,17 @@ class RowReader(Reader[ExampleT], Generic[ExampleT]):
             InputError: a cell is invalid.
         """
 
-    def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:
+    def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
         columns = (*self.columns(), *answer.columns())
         columns = tuple(column for column in columns if labeled or not column.is_label)
         num_texts = sum(column.kind in ("text", "texts") for column in columns)
-        return TableConfig(
+        return ReadOptions(
+            reader="texts" if num_texts == 1 and not labeled else "rows",
             columns=columns,
             header=self.header,
             format=self.format,
             keeps_numbers=answer.keeps_numbers,
             labeled=labeled,
-            may_be_lines=not labeled and num_texts == 1,
             skip_broken=self.skips_broken_rows and labeled,
             encoding=self.encoding,
             clean=self.clean,
@@ -132,29 +133,25 @@ class RowReader(Reader[ExampleT], Generic[ExampleT]):
             leave_out=(InputError,) if self.skip_bad_rows else answer.errors_left_out,
         )
 
-    def open_rows(self, source: Data, *, labeled: bool) -> RawTable | None:
-        """Open data of another form than a table; None for a table."""
-        return None
-
     def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[ExampleT]:
-        return (example for example, _ in self._read(source, answer, self.table(answer, labeled=labeled)))
+        options = self.options(answer, labeled=labeled)
+        return (example for example, _ in self._read(source, answer, options))
 
     def with_cells(self, source: Data, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
-        return self._read(source, answer, replace(self.table(answer, labeled=False), keeps_others=True))
+        options = replace(self.options(answer, labeled=False), keeps_others=True)
+        return ((example, row.others) for example, row in self._read(source, answer, options))
 
-    def _read(
-        self, source: Data, answer: GoldAnswers, table: TableConfig
-    ) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
-        texts = [column.key for column in table.columns if column.kind == "text" and column.is_required]
+    def _read(self, data: Data, answer: GoldAnswers, options: ReadOptions) -> Iterator[tuple[ExampleT, Row]]:
+        texts = [column.key for column in options.columns if column.kind == "text" and column.is_required]
         empty = []
 
-        def parse(row: Row) -> tuple[ExampleT, Mapping[str, Any]]:
+        def parse(row: Row) -> tuple[ExampleT, Row]:
             example = self.example(row, answer.read(row) if row.labeled else None)
             if row.labeled and not all(row.text(key).strip() for key in texts):
                 empty.append(row.where)
-            return example, row.others
+            return example, row
 
-        yield from parse_rows(source, table, parse, self.open_rows(source, labeled=table.labeled))
+        yield from parse_rows(open_source(data, options), parse)
         if empty:
             what = f"the text of a labeled row is empty (the first of {len(empty):,})"
             warnings.warn(DataWarning(f"{empty[0]}: {what}"), stacklevel=2)

@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Iterator
 
-from cloze.tasks.tagged_text import Sentence
+from cloze.data.reading.tagged_text import Sentence
 from cloze.tokenization.sentences import sentence_spans
 from cloze.tokenization.unicode import is_chinese
 

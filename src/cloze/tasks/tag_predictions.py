@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cloze.data.reading.files import STDIN, read_lines
-from cloze.data.reading.memory import Data
-from cloze.data.reading.table_files import is_arrow
+from cloze.data.reading.conll import ConllColumns, read_sentences
+from cloze.data.reading.files import STDIN
+from cloze.data.reading.formats import FORMATS, is_json
+from cloze.data.reading.memory import Data, MemoryRows
+from cloze.data.reading.source import Source
+from cloze.data.reading.tag_schemes import Scheme, join_tag
+from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
-from cloze.remote_files import PathOrUrl
 from cloze.results import Result
-from cloze.tasks.tag_schemes import Scheme, join_tag
-from cloze.tasks.tagged_text import Sentence, TaggedText
-from cloze.tasks.tagging_formats.conll import ConllColumns, read_sentences
-from cloze.tasks.tagging_formats.formats import is_json
-from cloze.text_encoding import UTF_8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +40,14 @@ class PredictedEntity(Result):
     """Product of the probabilities of its words' tags."""
 
 
-def read_columns(path: PathOrUrl, examples: Sequence[TaggedText]) -> list[TagPrediction]:
+def read_columns(source: Source, examples: Sequence[TaggedText]) -> list[TagPrediction]:
     """Read predictions in columns, the word first and the predicted tag last."""
     columns = ConllColumns(0, -1)
-    sentences = (s for s in read_sentences(path, columns, read_lines(path, UTF_8)) if s.words)
+    sentences = (s for s in read_sentences(source, columns, source.lines) if s.words)
     predictions = [
-        TagPrediction(tuple(_matching_tags(next(sentences, None), gold, path) for gold in example.sentences))
+        TagPrediction(
+            tuple(_matching_tags(next(sentences, None), gold, source) for gold in example.sentences)
+        )
         for example in examples
     ]
     if (more := next(sentences, None)) is not None:
@@ -87,18 +87,20 @@ def _tag_spans(example: TaggedText, prediction: TagPrediction, scheme: Scheme | 
     return TagPrediction(tuple(map(tuple, tags)))
 
 
-def is_written_by_predict(path: PathOrUrl) -> bool:
-    """Return whether a file of predictions is not in columns without names."""
-    if str(path) == STDIN or is_arrow(path):
-        return True
-    first = next(read_lines(path, UTF_8), ("", ""))[0]
-    return is_json(first) or '"sentences"' in first
+def are_columns(source: Source) -> bool:
+    """Return whether predictions are in columns without names, not as `cloze predict` writes them."""
+    if str(source) == STDIN or not (source.format.is_json or source.format is FORMATS["table"]):
+        return False
+    if isinstance(source.data, MemoryRows):
+        return False
+    first = next(iter(source.sample), "")
+    return not (is_json(first) or '"sentences"' in first)
 
 
-def _matching_tags(predicted: Sentence | None, gold: Sentence, path: PathOrUrl) -> tuple[str, ...]:
+def _matching_tags(predicted: Sentence | None, gold: Sentence, source: Source) -> tuple[str, ...]:
     """Return the tags of a predicted sentence, which must have the words of the gold one."""
     if predicted is None:
-        raise InputError(f"no prediction for {gold.where(0)} and what follows it", where=path)
+        raise InputError(f"no prediction for {gold.where(0)} and what follows it", where=source)
     remedy = "Give the same words in the same order"
     for word, (theirs, ours) in enumerate(zip(predicted.words, gold.words, strict=False)):
         if theirs != ours:

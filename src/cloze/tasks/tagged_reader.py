@@ -1,35 +1,325 @@
-"""The reader of tagged words and of texts with spans."""
+"""The reader of tagged words and of texts with spans.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import cast
+{"text": "Ada lives in Oslo.", "label": [[0, 3, "PER"], [13, 17, "LOC"]]}       doccano
+{"text": "Ada", "entities": [{"start": 0, "end": 3, "label": "PER"}]}           doccano, spaCy, Prodigy, cloze predict
+[{"data": {"text": "Ada"}, "annotations": [{"result": […]}]}]                   Label Studio
+{"tokens": ["Ada", "lives"], "ner_tags": ["B-PER", "O"]}                        data sets of the Hugging Face Hub
+"""
 
+import re
+import warnings
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+from cloze.choices import TaggingFormat
+from cloze.data.reading.annotations import named_tool
 from cloze.data.reading.columns import Column
+from cloze.data.reading.formats import FORMATS, open_source
+from cloze.data.reading.json_rows import show_value
 from cloze.data.reading.memory import Data
-from cloze.data.reading.tables import TableConfig
+from cloze.data.reading.source import RawRow, ReadOptions, WordOptions
+from cloze.data.reading.tables import parse_rows
+from cloze.data.reading.tag_schemes import Scheme, SchemeDetector, entities_to_tags, is_tag, usual_tags
+from cloze.data.reading.tagged_text import (
+    DOCUMENT_PLACE,
+    SENTENCES,
+    Sentence,
+    TaggedText,
+    sentence_of_words,
+)
+from cloze.data.reading.word_tables import (
+    WordColumns,
+    find_words,
+    group_words,
+    is_word_column,
+    without_numbers,
+)
+from cloze.errors import DataWarning, InputError
+from cloze.metrics.conll import Entity
 from cloze.tasks.reader import GoldAnswers, Reader
-from cloze.tasks.tagged_text import TaggedText
-from cloze.tasks.tagging_formats.formats import read_tagged
-from cloze.tasks.tagging_formats.settings import KnownTags, TaggingSettings
+from cloze.tasks.running_text import split_text
+from cloze.tasks.span_offsets import Offsets, SpanReader
+from cloze.tokenization.unicode import replace_lone_surrogates
+
+Context: TypeAlias = Literal["sentence", "document"]
+
+_TOKENS = ("tokens", "words")
+_SPANS = ("entities", "spans", "ents", "label", "labels")
+_TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|number)s?)?", re.IGNORECASE)
+_LONG_SENTENCE = 500  # words
+_SENTENCE_ENDS = frozenset(".!?。！？।؟")
+
+
+class KnownTags(Protocol):
+    """The labels, the scheme and the number of columns, as far as they are known before data are read."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The tags of a trained model, or of a setting."""
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """The scheme of the training data, or of a setting."""
+
+    @property
+    def num_columns(self) -> int | None:
+        """Number of columns of the training data."""
+
+    def scheme_detector(self) -> SchemeDetector:
+        """Return a detector that accepts the tags that the settings allow."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggedReader(TaggingSettings, Reader[TaggedText]):
+class TaggedReader(Reader[TaggedText]):
     """Sentences or documents in columns, JSON, tables or Parquet, or plain text if there are no tags."""
+
+    word_column: int = 0
+    """Counted from 0, or from -1 backwards."""
+    tag_column: int = -1
+    context: Context = "sentence"
+    """Read a sentence alone, or with as much of its document on both sides as fits."""
+    language: str = "en"
+    """Language of plain text, for sentence splitting."""
+    format: TaggingFormat | None = None
+    """How files are written: columns, conllu, json, table or text, one a line; by default it is detected.
+    Or the annotation tool that exported them: argilla, doccano, label-studio or prodigy; detected in JSON alone."""
+    tags_field: str | None = None
+    """Field or column of the tags of words in JSON, Parquet and tables; by default the only one whose name says so."""
+    tag_names: tuple[str, ...] = ()
+    """Names of tags that JSON and Parquet have as numbers, in their order."""
+    offsets: Offsets = "characters"
+    """What the offsets of spans count: characters, utf-16 (units of it) or utf-8 (bytes)."""
+    skip_bad_rows: bool = False
+    """Leave out and count the texts of JSON, Parquet and Arrow that cannot be read, instead of refusing the file."""
 
     def columns(self) -> tuple[Column, ...]:
         return (Column("text"),)
 
-    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[TaggedText]:
-        return read_tagged(source, self, cast(KnownTags, answer), labeled=labeled)
-
-    def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:
-        """Return the columns of tuples: a text or its words, and their tags."""
+    def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
+        """Return how data are read; the columns are those of tuples: a text or its words, and their tags."""
+        known = cast(KnownTags, answer)
         tags = [Column("tags", "label", (self.tags_field or "tags",))] if labeled else []
-        return TableConfig(
-            columns=(*self.columns(), *tags), keeps_numbers=lambda column, names: bool(self.tag_names)
+        return ReadOptions(
+            reader="words",
+            columns=(*self.columns(), *tags),
+            is_also_read=self._is_read,
+            keeps_numbers=lambda column, names: bool(self.tag_names),
+            format=self.format,
+            labeled=labeled,
+            encoding=self.encoding,
+            leave_out=(InputError,) if self.skip_bad_rows else (),
+            words=WordOptions(
+                labels=known.labels,
+                num_columns=known.num_columns,
+                word_column=self.word_column,
+                tag_column=self.tag_column,
+                by_document=self.context == "document",
+            ),
         )
 
     def group(self, example: TaggedText) -> str | None:
         """Return file and line of a sentence's document."""
         return example.document
+
+    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[TaggedText]:
+        """Yield the sentences, texts or documents of data in any format, with tags in one scheme.
+
+        Raises:
+            InputError: the format is unclear, or the data are invalid.
+        """
+        texts = _check_tags(self._read(source, answer, labeled=labeled), cast(KnownTags, answer))
+        yield from texts
+
+    def _read(self, data: Data, answer: GoldAnswers, *, labeled: bool) -> Iterator[TaggedText]:
+        # rows need not have the columns of tuples
+        source = open_source(data, replace(self.options(answer, labeled=labeled), columns=()))
+        rows = source.rows()
+        first = list(islice(rows, 1))
+        rows = chain(first, rows)
+        cells = first[0][0] if first and named_tool(self.format) is None else None
+        is_text_file = source.format is FORMATS["table"]
+        if isinstance(cells, Mapping) and (columns := find_words(cells, is_text_file=is_text_file)):
+            rows = self._group_words(rows, columns, labeled=labeled)
+        spans = SpanReader(self.offsets)
+        texts = parse_rows(source, lambda row: self._parse(row.raw, row.where, spans, labeled=labeled), rows)
+        yield from _warn_of_joined_sentences(texts) if source.format.blank_lines_end_sentences else texts
+        spans.warn(data)
+
+    def _group_words(
+        self, rows: Iterator[RawRow], columns: WordColumns, *, labeled: bool
+    ) -> Iterator[RawRow]:
+        """Yield the sentences of rows with a word each."""
+        tag = None
+        if labeled:
+            tags = (self.tags_field,) if self.tags_field else columns.tags
+            if len(tags) != 1:
+                raise self._unclear_tags(tags, next(rows)[1])
+            tag = tags[0]
+        return group_words(rows, columns, tag, self._tag_name)
+
+    def _is_read(self, name: str) -> bool:
+        """Return whether a column may have words, tags, spans, or the number of a sentence."""
+        return name in _SPANS or self._may_be_tags(name) or is_word_column(name)
+
+    def _may_be_tags(self, name: str) -> bool:
+        field = self.tags_field
+        return name == field if field else _TAGS_NAME.fullmatch(name) is not None
+
+    def _parse(self, row: Mapping[str, Any], where: str, spans: SpanReader, *, labeled: bool) -> TaggedText:
+        """Return the text of a row of sentences, of words, or of a text with spans."""
+        if SENTENCES in row and isinstance(row[SENTENCES], tuple):
+            return TaggedText(row[SENTENCES], document=row.get(DOCUMENT_PLACE))
+        text, tokens = (
+            row.get("text", row.get("data")),
+            next((row[name] for name in _TOKENS if name in row), row.get("text")),
+        )
+        if isinstance(text, str) and (not isinstance(tokens, list) or any(name in row for name in _SPANS)):
+            return self._tag_text(text, row, where, spans, labeled=labeled)
+        if not isinstance(tokens, list) or not all(isinstance(word, str) and word.strip() for word in tokens):
+            what = (
+                f"there is no field 'text' with a text, nor 'tokens' with a list of words: {show_value(row)}"
+            )
+            raise InputError(what, where=where, remedy="Name the fields so")
+        tags = self._token_tags(row, len(tokens), where) if labeled else None
+        return sentence_of_words(tokens, tags, where)
+
+    def _token_tags(self, row: Mapping[str, Any], num_tokens: int, where: str) -> tuple[str, ...]:
+        fields = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
+        fields = without_numbers(row, fields)
+        if not any(row[name] for name in fields) and not num_tokens:
+            return ()
+        if len(fields) != 1:
+            raise self._unclear_tags(fields, where, row)
+        tags = row[fields[0]]
+        if len(tags) != num_tokens:
+            raise InputError(f"{len(tags)} {fields[0]} for {num_tokens} tokens", where=where)
+        return tuple(self._tag_name(tag, fields[0], where) for tag in tags)
+
+    def _unclear_tags(self, fields: Sequence[str], where: str, row: Iterable[str] = ()) -> InputError:
+        what = f"tags may be in {' or '.join(map(repr, fields))}" if fields else "no field has the tags"
+        names = ", ".join(map(repr, fields or row))
+        return InputError(what, where=where, remedy=f"Choose one of {names} with `tags_field=NAME`")
+
+    def _tag_name(self, tag: Any, field: str, where: str) -> str:
+        if isinstance(tag, str):
+            tag = tag.removeprefix("LABEL_") if self.tag_names else tag  # as transformers names them
+            if not tag.isdigit():
+                return str(tag)
+        if not isinstance(tag, str | int) or isinstance(tag, bool):
+            raise InputError(f"{field!r} holds {show_value(tag)}, not a tag", where=where)
+        names = self.tag_names
+        if not names:
+            remedy = """Give their names in order: `tag_names=["O", "B-PER", …]`"""
+            raise InputError(f"{field!r} holds the number {tag}, not a tag", where=where, remedy=remedy)
+        if not 0 <= int(tag) < len(names):
+            what = f"{field!r} holds the number {tag}, and there are {len(names)} names of tags"
+            raise InputError(what, where=where, remedy="They count from 0")
+        return names[int(tag)]
+
+    def _tag_text(
+        self, text: str, row: Mapping[str, Any], where: str, reader: SpanReader, *, labeled: bool
+    ) -> TaggedText:
+        """Split a text into words and sentences that no span cuts, and tag the words of the spans."""
+        text = replace_lone_surrogates(text)
+        if not labeled:
+            return self.split(text)
+        # a label of the text that an annotation tool has in another field has both names
+        copies = ("label", "labels") if row.get("label") is row.get("labels") else ()
+        names = [name for name in row if name not in copies]
+        lists = [row[name] for name in _SPANS if name in names and isinstance(row[name], list)]
+        if not lists:
+            what = f"no field has the spans of the text: there are {', '.join(map(repr, names))}"
+            remedy = "Give 'label' or 'entities', a list of [start, end, label]"
+            raise InputError(what, where=where, remedy=remedy)
+        spans = reader.read(next(filter(None, lists), []), text, where)
+        for one, other in pairwise(spans):
+            if other.start < one.end:
+                what = f"{text[one.start : one.end]!r} and {text[other.start : other.end]!r} overlap"
+                raise InputError(what, where=where, remedy="A word has one tag: leave one of the spans")
+        cuts = sorted({position for span in spans for position in span[:2]})
+        words: list[tuple[int, int]] = []
+        sentence_ends = []
+        for sentence in split_text(text, language=self.language):
+            for start, end in sentence.offsets or ():
+                inner = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
+                words.extend(pairwise([start, *inner, end]))
+            if not any(span.start < words[-1][1] < span.end for span in spans):
+                sentence_ends.append(len(words))
+        starts = [start for start, _ in words]
+        marked = []
+        for span in spans:
+            first, end = bisect_left(starts, span.start), bisect_left(starts, span.end)
+            if first == end:
+                raise InputError(f"the span {list(span)} marks no word", where=where)
+            marked.append(Entity(span.label, first, end))
+        tags = entities_to_tags(marked, len(words), "IOB2")
+        sentences = (
+            Sentence(
+                tuple(text[start:end] for start, end in words[first:last]),
+                tags[first:last],
+                where,
+                None,
+                tuple(words[first:last]),
+                columns=0,
+            )
+            for first, last in pairwise([0, *sentence_ends])
+        )
+        return TaggedText(tuple(sentences), text)
+
+    def split(self, text: str) -> TaggedText:
+        """Split plain text into sentences and words."""
+        return TaggedText(split_text(text, language=self.language), text)
+
+
+def _check_tags(texts: Iterable[TaggedText], answer: KnownTags) -> Iterator[TaggedText]:
+    """Yield texts, and check that their tags are in one scheme."""
+    schemes = answer.scheme_detector()
+    for text in texts if answer.scheme == "plain" else _with_usual_tags(texts, answer.labels):
+        for sentence in text.sentences:
+            schemes.add(sentence.tags or (), sentence.where)
+        yield text
+    schemes.scheme()
+
+
+def _with_usual_tags(texts: Iterable[TaggedText], labels: Iterable[str]) -> Iterator[TaggedText]:
+    """Yield texts with their tags in the usual form; a file with O and tags such as B-PER is in it.
+
+    Labels may have O and also a type of this name.
+    """
+    texts = iter(texts)
+    tags = {*labels} if {"O", "B-O"} <= {*labels} else set()
+    first = []
+    for text in texts:
+        first.append(text)
+        tags.update(*(sentence.tags or () for sentence in text.sentences))
+        if any(sentence.tags is None for sentence in text.sentences) or (
+            "O" in tags and any(is_tag(tag) and tag != "O" for tag in tags)
+        ):
+            break
+    usual = usual_tags(tags)
+    for text in first:
+        sentences = (
+            replace(sentence, tags=sentence.tags and tuple(usual.get(tag, tag) for tag in sentence.tags))
+            for sentence in text.sentences
+        )
+        yield replace(text, sentences=tuple(sentences)) if usual else text
+    yield from texts
+
+
+def _warn_of_joined_sentences(texts: Iterable[TaggedText]) -> Iterator[TaggedText]:
+    """Yield texts, and warn at the end of one sentence with several ends, or of a long one."""
+    count, longest = 0, Sentence(())
+    for text in texts:
+        for sentence in text.sentences:
+            count += 1
+            longest = max(longest, sentence, key=lambda sentence: len(sentence.words))
+        yield text
+    words = longest.words
+    ends = sum(word in _SENTENCE_ENDS for word in words[:-1])
+    if len(words) > _LONG_SENTENCE or (count == 1 and ends > 1):
+        kind = "the only sentence" if count == 1 else "a sentence"
+        what = f"{kind} has {len(words):,} words. An empty line ends a sentence: are such lines missing?"
+        warnings.warn(DataWarning(f"{longest.where(0)}: {what}"), stacklevel=2)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.data.batch import collate
+from cloze.data.reading.tagged_text import Sentence
 from cloze.errors import InputError
 from cloze.tasks.features import half_overlapping, max_context_windows
-from cloze.tasks.tagged_text import Sentence
 from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from cloze.data.reading.columns import Column
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Data
-from cloze.data.reading.tables import Row, TableConfig
+from cloze.data.reading.source import ReadOptions
+from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.reader import ID, GoldAnswers, RowReader, named_column
 
@@ -59,11 +60,11 @@ class TextReader(RowReader[LabeledText]):
         return LabeledText(text or "", pair, gold, row.where, row=row.number, id=as_text(row.cells.get("id")))
 
     def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[LabeledText]:
-        table = self.table(answer, labeled=True)
+        options = self.options(answer, labeled=True)
         columns = tuple(
-            replace(column, is_required=column.is_required and column.is_label) for column in table.columns
+            replace(column, is_required=column.is_required and column.is_label) for column in options.columns
         )
-        return (example for example, _ in self._read(source, answer, replace(table, columns=columns)))
+        return (example for example, _ in self._read(source, answer, replace(options, columns=columns)))
 
     def group(self, example: LabeledText) -> Hashable:
         """Return the text or the pair, so that duplicates are all in the training or all in the dev data."""
@@ -117,11 +118,11 @@ class TripletReader(TextReader):
         """Read all columns: the candidates of a text are the second texts of the data."""
         return self.examples(source, answer)
 
-    def table(self, answer: GoldAnswers, *, labeled: bool) -> TableConfig:
+    def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
         """Return how tables are read, with the columns of further hard negatives."""
         is_further = labeled and self.negative_column is None
         return replace(
-            super().table(answer, labeled=labeled),
+            super().options(answer, labeled=labeled),
             is_also_read=lambda name: is_further and _NEGATIVE.fullmatch(name) is not None,
         )
 

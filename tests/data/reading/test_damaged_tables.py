@@ -15,8 +15,8 @@ from cloze.data.reading.arrow_files import read_arrow, read_parquet
 from cloze.data.reading.delimited import split_cells
 from cloze.data.reading.documents import FileRange
 from cloze.data.reading.files import MAX_LINE_BYTES
+from cloze.data.reading.formats import read_rows
 from cloze.data.reading.json_rows import parse_list
-from cloze.data.reading.tables import read_rows
 from cloze.errors import InputError
 from helpers import CountingBar
 

@@ -19,12 +19,10 @@ from cloze.data.reading.files import (
     is_compressed,
     open_decompressed,
     prepend,
-    read_lines,
 )
-from cloze.data.reading.tables import read_rows
+from cloze.data.reading.formats import read_rows
 from cloze.errors import InputError
-from cloze.tasks.squad_files import squad_rows
-from helpers import CountingBar, compress_zstd
+from helpers import CountingBar, compress_zstd, task_of
 
 PACK = {
     ".txt": bytes,
@@ -121,7 +119,7 @@ def test_a_list_that_does_not_fit_into_memory_is_refused(tmp_path, name, end):
         for _ in range(501):
             stream.write(b" " * 1_000_000 + end)
     with pytest.raises(InputError, match=r"json.zst(:1)?: .*over 500 MB"):
-        list(squad_rows(file, labeled=True) if name == "squad.json" else read_rows(file, ["text"]))
+        list(task_of("squad_v1").examples(file) if name == "squad.json" else read_rows(file, ["text"]))
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -206,11 +204,12 @@ def test_a_line_over_the_limit_is_not_read_whole():
 
 def test_a_json_file_may_be_one_long_line(tmp_path: Path) -> None:
     line = "[" + '"a",' * (MAX_LINE_BYTES // 4) + '"a"]'
-    for name in ("rows.json", "rows.txt", "rows.jsonl"):
+    for name in ("rows.json", "rows.csv", "rows.jsonl"):
         (tmp_path / name).write_text(line, encoding="ascii")
     (tmp_path / "rows.json.gz").write_bytes(gzip.compress(line.encode(), 1))
     for name in ("rows.json", "rows.json.gz"):
-        assert [text for text, _ in read_lines(tmp_path / name)] == [line]
-    for name in ("rows.txt", "rows.jsonl"):
+        with pytest.raises(InputError, match=r"rows\.json(\.gz)?:1: not a JSON object"):
+            list(read_rows(tmp_path / name, ["text"]))
+    for name in ("rows.csv", "rows.jsonl"):
         with pytest.raises(InputError, match=r"rows\.\w+:1: a line of over 10 MB"):
-            list(read_lines(tmp_path / name))
+            list(read_rows(tmp_path / name, ["text"]))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cloze.config import read_toml
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
 from cloze.data.reading.files import read_lines
-from cloze.data.reading.tables import read_rows
+from cloze.data.reading.formats import read_rows
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from helpers import task_of

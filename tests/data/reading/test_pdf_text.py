@@ -13,8 +13,10 @@ import cloze
 from cloze.data.build.cleaning import CleaningConfig, clean_all
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
 from cloze.data.reading.columns import Column
+from cloze.data.reading.formats import open_source
 from cloze.data.reading.pdf_text import clean_pdf_text
-from cloze.data.reading.tables import TableConfig, parse_rows
+from cloze.data.reading.source import ReadOptions
+from cloze.data.reading.tables import parse_rows
 from cloze.errors import DataWarning, InputError
 
 EXTRACTED = """\
@@ -146,9 +148,9 @@ def test_cells_of_texts_are_cleaned_and_others_are_not(tmp_path: Path):
         csv.writer(stream).writerows(
             [["text", "id"], ["an exam-\nple of\xad it", "a-\nb"], ["\ufb01ne", "\ufb01"]]
         )
-    config = TableConfig(columns=(Column("text"), Column("id", "other")), clean="pdf")
+    config = ReadOptions(columns=(Column("text"), Column("id", "other")), clean="pdf")
     with pytest.warns(DataWarning, match="a.csv: `clean=pdf` made 3 changes: hyphens at line ends"):
-        rows = list(parse_rows(tmp_path / "a.csv", config, lambda row: dict(row.cells)))
+        rows = list(parse_rows(open_source(tmp_path / "a.csv", config), lambda row: dict(row.cells)))
     assert rows == [{"text": "an example of it", "id": "a-\nb"}, {"text": "fine", "id": "\ufb01"}]
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloze.data.reading.columns import Column
-from cloze.data.reading.tables import TableConfig, parse_rows, read_rows
+from cloze.data.reading.formats import open_source, read_rows
+from cloze.data.reading.source import ReadOptions
+from cloze.data.reading.tables import Row, parse_rows
 from cloze.errors import DataWarning, InputError
 from helpers import task_of
 
@@ -26,6 +29,11 @@ def _read(
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     rows = read_rows(path, columns)
     return [(tuple(map(row.text, columns)), row.where.rpartition("/")[2]) for row in rows]
+
+
+def _parse(path: Path, **options: Any) -> Iterator[Row]:
+    source = open_source(path, ReadOptions(columns=(TEXT,), **options))
+    return parse_rows(source, lambda row: row)
 
 
 def test_a_tsv_is_never_quote_parsed(tmp_path: Path) -> None:
@@ -182,16 +190,14 @@ def test_a_few_broken_rows_may_be_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\n" + "a\tx\n" * 20 + "b\n" * 10)
     with pytest.warns(DataWarning, match=r"a\.tsv: 10 of 30 rows are left out: 1 cells, .*: lines 22, .*31"):
-        assert (
-            len(list(parse_rows(path, TableConfig(columns=(TEXT,), skip_broken=True), lambda row: row))) == 20
-        )
+        assert len(list(_parse(path, skip_broken=True))) == 20
     with path.open("a") as file:
         file.write("b\n")
     with pytest.raises(InputError, match=r"a\.tsv:32: 11 of 31 rows have more or fewer cells"):
-        list(parse_rows(path, TableConfig(columns=(TEXT,), skip_broken=True), lambda row: row))
+        list(_parse(path, skip_broken=True))
     path.write_text("text\tlabel\n" + "a\tx\n" * 1980 + "b\n" * 21)
     with pytest.raises(InputError, match=r"a\.tsv:2002: 21 of 2001 rows have more or fewer cells"):
-        list(parse_rows(path, TableConfig(columns=(TEXT,), skip_broken=True), lambda row: row))
+        list(_parse(path, skip_broken=True))
 
 
 SEPARATORS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
@@ -233,8 +239,8 @@ def test_a_separator_that_excel_names_is_used(tmp_path: Path) -> None:
 def test_bad_rows_are_reported_together_and_can_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "a,x\nb\n" * 12 + "c,y\n")
-    rows = parse_rows(path, TableConfig(columns=(TEXT,)), lambda row: row.text("text"))
-    assert next(rows) == "a"
+    rows = _parse(path)
+    assert next(rows).text("text") == "a"
     with pytest.raises(InputError) as raised:
         list(rows)
     message = str(raised.value)
@@ -242,13 +248,12 @@ def test_bad_rows_are_reported_together_and_can_be_left_out(tmp_path: Path) -> N
         f"{path}:3: 1 cells, the first line names 2 columns (the first of 12 bad rows: "
     )
     assert "lines 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, …)" in message
-    skipping = TableConfig(columns=(TEXT,), leave_out=(InputError,))
-    rows = parse_rows(path, skipping, lambda row: row.text("text"))
+    rows = _parse(path, leave_out=(InputError,))
     with pytest.warns(DataWarning, match=r"a\.csv: 12 of 25 rows are left out: 1 cells"):
-        assert list(rows) == [*"a" * 12, "c"]
+        assert [row.text("text") for row in rows] == [*"a" * 12, "c"]
     path.write_text("text,label\nb\n")
     with pytest.raises(InputError, match=r"a\.csv:2: 1 cells"):
-        list(parse_rows(path, skipping, lambda row: row))
+        list(_parse(path, leave_out=(InputError,)))
 
 
 def test_other_columns_of_parquet_are_not_read(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.tag_predictions import TagPrediction
-from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.tagging_features import TaggingFeature, tagging_features
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer

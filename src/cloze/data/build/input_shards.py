@@ -18,7 +18,7 @@ from cloze.data.build.cleaning import CleaningConfig
 from cloze.data.reading.directories import names_in_dataset
 from cloze.data.reading.documents import PART_CHARACTERS, Document, FileRange
 from cloze.data.reading.files import HUB_PREFIX, STDIN, file_size, is_compressed, open_text
-from cloze.data.reading.formats import FORMATS, detect_format, format_names, read_range
+from cloze.data.reading.formats import FORMATS, detect_format, format_names, read_range, text_format
 from cloze.data.reading.text_layout import guess_text_layout
 from cloze.errors import InputError
 from cloze.parallel_map import Workers, map_ordered
@@ -142,11 +142,9 @@ def describe_input_formats(input_shards: Iterable[InputShard]) -> list[str]:
         for file_range in input_shard.ranges:
             files.setdefault(file_range.text_format, {})[file_range.file] = None
     lines = []
-    for text_format, names in files.items():
+    for name, names in files.items():
         others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        description = (
-            "detected when it is read" if text_format == "auto" else FORMATS[text_format].description
-        )
+        description = "detected when it is read" if name == "auto" else FORMATS[name].about
         lines.append(f"{next(iter(names))}{others}: {description}")
     return lines
 
@@ -158,16 +156,16 @@ def _ranges_of(name: str, reading: ReadingConfig) -> Iterator[FileRange]:
         yield FileRange(file=name, text_format=reading.text_format, encoding=reading.encoding)
     else:
         for file in find_files(name):
-            size, text_format = file_size(file), _format_of(file, reading)
-            split = FORMATS[text_format].split if size >= 2 * reading.shard_bytes else None
-            if reading.encoding is not None and not FORMATS[text_format].magic:
+            size, format_name = file_size(file), _format_of(file, reading)
+            split = text_format(format_name).split if size >= 2 * reading.shard_bytes else None
+            if reading.encoding is not None and not text_format(format_name).magic:
                 split = None  # offsets count bytes in UTF-8
             for begin, end, size_bytes in (
                 split(file, size, reading.shard_bytes) if split else [(0, None, size)]
             ):
                 yield FileRange(
                     file=file,
-                    text_format=text_format,
+                    text_format=format_name,
                     begin=begin,
                     end=end,
                     size_bytes=size_bytes,

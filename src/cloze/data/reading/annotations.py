@@ -13,12 +13,13 @@ Rows of JSON are recognized by fields that only the tool has, rows of other tabl
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cloze.data.reading.bad_rows import NotAnnotatedError
-from cloze.data.reading.json_rows import as_object, show_value
+from cloze.data.reading.json_rows import as_object, json_lines, json_values, show_value
+from cloze.data.reading.source import RawRow, Source
 from cloze.errors import InputError
 
 ANSWER = "answer"
@@ -41,22 +42,41 @@ class AnnotatedRow(dict[str, Any]):
 class AnnotationTool(NamedTuple):
     """How JSON rows of an annotation tool are recognized, and a function from such a row and its place."""
 
+    about: str
+    tasks: tuple[str, ...]
+    extensions: tuple[str, ...]
+
     fits: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Mapping[str, Any], str], AnnotatedRow]
 
 
-def json_row(values: Any, where: str) -> Mapping[str, Any]:
-    """Return the object of a row of JSON, or parse it from a line.
+def read_json(source: Source) -> Iterator[RawRow]:
+    """Yield the rows of JSON lines, or of a file that is one list or one object."""
+    for values, where in json_values(source, source.lines):
+        try:
+            yield _json_row(values, where), where
+        except InputError as error:
+            yield error, where
 
-    Raises:
-        InputError: it is not an object. NotAnnotatedError: it is null.
-    """
+
+def read_json_lines(source: Source) -> Iterator[RawRow]:
+    """Yield the object in each line, whatever it holds; blank lines are skipped."""
+    return json_lines(source.lines)
+
+
+def _json_row(values: Any, where: str) -> Mapping[str, Any]:
+    """Return the object of a row of JSON, or parse it from a line; NotAnnotatedError if it is null."""
     if isinstance(values, str) and values.lstrip().startswith(("[", "null")):
         with suppress(ValueError, RecursionError):
             values = json.loads(values)
     if values is None:
         raise NotAnnotatedError("null", where=where)
     return values if type(values) is dict else as_object(from_spacy(values), where)
+
+
+def named_tool(format: str | None) -> str | None:
+    """Return the tool that a setting `format` names; None if it names another format."""
+    return format if format in ANNOTATION_TOOLS else None
 
 
 def find_tool(row: Mapping[str, Any]) -> str | None:
@@ -302,28 +322,46 @@ def _read_doccano(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     return _with_labels(cells, [label.split("#") if label else []])
 
 
+_TASKS = ("classification", "multi-label", "tagging")
 ANNOTATION_TOOLS = {
     "prodigy": AnnotationTool(
-        lambda row: isinstance(row.get(ANSWER), str) and row[ANSWER] in _ANSWERS, _read_prodigy
+        "spans, labels and choices; rejected and ignored texts are left out and counted",
+        _TASKS,
+        (".jsonl",),
+        fits=lambda row: isinstance(row.get(ANSWER), str) and row[ANSWER] in _ANSWERS,
+        read=_read_prodigy,
     ),
     "label-studio": AnnotationTool(
-        lambda row: (
+        "JSON, JSON-MIN, and with --format CSV and TSV, where --label-column names the question; "
+        "skipped texts are left out and counted; CONLL2003 is read as columns",
+        (*_TASKS, "regression"),
+        (".json", ".csv", ".tsv", ".conll"),
+        fits=lambda row: (
             (
                 isinstance(row.get("data"), Mapping)
                 and not row.keys().isdisjoint(("annotations", "completions"))
             )
             or row.keys() >= {"annotation_id", "lead_time"}
         ),
-        _read_label_studio,
+        read=_read_label_studio,
+    ),
+    "doccano": AnnotationTool(
+        "texts with spans, or with labels; with --format, # separates the labels of a cell of a CSV",
+        _TASKS,
+        (".jsonl", ".csv"),
+        fits=lambda row: False,  # its JSON is rows as others write them
+        read=_read_doccano,
     ),
     "argilla": AnnotationTool(
-        lambda row: (
+        "version 2, of `datasets` with --format; discarded texts are left out and counted",
+        _TASKS,
+        (".jsonl", ".json", "a directory"),
+        fits=lambda row: (
             isinstance(row.get("fields"), Mapping)
             if "responses" in row
             else any(name.endswith(_RESPONSES + _STATUS) for name in row)
         ),
-        _read_argilla,
+        read=_read_argilla,
     ),
-    "doccano": AnnotationTool(lambda row: False, _read_doccano),  # its JSON is rows as others write them
 }
 """By the value of `format`. To add a tool, add an entry."""

@@ -6,6 +6,7 @@ Files are read with pyarrow alone, a batch of rows at a time. A row with a null 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cloze.data.reading.class_names import find_class_names, name_classes
+from cloze.data.reading.columns import find_columns
 from cloze.data.reading.documents import (
     MAX_DOCUMENT_BYTES,
     Document,
@@ -21,14 +24,18 @@ from cloze.data.reading.documents import (
     get_text_field,
     missing_field,
 )
-from cloze.data.reading.files import HUB_PREFIX
+from cloze.data.reading.files import HUB_PREFIX, MAX_LINE_BYTES, check_file
+from cloze.data.reading.source import RawRow, Source
 from cloze.errors import InputError, is_out_of_memory
 from cloze.hub import import_hub
 from cloze.optional_dependencies import import_package, require
 from cloze.progress import Bar
-from cloze.remote_files import is_url, open_url
+from cloze.remote_files import is_file, is_url, open_url
 
 _BATCH_ROWS = 64  # a row may be a book
+_TABLE_ROWS = 1024  # of a table, in memory at once as Arrow has them
+_PYTHON_ROWS = 16  # in memory at once as Python objects, each of at most MAX_LINE_BYTES
+_TABLE_BATCH_BYTES = 1 << 26
 _BUFFER_BYTES = 1 << 20
 _ARROW_FILE = b"ARROW1"
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
@@ -249,6 +256,56 @@ def read_batches(
             selected = _check_batch(batch.select(columns))
             for start in range(0, batch.num_rows, max_rows):
                 yield selected.slice(start, max_rows)
+
+
+def read_arrow_rows(source: Source) -> Iterator[RawRow]:
+    """Yield the rows of a Parquet or Arrow file, or of a directory of a data set, without the columns of no use."""
+    options, files = source.options, source.arrow_files
+    if files == [str(source)]:
+        check_file(files[0])
+    schema = read_schema(files[0])
+    class_names = find_class_names(schema, options.keeps_numbers)
+    number, names = 0, dict.fromkeys(schema.names)
+    columns = () if options.format is not None else options.columns
+    wanted = [*find_columns(names, columns, f"{source}:1").values()]
+    optional = {name for column in columns if not column.is_required and (name := column.find(names))}
+    wanted += [name for name in names if (name in optional or options.is_read(name)) and name not in wanted]
+    if not wanted:
+        others = ", ".join(map(repr, names))
+        raise InputError("no column has a known name", where=f"{source}:1", remedy=f"There are {others}")
+    batches = (
+        read_batches(file, wanted, max_rows=_TABLE_ROWS, max_bytes=_TABLE_BATCH_BYTES) for file in files
+    )
+    for batch in chain.from_iterable(batches):
+        if longest_cell(batch) > MAX_LINE_BYTES:
+            what = f"a cell of over {MAX_LINE_BYTES // 10**6} MB in this row or the {batch.num_rows - 1:,} after it"
+            raise InputError(what, where=f"{source}:{number + 1}", remedy="Split it into shorter texts")
+        left = batch.num_rows
+        try:
+            for rows in python_rows(batch, max_rows=_PYTHON_ROWS, max_bytes=_TABLE_BATCH_BYTES):
+                for cells in rows:
+                    number += 1
+                    where = f"{source}:{number}"
+                    try:
+                        yield name_classes(cells, class_names, where), where
+                    except InputError as error:
+                        yield error, where
+                left -= len(rows)
+        except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
+            others = min(left, _PYTHON_ROWS) - 1
+            what = f"a cell of this row or the {others:,} after it cannot be read: {error}"
+            raise InputError(what, where=f"{source}:{number + 1}") from error
+
+
+def count_parquet_rows(source: Source) -> int | None:
+    """Return the number of rows of a Parquet file; None if it cannot be read."""
+    if not is_file(str(source)):
+        return None
+    try:
+        with open_parquet(str(source)) as parquet:
+            return int(parquet.metadata.num_rows)
+    except InputError:
+        return None
 
 
 def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:

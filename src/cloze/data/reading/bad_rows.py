@@ -13,6 +13,10 @@ class MissingLabelError(InputError):
     """A row has no label, or a placeholder for one."""
 
 
+class CellCountError(InputError):
+    """A row has more or fewer cells than there are columns."""
+
+
 class NotAnnotatedError(InputError):
     """An annotator rejected, ignored or skipped a row, or has not seen it; the error says which in a word or two."""
 

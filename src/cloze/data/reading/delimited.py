@@ -6,12 +6,17 @@ or its first line is in quotation marks; in others a quotation mark is a charact
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
 
+from cloze.data.reading.bad_rows import CellCountError
 from cloze.data.reading.files import MAX_LINE_BYTES, Line
+from cloze.data.reading.source import RawRow, Source
 from cloze.errors import DataWarning, InputError
 from cloze.text_encoding import refuse_carriage_return
 
+DELIMITED = (".tsv", ".csv")
 NAMED_SEPARATOR = re.compile(r"sep=([\t,;|])")  # a first line that Excel writes
 CALL_IT_CSV = "If cells are in quotation marks, call the file .csv"
 _SEPARATORS = "\t,;|"
@@ -19,6 +24,83 @@ _QUOTED_JSON = re.compile(r'(?:^|\t)"(?:\[\{|\{)""')
 """Matches a row of a TSV with a cell of JSON in quotation marks, which are doubled in it."""
 _BEFORE_CLOSING_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
 """The text before the closing quotation mark; quotation marks within a cell are doubled."""
+
+
+def read_delimited(source: Source) -> Iterator[RawRow]:
+    """Yield the rows of a TSV or CSV. An empty line is left out, or of tagged words a row without cells."""
+    lines, options = source.lines, source.options
+    if options.header:
+        first = list(islice(lines, 1))
+        lines = chain(first, lines)
+        if not first or options.columns[0].find(dict.fromkeys(first[0][0].split("\t"))) is None:
+            marks = QuotationMarks()
+            rows = split_rows(lines, "\t", len(options.header), quoted=False)
+            return by_column(marks.watch(rows), options.header, "a row has", marks.remedy)
+    first_line, where = next(lines, ("", f"{source}:1"))
+    if (named := NAMED_SEPARATOR.fullmatch(first_line)) is not None:
+        first_line, where = next(lines, ("", f"{source}:2"))
+    extension = source.extension
+    if extension not in DELIMITED:
+        extension = ".tsv" if "\t" in first_line else ".csv"
+    column_names = options.column_names
+    known = [] if column_names else [column.names for column in options.columns if column.is_required]
+    separator, quoted = find_separator(first_line, known, extension, len(column_names) or None)
+    if named is not None:
+        separator, quoted = named[1], True
+    if not quoted:
+        second = list(islice(lines, 1))
+        lines = chain(second, lines)
+        first_rows = [*([first_line] if column_names else []), *(text for text, _ in second)]
+        quoted = any(map(_has_quoted_json, first_rows))
+    if column_names:
+        lines = chain([(first_line, where)] if first_line else [], lines)
+        cells = list(column_names)
+    else:
+        cells = split_cells(first_line, separator, where, lines, quoted=quoted) if first_line else []
+    names = check_header([cell.strip().strip("\ufeff") for cell in cells], where)
+    keep_empty = options.words is not None
+    rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
+    remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
+    expected = "`column_names` has" if column_names else "the first line names"
+    if quoted:
+        return by_column(rows, names, expected, lambda: remedy, keep_empty=keep_empty)
+    marks = QuotationMarks()
+    return by_column(marks.watch(rows), names, expected, marks.remedy, keep_empty=keep_empty)
+
+
+def check_header(names: list[str], where: str) -> list[str]:
+    """Return the names of columns; refuse two of one name, and an empty one but the first, of pandas' row numbers."""
+    known: set[str] = set()
+    for number, name in enumerate(names, 1):
+        refuse_carriage_return(name, where=where, what=f"the name of column {number}")
+        if not name.strip() and number > 1:
+            what = f"column {number} has no name"
+            remedy = "Name it in the first line, or remove the separators at the ends of all lines"
+            raise InputError(what, where=where, remedy=remedy)
+        if name in known:
+            raise InputError(f"two columns are called {name!r}", where=where, remedy="Rename one of them")
+        known.add(name)
+    return names
+
+
+def by_column(
+    rows: Iterator[tuple[list[Any], str]],
+    names: Sequence[str],
+    expected: str,
+    remedy: Callable[[], str],
+    *,
+    keep_empty: bool = False,
+) -> Iterator[RawRow]:
+    """Yield the cells of rows by the names of their columns; none of a blank row if such rows are kept."""
+    width = len(names)
+    for cells, where in rows:
+        if keep_empty and not any(map(str.strip, cells)):
+            yield {}, where
+        elif len(cells) == width:
+            yield dict(zip(names, cells, strict=True)), where
+        else:
+            what = f"{len(cells)} cells, {expected} {width} columns"
+            yield CellCountError(what, where=where, remedy=remedy()), where
 
 
 def find_separator(
@@ -47,7 +129,7 @@ def find_separator(
     return separator, extension != ".tsv" or separator != usual or is_quoted_tsv
 
 
-def has_quoted_json(row: str) -> bool:
+def _has_quoted_json(row: str) -> bool:
     """Return whether a row of a TSV has JSON in quotation marks, as annotation tools export it."""
     return _QUOTED_JSON.search(row) is not None
 

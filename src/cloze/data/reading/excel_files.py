@@ -5,7 +5,9 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
+from cloze.data.reading.delimited import by_column, check_header
 from cloze.data.reading.files import MAX_WHOLE_BYTES, check_file, open_file
+from cloze.data.reading.source import RawRow, Source
 from cloze.errors import InputError
 from cloze.optional_dependencies import import_package, require
 from cloze.remote_files import PathOrUrl
@@ -13,7 +15,24 @@ from cloze.remote_files import PathOrUrl
 EXTENSION = ".xlsx"
 
 
-def read_cells(path: PathOrUrl) -> Iterator[tuple[list[Any], str]]:
+def read_excel(source: Source) -> Iterator[RawRow]:
+    """Yield the rows of a workbook's only sheet; columns to the right of the last name have no cells."""
+    rows = _read_cells(str(source))
+    first, where = next(rows, ([], f"{source}:1"))
+    while first and first[-1] is None:
+        first.pop()
+    names = check_header(["" if cell is None else str(cell).strip() for cell in first], where)
+
+    def without_empty_ends() -> Iterator[tuple[list[Any], str]]:
+        for cells, where in rows:
+            while len(cells) > len(names) and cells[-1] is None:
+                cells.pop()
+            yield cells, where
+
+    return by_column(without_empty_ends(), names, "the first line names", lambda: "Name all columns")
+
+
+def _read_cells(path: PathOrUrl) -> Iterator[tuple[list[Any], str]]:
     """Yield the cells of each row of a workbook's only sheet, and its place; empty rows are left out.
 
     Dates are texts in ISO 8601, formulas their last results.

@@ -44,6 +44,7 @@ from cloze.text_encoding import (
 STDIN = "-"
 HUB_PREFIX = "hf:"
 """Prefix of data sets of the hub: hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT."""
+JSON_LINES = (".jsonl", ".ndjson")
 MAX_LINE_BYTES = 10_000_000
 MAX_WHOLE_BYTES = 500_000_000
 """Of a file that is parsed as a whole, such as one JSON list: that takes several times as much memory."""
@@ -314,15 +315,18 @@ def extension_of(path: object) -> str:
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
-def read_lines(path: PathOrUrl, encoding: str | None = None) -> Iterator[Line]:
+def read_lines(path: PathOrUrl, encoding: str | None = None, *, whole: bool = False) -> Iterator[Line]:
     """Yield the lines of a file, by default in UTF-8, or of stdin if `path` is -, without their ends.
 
     With `UTF_8` the errors advise to convert the file; otherwise also to say its encoding.
+
+    Args:
+        whole: whether a line may be as long as a file that is parsed as a whole.
     """
     check_file(path)
     with open_text(str(path), encoding) as (stream, _, _):
         name = "stdin" if str(path) == STDIN else str(path)
-        limit = MAX_WHOLE_BYTES if extension_of(path) == ".json" else MAX_LINE_BYTES
+        limit = MAX_WHOLE_BYTES if whole else MAX_LINE_BYTES
         lines = LineReader(name, stream, strip=False, max_line_bytes=limit, encoding=encoding)
         for line in lines:
             yield line, lines.where

@@ -1,191 +1,73 @@
-"""The text formats: a table of how each is recognized and read.
+"""The formats of data: one table of how each is recognized and read, as labeled rows and as text of a corpus.
 
-To add a format, add an entry to `FORMATS`: a function from lines to documents, and the extensions or first bytes of
-its files. Command line, detection and documentation of formats follow the table.
+To add a format, add an entry to `FORMATS`, and its name to the readers' lists of formats. The command line, the
+detection of formats and their lists follow the table.
 """
 
-import json
 import math
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from html import unescape
-from itertools import pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from cloze.data.reading.annotations import ANNOTATION_TOOLS, AnnotationTool, read_json, read_json_lines
+from cloze.data.reading.brat import read_brat
 from cloze.data.reading.columns import Column
-from cloze.data.reading.documents import (
-    MAX_DOCUMENT_BYTES,
-    Document,
-    FileRange,
-    Kind,
-    document_from_text,
-    get_text_field,
-)
+from cloze.data.reading.conll import COLUMN_FILES, fits_columns, fits_text, is_conllu, read_columns
+from cloze.data.reading.delimited import DELIMITED, read_delimited
+from cloze.data.reading.directories import dataset_files, glob_files
+from cloze.data.reading.documents import MAX_DOCUMENT_BYTES, Document, FileRange, document_from_text
+from cloze.data.reading.excel_files import EXTENSION as EXCEL
+from cloze.data.reading.excel_files import read_excel
 from cloze.data.reading.files import (
     BYTE_ORDER_MARK,
-    MAX_LINE_BYTES,
+    JSON_LINES,
     LineReader,
+    count_lines,
     extension_of,
-    is_compressed,
     open_text,
 )
-from cloze.data.reading.tables import TableConfig, parse_rows
-from cloze.data.reading.text_layout import HEAD_BYTES, guess_text_layout, split_paragraphs
+from cloze.data.reading.memory import Data, MemoryRows
+from cloze.data.reading.source import Format, ReaderKind, ReadOptions, Source
+from cloze.data.reading.squad import fits_squad, read_squad
+from cloze.data.reading.tables import Row, parse_rows
+from cloze.data.reading.text_formats import (
+    TextFormat,
+    blocks_of_lines,
+    file_document,
+    json_documents,
+    line_documents,
+    split_bytes,
+    wikiextractor_documents,
+)
+from cloze.data.reading.text_layout import HEAD_BYTES, guess_text_layout
+from cloze.data.reading.text_rows import read_texts
+from cloze.data.reading.word_tables import is_tagged_table, read_word_sheet, read_word_table
 from cloze.errors import InputError
 from cloze.progress import Bar
-from cloze.text_encoding import LONE_SURROGATE
+from cloze.text_encoding import UTF_8
 
-FileReader = Callable[[FileRange, str, Bar], Iterator[Document]]
-"""Yields the documents of a file, given the range to read, the name of the text field, and a progress bar."""
-LineParser = Callable[[LineReader, FileRange, str], Iterator[Document]]
-"""Yields the documents in lines, given the range to read and the name of the text field."""
-RangeSplitter = Callable[[str, int, int], list[tuple[int, int | None, int]]]
-"""Cuts a file of a size into ranges of about a size: begin, end and bytes of each."""
+JSON = (*JSON_LINES, ".json")
+_JSON_START = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*(\[\s*)?("|$))')  # an object, or a list of objects
+_JSON_ARRAY = re.compile(rb'\s*\[\s*\{\s*"')
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextFormat:
-    """How files of one format are recognized, split and read."""
-
-    description: str
-    parse_lines: LineParser | None = None
-    read_file: FileReader | None = None
-    """Reads files that are not lines of text, instead of `parse_lines`."""
-    extensions: tuple[str, ...] = ()
-    magic: tuple[bytes, ...] = ()
-    """First bytes of files that are not text. They override the format that the user names."""
-    pattern: re.Pattern[bytes] | None = None
-    """Matches the beginning of a text file of this format."""
-    split: RangeSplitter | None = None
-    """Cuts a large file into ranges that can be read independently; None if that is not possible."""
-    max_line_bytes: int = MAX_LINE_BYTES
+def is_json(line: str) -> bool:
+    """Return whether a line begins a JSON object or a list."""
+    return _JSON_START.match(line) is not None
 
 
-def _between_blank_lines(
-    lines: LineReader, file_range: FileRange, text_field: str, *, kind: Kind
-) -> Iterator[Document]:
-    """Yield the text between blank lines.
-
-    A range begins at the first blank line that begins in it, and ends at the first one that begins after it.
-    """
-    document: list[str] = []
-    where, start = "", lines.next_offset
-    inside = start == 0
-    for line in lines:
-        if line:
-            if not inside:
-                continue
-            if not document:
-                where, start = lines.where, lines.offset
-            document.append(line)
-            if lines.next_offset - start > MAX_DOCUMENT_BYTES:
-                raise _too_long(lines, "Put blank lines between documents, or use `format=lines`")
-        else:
-            if document:
-                yield Document(tuple(document), where, kind)
-                document = []
-            if file_range.end is not None and lines.offset >= file_range.end:
-                return
-            inside = True
-    if document:
-        yield Document(tuple(document), where, kind)
-
-
-def _lines(lines: LineReader, file_range: FileRange, text_field: str) -> Iterator[Document]:
-    for line in _lines_of_range(lines, file_range):
-        if line:
-            yield Document((line,), lines.where, "paragraphs")
-
-
-def _json_lines(lines: LineReader, file_range: FileRange, text_field: str) -> Iterator[Document]:
-    for line in _lines_of_range(lines, file_range):
-        if not line:
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            remedy = "JSON lines have a whole object each; if this is other text, use `format`"
-            raise lines.error(f"not JSON ({error})", remedy=remedy) from None
-        try:
-            text = get_text_field(row, text_field)
-        except InputError as error:
-            raise lines.error(error.what, remedy=error.remedy) from None
-        if "\\u" in line and (half := LONE_SURROGATE.search(text)):
-            what = f"half a character (\\u{ord(half[0]):x}) in {text_field!r}"
-            raise lines.error(what, remedy="Write \\ufffd in its place")
-        document = document_from_text(text, lines.where)
-        if document is not None:
-            yield document
-
-
-def _file(lines: LineReader, file_range: FileRange, text_field: str) -> Iterator[Document]:
-    content: list[str] = []
-    where = ""
-    for line in lines:
-        where = where or (lines.where if line else "")
-        content.append(line)
-        if lines.next_offset > MAX_DOCUMENT_BYTES:
-            raise _too_long(lines, "Use `format=lines` or paragraphs if it holds many documents")
-    if paragraphs := split_paragraphs(content):
-        yield Document(paragraphs, where, "paragraphs")
-
-
-def _wikiextractor(lines: LineReader, file_range: FileRange, text_field: str) -> Iterator[Document]:
-    """Yield the text between <doc …> and </doc>. The title is its first line."""
-    document: list[str] = []
-    where, start = "", 0
-    for line in lines:
-        if line.startswith("<doc "):
-            if where:
-                break
-            where, start = lines.where, lines.offset
-        elif line == "</doc>" and where:
-            if document:
-                yield Document(tuple(document), where, "paragraphs")
-            document, where = [], ""
-        elif line:
-            if not where:
-                remedy = "Give the output of WikiExtractor unchanged; if this is other text, use `format`"
-                raise lines.error("text outside <doc …> and </doc>", remedy=remedy)
-            document.append(unescape(line))
-            if lines.next_offset - start > MAX_DOCUMENT_BYTES:
-                raise _too_long(lines, "Close it with </doc>")
-    if where:
-        remedy = "The file is damaged or cut short: copy it again"
-        raise InputError("this <doc …> is not closed by </doc>", where=where, remedy=remedy)
-
-
-def _too_long(lines: LineReader, remedy: str) -> InputError:
-    return lines.error(f"a document of over {MAX_DOCUMENT_BYTES // 10**6} MB", remedy=remedy)
-
-
-def _lines_of_range(lines: LineReader, file_range: FileRange) -> Iterator[str]:
-    end = math.inf if file_range.end is None else file_range.end
-    if lines.next_offset < end:
-        for line in lines:
-            yield line
-            if lines.next_offset >= end:
-                return
-
-
-def _read_table(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
+def _read_table_documents(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
     column = Column(text_field, flag="`text_field=NAME`, or `format=lines` if its lines are text")
-    config = TableConfig(columns=(column,), encoding=file_range.encoding)
-    for text, where in parse_rows(file_range.file, config, lambda row: (row.text(text_field), row.where)):
+    options = ReadOptions(columns=(column,), encoding=file_range.encoding)
+    source = Source(file_range.file, options, FORMATS["table"])
+    for text, where in parse_rows(source, lambda row: (row.text(text_field), row.where)):
         if (document := document_from_text(text, where)) is not None:
             yield document
     bar.advance(file_range.size_bytes)
-
-
-def _split_bytes(file: str, size: int, range_bytes: int) -> list[tuple[int, int | None, int]]:
-    if is_compressed(file):
-        return [(0, None, size)]
-    count = size // range_bytes
-    edges = [size * index // count for index in range(count + 1)]
-    return [(begin, end, end - begin) for begin, end in pairwise(edges)]
 
 
 def _from_arrow_files(name: str) -> Any:
@@ -199,80 +81,286 @@ def _from_arrow_files(name: str) -> Any:
     return call
 
 
-FORMATS: dict[str, TextFormat] = {
-    "sentences": TextFormat(
-        description="a sentence per line, a blank line between documents",
-        parse_lines=partial(_between_blank_lines, kind="sentences"),
-        split=_split_bytes,
+def _is_table(source: Source) -> bool:
+    if source.options.words is None:
+        return source.extension in DELIMITED
+    is_labeled = source.options.labeled and source.options.format is None
+    return is_tagged_table(source.sample, labeled=is_labeled)
+
+
+def _is_json(source: Source) -> bool:
+    if source.extension in JSON:
+        return source.options.reader != "predictions" or source.extension == ".json"
+    return source.options.words is not None and is_json(next(iter(source.content), ""))
+
+
+def _count_lines(source: Source) -> int | None:
+    return None if isinstance(source.data, MemoryRows) else count_lines(source.data)
+
+
+_read_arrow_rows = _from_arrow_files("read_arrow_rows")
+_ALL: tuple[ReaderKind, ...] = ("rows", "texts", "words", "questions", "predictions")
+FORMATS: dict[str, Format] = {
+    "sentences": Format(
+        about="a sentence per line, a blank line between documents",
+        text=TextFormat(parse_lines=partial(blocks_of_lines, kind="sentences"), split=split_bytes),
     ),
-    "paragraphs": TextFormat(
-        description="a paragraph per line, a blank line between documents",
-        parse_lines=partial(_between_blank_lines, kind="paragraphs"),
-        split=_split_bytes,
+    "paragraphs": Format(
+        about="a paragraph per line, a blank line between documents",
+        text=TextFormat(parse_lines=partial(blocks_of_lines, kind="paragraphs"), split=split_bytes),
     ),
-    "lines": TextFormat(description="a document per line", parse_lines=_lines, split=_split_bytes),
-    "files": TextFormat(description="a document per file", parse_lines=_file),
-    "jsonl": TextFormat(
-        description="JSON lines",
-        parse_lines=_json_lines,
-        extensions=(".jsonl", ".ndjson", ".json"),
-        pattern=re.compile(rb'\s*\{\s*"'),
-        split=_split_bytes,
-        max_line_bytes=MAX_DOCUMENT_BYTES,
+    "lines": Format(
+        about="a document per line", text=TextFormat(parse_lines=line_documents, split=split_bytes)
     ),
-    "table": TextFormat(
-        description="a column of a table, TSV or CSV", read_file=_read_table, extensions=(".tsv", ".csv")
+    "files": Format(about="a document per file", text=TextFormat(parse_lines=file_document)),
+    "memory": Format(
+        about="rows in memory",
+        readers=_ALL,
+        is_text_file=False,
+        fits=lambda source: isinstance(source.data, MemoryRows),
+        rows=lambda source: iter(source.data),  # type: ignore[arg-type]
+        is_json=True,
+        count=lambda source: len(source.data.rows),  # type: ignore[union-attr]
     ),
-    "wikiextractor": TextFormat(
-        description="documents as WikiExtractor writes them",
-        parse_lines=_wikiextractor,
-        pattern=re.compile(rb"<doc "),
+    "brat": Format(
+        about="texts and, beside each, its annotations in .ann; spans in several parts are refused",
+        readers=("words",),
+        is_text_file=False,
+        tasks=("tagging",),
+        fits=lambda source: bool(source.brat_texts),
+        rows=read_brat,
     ),
-    "parquet": TextFormat(
-        description="Parquet",
-        read_file=_from_arrow_files("read_parquet"),
-        extensions=(".parquet",),
-        magic=(b"PAR1",),
-        split=_from_arrow_files("split_row_groups"),
+    "datasets": Format(
+        about="what save_to_disk writes: a Dataset, or a DatasetDict with the splits train and validation",
+        readers=_ALL,
+        is_text_file=False,
+        tasks=("all", "tagging"),
+        fits=lambda source: bool(dataset_files(source.data)),
+        rows=_read_arrow_rows,
     ),
-    "arrow": TextFormat(
-        description="Arrow",
-        read_file=_from_arrow_files("read_arrow"),
+    "excel": Format(
+        about="a table in the only sheet; needs the extra excel",
+        readers=_ALL,
+        is_text_file=False,
+        tasks=("all", "tagging"),
+        extensions=(EXCEL,),
+        rows=lambda source: (read_word_sheet if source.options.words else read_excel)(source),
+    ),
+    "arrow": Format(
+        about="Arrow",
+        readers=_ALL,
+        is_text_file=False,
+        tasks=("all", "tagging"),
         extensions=(".arrow",),
-        magic=(b"ARROW1", b"\xff\xff\xff\xff"),
+        rows=_read_arrow_rows,
+        text=TextFormat(read_file=_from_arrow_files("read_arrow"), magic=(b"ARROW1", b"\xff\xff\xff\xff")),
     ),
-    "hub": TextFormat(
-        description="a data set of the Hugging Face hub", read_file=_from_arrow_files("read_hub")
+    "parquet": Format(
+        about="Parquet",
+        readers=_ALL,
+        is_text_file=False,
+        tasks=("all", "tagging"),
+        extensions=(".parquet",),
+        rows=_read_arrow_rows,
+        count=_from_arrow_files("count_parquet_rows"),
+        text=TextFormat(
+            read_file=_from_arrow_files("read_parquet"),
+            magic=(b"PAR1",),
+            split=_from_arrow_files("split_row_groups"),
+        ),
+    ),
+    "squad": Format(
+        about="paragraphs with questions in JSON",
+        readers=("questions",),
+        tasks=("squad_v1", "squad_v2"),
+        extensions=(".json",),
+        fits=fits_squad,
+        rows=read_squad,
+        has_rows=False,
+    ),
+    "json": Format(
+        about="a row a line, or one list of rows; tokens and ner_tags as the Hugging Face Hub has them, spaCy's lists "
+        "of a text and its entities or cats",
+        readers=_ALL,
+        tasks=("all", "tagging"),
+        extensions=JSON,
+        fits=_is_json,
+        rows=read_json,
+        is_json=True,
+    ),
+    "conllu": Format(
+        about="CoNLL-U: ten columns, the second the word and the fourth the tag",
+        readers=("words",),
+        tasks=("tagging",),
+        extensions=(".conllu",),
+        fits=lambda source: source.extension == ".conllu" or is_conllu(source.sample),
+        rows=partial(read_columns, is_conllu=True),
+        has_rows=False,
+        blank_lines_end_sentences=True,
+    ),
+    "table": Format(
+        about="a column of a table, TSV or CSV",
+        readers=_ALL,
+        tasks=("all", "tagging"),
+        extensions=DELIMITED,
+        fits=_is_table,
+        rows=lambda source: (read_word_table if source.options.words else read_delimited)(source),
+        blank_lines_end_sentences=True,
+        text=TextFormat(read_file=_read_table_documents),
+    ),
+    "columns": Format(
+        about="a word and its tag a line, an empty line after a sentence, as in CoNLL-2003",
+        readers=("words",),
+        tasks=("tagging",),
+        extensions=COLUMN_FILES,
+        fits=fits_columns,
+        rows=read_columns,
+        has_rows=False,
+        blank_lines_end_sentences=True,
+    ),
+    "text": Format(
+        about="a text a line",
+        readers=("texts", "words"),
+        fits=lambda source: source.options.words is None or fits_text(source),
+        rows=read_texts,
+        has_rows=False,
+        count=_count_lines,
+    ),
+    "jsonl": Format(
+        about="JSON lines",
+        readers=("predictions",),
+        extensions=JSON,
+        fits=lambda source: True,
+        rows=read_json_lines,
+        is_json=True,
+        text=TextFormat(
+            parse_lines=json_documents,
+            pattern=re.compile(rb'\s*\{\s*"'),
+            split=split_bytes,
+            max_line_bytes=MAX_DOCUMENT_BYTES,
+        ),
+    ),
+    "wikiextractor": Format(
+        about="documents as WikiExtractor writes them",
+        text=TextFormat(parse_lines=wikiextractor_documents, pattern=re.compile(rb"<doc ")),
+    ),
+    "hub": Format(
+        about="a data set of the Hugging Face hub", text=TextFormat(read_file=_from_arrow_files("read_hub"))
     ),
 }
-"""The formats by name. Running text that matches none is judged by its layout: the first four."""
+"""The formats by name. Of those that a reader tries, the first that fits is the format of its data."""
+
+
+def open_source(data: Data, options: ReadOptions) -> Source:
+    """Find the format of data, the one that the options name or the first that fits, and open them.
+
+    Raises:
+        InputError: no format fits, or its rows cannot be left out.
+    """
+    files = glob_files(data)
+    source = Source(files[0] if files else data, options)
+    source.format = _find_format(source)
+    if options.leave_out == (InputError,) and not source.format.has_rows:
+        what = "a format without rows that could be left out"
+        raise InputError(what, where=data, remedy="Leave out `skip_bad_rows`")
+    return replace(source, data=data, files=files) if files else source
+
+
+def _find_format(source: Source) -> Format:
+    options = source.options
+    named = FORMATS.get(options.format or "")
+    for entry in FORMATS.values():
+        if options.reader not in entry.readers:
+            continue
+        if named is not None and entry.is_text_file:
+            return named
+        if entry.fits(source) if entry.fits else source.extension in entry.extensions:
+            return entry
+    if options.words is None:
+        what = "not a table that cloze reads"
+        tables = [entry.extensions for entry in reversed(FORMATS.values()) if "rows" in entry.readers]
+        remedy = f"Its name must end in {', '.join(chain.from_iterable(tables))}"
+    elif options.labeled:
+        what = "the first line does not name the columns of words and tags"
+        remedy = "Name them there: sentence_id,word,tag, or word,tag with an empty line after each sentence"
+    elif source.extension in DELIMITED:
+        what = "a table without a column 'text' or 'word'"
+        remedy = "Name the column so, or read each line as a text with `format=text`"
+    else:
+        what = "may be words in columns or plain text"
+        remedy = "Say which: `format=columns` or `format=text`"
+    raise InputError(what, where=source, remedy=remedy)
+
+
+def read_rows(
+    data: Data, columns: Sequence[str], *, is_also_read: Callable[[str], bool] = lambda name: False
+) -> Iterator[Row]:
+    """Yield the rows of a table in UTF-8, one at a time, as `parse_rows` does."""
+    options = ReadOptions(columns=tuple(map(Column, columns)), is_also_read=is_also_read, encoding=UTF_8)
+    return parse_rows(open_source(data, options), lambda row: row)
+
+
+def count_rows(data: Data) -> int | None:
+    """Return the number of rows of a table or lines of a text for a progress bar; None if only reading tells it."""
+    source = open_source(data, ReadOptions(reader="texts"))
+    return source.format.count(source)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormatDescription:
+    """A format of labeled data, as `cloze tasks formats` lists it."""
+
+    name: str
+    """Its name, which `format` takes if the content does not tell it."""
+    tasks: tuple[str, ...]
+    """Tasks that read it; "all" of those on tables."""
+    files: tuple[str, ...]
+    """Ends of the names of files, or "a directory"."""
+    about: str
+
+
+def describe_formats(task: str | None = None) -> list[FormatDescription]:
+    """Return the formats of labeled data and the annotation tools that a task reads, or all of them."""
+    formats: dict[str, Format | AnnotationTool] = {**FORMATS, **ANNOTATION_TOOLS}
+    entries = [
+        FormatDescription(
+            name=name, tasks=entry.tasks, files=entry.extensions or ("a directory",), about=entry.about
+        )
+        for name, entry in formats.items()
+    ]
+    return [entry for entry in entries if {*([task, "all"] if task else entry.tasks)} & {*entry.tasks}]
 
 
 def format_names() -> tuple[str, ...]:
-    """Return the formats that the user can name. "auto" detects the format; "hub" follows from the input's name."""
-    return ("auto", *(name for name in FORMATS if name != "hub"))
+    """Return the formats of a corpus that the user can name: "auto" detects it, the input's name says "hub"."""
+    return ("auto", *(name for name, entry in FORMATS.items() if entry.text and name != "hub"))
 
 
-_JSON_ARRAY = re.compile(rb'\s*\[\s*\{\s*"')
+def text_format(name: str) -> TextFormat:
+    """Return how a format is read as text of a corpus."""
+    entry = FORMATS[name].text
+    assert entry is not None
+    return entry
 
 
 def detect_format(file: str, head: bytes, named: str = "auto") -> str | None:
     """Return the format of a file by its name and first bytes, or the `named` one for text; None for running text."""
-    for name, text_format in FORMATS.items():
-        if head.startswith(text_format.magic):
+    formats = {name: (entry.extensions, entry.text) for name, entry in FORMATS.items() if entry.text}
+    for name, (_, text) in formats.items():
+        if head.startswith(text.magic):
             return name
     if named != "auto":
         return named
     suffix, extension = Path(file.lower()).suffix, extension_of(file)
-    for name, text_format in FORMATS.items():
-        if text_format.read_file and (suffix if text_format.magic else extension) in text_format.extensions:
+    for name, (extensions, text) in formats.items():
+        if text.read_file and (suffix if text.magic else extension) in extensions:
             return name
     head = head.removeprefix(BYTE_ORDER_MARK)
-    if _JSON_ARRAY.match(head) or (extension in FORMATS["jsonl"].extensions and head.lstrip()[:1] == b"["):
+    if _JSON_ARRAY.match(head) or (extension in JSON and head.lstrip()[:1] == b"["):
         what = "a JSON array, which cannot be read in parts"
         raise InputError(what, where=file, remedy="Convert it to JSON lines: jq -c '.[]'")
-    for name, text_format in FORMATS.items():
-        if extension in text_format.extensions or (text_format.pattern and text_format.pattern.match(head)):
+    for name, (extensions, text) in formats.items():
+        if extension in extensions or (text.pattern and text.pattern.match(head)):
             return name
     return None
 
@@ -280,16 +368,16 @@ def detect_format(file: str, head: bytes, named: str = "auto") -> str | None:
 def read_range(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
     """Yield the documents of a file or a range of it; `bar` advances by the bytes read from disk."""
     name = file_range.text_format
-    if name != "auto" and (read_file := FORMATS[name].read_file):
+    if name != "auto" and (read_file := text_format(name).read_file):
         yield from read_file(file_range, text_field, bar)
         return
     with open_text(file_range.file, file_range.encoding) as (stream, on_disk, head):
         if name == "auto":
             size = len(head) if len(head) < HEAD_BYTES else math.inf
             name = detect_format(file_range.file, head) or guess_text_layout(head, size)
-        text_format = FORMATS[name]
-        if not text_format.parse_lines:
-            what = f"{text_format.description} cannot be read from stdin"
+        text = text_format(name)
+        if not text.parse_lines:
+            what = f"{FORMATS[name].about} cannot be read from stdin"
             raise InputError(what, where=file_range.file, remedy="Name the file")
         lines = LineReader(
             file_range.file,
@@ -297,7 +385,7 @@ def read_range(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Doc
             on_disk,
             bar,
             begin=file_range.begin,
-            max_line_bytes=text_format.max_line_bytes,
+            max_line_bytes=text.max_line_bytes,
         )
-        yield from text_format.parse_lines(lines, file_range, text_field)
+        yield from text.parse_lines(lines, file_range, text_field)
         lines.update_progress()

@@ -9,13 +9,10 @@ from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, islice
-from typing import Any, TypeAlias
+from typing import Any
 
 from cloze.data.reading.files import MAX_WHOLE_BYTES, Line, too_large
 from cloze.errors import InputError
-
-RawRow: TypeAlias = tuple[Mapping[str, Any], str]
-"""The cells of a row by column, and "file:line"."""
 
 _ROWS = (
     "data",
@@ -31,12 +28,12 @@ _NUMPY_TEXTS = re.compile(rf"\[\s*{_TEXT}(?:\s+{_TEXT})+\s*\]", re.DOTALL)
 _ADJACENT_TEXTS = re.compile(rf"[\[(,{{]\s*{_TEXT}\s+{_TEXT}", re.DOTALL)
 
 
-def json_lines(lines: Iterator[Line]) -> Iterator[RawRow]:
+def json_lines(lines: Iterator[Line]) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the object in each line; blank lines are skipped."""
     return ((as_object(text, where), where) for text, where in lines if text.strip())
 
 
-def read_json(path: object, lines: Iterator[Line]) -> Iterator[tuple[Any, str]]:
+def json_values(path: object, lines: Iterator[Line]) -> Iterator[tuple[Any, str]]:
     """Yield the lines of JSON lines as text, or the rows of a file that is one list or one object."""
     full = (line for line in lines if line[0].strip())
     first_two = list(islice(full, 2))

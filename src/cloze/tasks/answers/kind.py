@@ -17,6 +17,7 @@ from cloze.choices import LongTexts, MissingLabels
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
+from cloze.data.reading.source import Source
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
@@ -25,7 +26,13 @@ from cloze.suggestions import list_names
 from cloze.tasks.arrays import split_rows
 from cloze.tasks.calibration import Calibration
 from cloze.tasks.features import Target, TextFeature, TextFeatures, encode_text, pack
-from cloze.tasks.prediction_files import identity_of, input_values, match_rows, read_prediction_rows
+from cloze.tasks.prediction_files import (
+    identity_of,
+    input_values,
+    match_rows,
+    open_predictions,
+    read_prediction_rows,
+)
 from cloze.tasks.reader import named_column
 from cloze.tasks.task_batch import (
     Array,
@@ -327,6 +334,10 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         Raises:
             InputError: a line is invalid, the number of lines is wrong, or they have other ids or texts.
         """
+        return self.answers_of(open_predictions(source, self.keys), examples)
+
+    def answers_of(self, source: Source, examples: Sequence[ExampleT]) -> list[AnswerT]:
+        """Read the answers of a source that is open, as `read_answers` does."""
         answers, identities = [], []
         for values, where in read_prediction_rows(source, self.keys):
             identities.append(identity_of(values))
@@ -337,7 +348,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
                 remedy = "Give rows as cloze predict writes them"
                 raise InputError(f"no prediction: {problem}", where=where, remedy=remedy) from error
         gold = [identity_of(input_values(example)) for example in examples]
-        return [answers[i] for i in match_rows(identities, gold, answers, source)]
+        return [answers[i] for i in match_rows(identities, gold, answers, source.data)]
 
 
 @dataclass(frozen=True, kw_only=True)

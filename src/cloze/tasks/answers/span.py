@@ -16,6 +16,7 @@ from cloze.config import check_positive
 from cloze.data.batch import collate
 from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
+from cloze.data.reading.squad import Excerpt, answers_of_row
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.breakdown import Breakdown
@@ -30,9 +31,9 @@ from cloze.metrics.squad import (
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.features import max_context_windows, sliding_windows
-from cloze.tasks.paragraphs import Excerpt, Questions, SpanFeature, SpanQuestion
+from cloze.tasks.paragraphs import Questions, SpanFeature, SpanQuestion
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
-from cloze.tasks.squad_files import answers_of_row, read_answers, read_na_probs
+from cloze.tasks.squad_files import read_answers, read_na_probs
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
 

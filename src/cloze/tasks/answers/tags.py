@@ -16,7 +16,18 @@ import numpy as np
 
 from cloze.config import check_positive
 from cloze.data.reading.columns import Column
-from cloze.data.reading.memory import Data, MemoryRows
+from cloze.data.reading.memory import Data
+from cloze.data.reading.tag_schemes import (
+    Scheme,
+    SchemeDetector,
+    Stray,
+    convert_tags,
+    is_tag,
+    join_tag,
+    mark_words,
+    usual_tags,
+)
+from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
@@ -27,24 +38,14 @@ from cloze.models.config_file import load_labels
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.arrays import softmax, split_rows
 from cloze.tasks.labels import check_unique, unknown_label
+from cloze.tasks.prediction_files import open_predictions
 from cloze.tasks.tag_predictions import (
     PredictedEntity,
     TagPrediction,
+    are_columns,
     fit_to_words,
-    is_written_by_predict,
     read_columns,
 )
-from cloze.tasks.tag_schemes import (
-    Scheme,
-    SchemeDetector,
-    Stray,
-    convert_tags,
-    is_tag,
-    join_tag,
-    mark_words,
-    usual_tags,
-)
-from cloze.tasks.tagged_text import Sentence, TaggedText
 from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
 from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
@@ -367,12 +368,12 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
 
     def read_answers(self, source: Data, examples: TaggedTexts) -> list[TagPrediction]:
         """Read answers as `cloze predict` prints them, or columns whose last is the predicted tag."""
-        if isinstance(source, MemoryRows) or is_written_by_predict(source):
-            read = super().read_answers(source, examples)
-            pairs = zip(examples, read, strict=True)
-            answers = [fit_to_words(example, answer, self.scheme, source) for example, answer in pairs]
+        opened = open_predictions(source, self.keys)
+        if are_columns(opened):
+            answers = read_columns(opened, examples)
         else:
-            answers = read_columns(source, examples)
+            pairs = zip(examples, self.answers_of(opened, examples), strict=True)
+            answers = [fit_to_words(example, answer, self.scheme, source) for example, answer in pairs]
         tags = {tag for answer in answers for sentence in answer.tags for tag in sentence}
         usual = {} if self.scheme == "plain" else usual_tags(tags)
         return [

@@ -5,17 +5,16 @@ Before a sentence there may be comments, which begin with #.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from cloze.data.reading.files import Line
-from cloze.data.reading.memory import Data
+from cloze.data.reading.source import RawRow, Source
+from cloze.data.reading.tag_schemes import is_tag
+from cloze.data.reading.tagged_text import DOCUMENT_PLACE, SENTENCES, Sentence
 from cloze.errors import InputError
-from cloze.tasks.tag_schemes import is_tag
-from cloze.tasks.tagged_text import Sentence, TaggedText
-from cloze.tasks.tagging_formats.settings import TaggedData
 from cloze.text_encoding import refuse_carriage_return
 
 DOCUMENT = "-DOCSTART-"
@@ -27,6 +26,8 @@ WORD_NAMES = ("word", "words", "token", "tokens", "form", "text")
 TAG_NAMES = re.compile(r"(\w+[ _])?(tags?|labels?|entity|entities|ner|[ux]?pos)", re.IGNORECASE)
 _CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
 _CONLLU_COLUMNS = 10
+COLUMN_FILES = (".conll", ".iob", ".iob2", ".bio")
+_MAX_COLUMNS = 4  # more words of equal number are a text, unless the last ones are tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +41,28 @@ class ConllColumns:
     """Leave out ranges of words and empty nodes."""
 
 
-def read_columns(data: TaggedData, *, is_conllu: bool = False) -> Iterator[TaggedText]:
-    """Yield the sentences of data in columns, or their documents, as the settings say."""
-    settings = data.settings
-    word, tag = settings.word_column, settings.tag_column if data.labeled else None
+def read_columns(source: Source, *, is_conllu: bool = False) -> Iterator[RawRow]:
+    """Yield a row for each sentence, or for each document, as the options say."""
+    options = source.options.words
+    assert options is not None
+    word, tag = options.word_column, options.tag_column if source.options.labeled else None
     if is_conllu:  # by default FORM and UPOS
         word, tag = word or 1, 3 if tag == -1 else tag
     columns = ConllColumns(word, tag, is_conllu)
-    by_document = settings.context == "document"
-    documents = read_documents(data.source, columns, data.lines, must_be_marked=by_document)
+    documents = read_documents(source, columns, source.lines, must_be_marked=options.by_document)
     first = list(islice(documents, 2))
     is_only = len(first) == 1  # Label Studio begins every file with one -DOCSTART-, which separates nothing
     for document in chain(first, documents):
-        if by_document:
-            yield TaggedText(document)
+        place = document[0].where(0)
+        if options.by_document:
+            yield {SENTENCES: document}, place
         else:
-            where = None if is_only else document[0].where(0)
-            yield from (TaggedText((sentence,), document=where) for sentence in document)
+            where = None if is_only else place
+            for sentence in document:
+                yield {SENTENCES: (sentence,), DOCUMENT_PLACE: where}, sentence.where(0)
 
 
-def read_sentences(source: Data, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
+def read_sentences(source: object, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
     """Yield the sentences of a file, and an empty one for every -DOCSTART-.
 
     Columns are separated by a tab if the first word's line has one, else by spaces.
@@ -71,7 +74,7 @@ def read_sentences(source: Data, columns: ConllColumns, lines: Iterable[Line]) -
     return _refuse_numbers(sentences) if columns.word == 0 else sentences
 
 
-def _sentences(source: Data, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
+def _sentences(source: object, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
     rows: list[_Row] = []
     is_empty = True
     for row in _rows(lines, columns):
@@ -116,7 +119,7 @@ def _refuse_numbers(sentences: Iterator[Sentence]) -> Iterator[Sentence]:
 
 
 def read_documents(
-    source: Data, columns: ConllColumns, lines: Iterable[Line], *, must_be_marked: bool = False
+    source: object, columns: ConllColumns, lines: Iterable[Line], *, must_be_marked: bool = False
 ) -> Iterator[tuple[Sentence, ...]]:
     """Yield the documents of a file; each sentence before the first -DOCSTART- is a document of its own.
 
@@ -228,3 +231,58 @@ def _check_columns(cells: list[str], columns: ConllColumns, where: str) -> None:
 
 def _count_columns(count: int) -> str:
     return f"{count} column" + ("s" if count != 1 else "")
+
+
+def fits_columns(source: Source) -> bool:
+    """Return whether lines are words in columns; all labeled data are that no other format fits."""
+    words = source.options.words
+    assert words is not None
+    if source.options.labeled:
+        return source.extension != ".csv"
+    if _have_tags(source.content, words.labels) or _have_names(source.content):
+        return True
+    return source.extension in COLUMN_FILES and _is_narrow(source)
+
+
+def fits_text(source: Source) -> bool:
+    """Return whether unlabeled lines are texts, and cannot be words in columns."""
+    if source.options.labeled or source.extension in (*COLUMN_FILES, ".tsv", ".csv"):
+        return False
+    if len(set(map(len, _split(source.content)))) != 1:
+        return True
+    blocks = groupby(source.sample, lambda line: not line.strip())
+    lengths = [len(list(block)) for is_blank, block in blocks if not is_blank]
+    has_sentences = len(lengths) > 1 and max(lengths) > 1
+    return "\t" not in source.content[0] and not (has_sentences and _is_narrow(source))
+
+
+def _have_tags(content: Sequence[str], labels: Collection[str]) -> bool:
+    """Return whether lines, of as many cells each, have tags last: of a scheme, or several of the model's."""
+    words = [line for line in content if not line.startswith(("# ", DOCUMENT))]
+    if len(words) < len(content) and any(line.startswith(DOCUMENT) for line in content):
+        return True
+    rows = _split(words)
+    tags = {row[-1] for row in rows}
+    if len(set(map(len, rows))) != 1 or len(rows[0]) == 1:
+        return False
+    if all(map(is_tag, tags)):
+        return len(rows) > 1 or any("-" in tag for tag in tags)
+    return len(tags) > 1 and tags <= set(labels)
+
+
+def _have_names(content: Sequence[str]) -> bool:
+    """Return whether the first line names columns of words and tags, and the others have as many cells."""
+    rows = _split(content)
+    is_table = len(rows) > 1 and len(rows[0]) > 1 and len(set(map(len, rows))) == 1
+    return is_table and rows[0][0].lower() in WORD_NAMES and TAG_NAMES.fullmatch(rows[0][-1]) is not None
+
+
+def _is_narrow(source: Source) -> bool:
+    """Return whether no line has more words than columns may be."""
+    widest = max(map(len, _split(source.content)), default=0)
+    return widest <= ((source.options.words and source.options.words.num_columns) or _MAX_COLUMNS)
+
+
+def _split(lines: Sequence[str]) -> list[list[str]]:
+    separator = "\t" if lines and "\t" in lines[0] else " "
+    return [split_columns(line, separator) for line in lines]

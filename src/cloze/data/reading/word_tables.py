@@ -10,17 +10,17 @@ tokens,ner_tags                           a sentence a row, as pandas writes a d
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
-from cloze.data.reading.delimited import NAMED_SEPARATOR, find_separator, split_cells
+from cloze.data.reading.annotations import named_tool
+from cloze.data.reading.conll import TAG_NAMES, WORD_NAMES
+from cloze.data.reading.delimited import NAMED_SEPARATOR, find_separator, read_delimited, split_cells
+from cloze.data.reading.excel_files import read_excel
 from cloze.data.reading.json_rows import as_text, parse_list
+from cloze.data.reading.source import RawRow, Source
+from cloze.data.reading.tagged_text import SENTENCES, Sentence
 from cloze.errors import InputError
-from cloze.tasks.tagged_text import Sentence
-from cloze.tasks.tagging_formats.conll import TAG_NAMES, WORD_NAMES
-
-Cells: TypeAlias = tuple[Mapping[str, Any] | None, str]
-"""The cells of a row by column, None for an empty row, and "file:line"."""
 
 _SENTENCE_NAMES = re.compile(
     r"(sentence|sent)s?([ _.-]?(#|id|ids|idx|index|no|num|number|nr)\.?)?", re.IGNORECASE
@@ -134,10 +134,50 @@ def without_numbers(row: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
     return list({(stems[name], *map(str, row[name])): name for name in kept}.values())
 
 
+def find_words(row: Mapping[str, Any], *, is_text_file: bool) -> WordColumns | None:
+    """Return the columns of rows with a word each, by the first of them; None if it is a sentence or a text.
+
+    Args:
+        is_text_file: whether blank lines may end sentences; other rows need a column with the number of the sentence.
+    """
+    columns = find_word_columns(row)
+    if columns is None or not isinstance(row[columns.word], str) or is_sentence_row(row):
+        return None
+    if not is_text_file and (
+        columns.sentence is None or (columns.word.lower() == "text" and not columns.tags)
+    ):
+        return None
+    return None if any(isinstance(row[name], list) for name in columns.tags) else columns
+
+
+def read_word_table(source: Source) -> Iterator[RawRow]:
+    """Yield the rows of a TSV or CSV: of words as they are, of texts with lists for those that are written as text."""
+    rows = read_delimited(source)
+    first = list(islice(rows, 1))
+    rows = chain(first, rows)
+    cells = first[0][0] if first and named_tool(source.options.format) is None else None
+    if isinstance(cells, Mapping) and find_words(cells, is_text_file=True):
+        return rows
+    return (
+        (cells if isinstance(cells, InputError) else with_lists(cells), where)
+        for cells, where in rows
+        if cells != {}
+    )
+
+
+def read_word_sheet(source: Source) -> Iterator[RawRow]:
+    """Yield the rows of an Excel file, of sentences with lists for those that are written as text."""
+    for cells, where in read_excel(source):
+        if not isinstance(cells, InputError):
+            texts = {name: "" if cell is None else str(cell) for name, cell in cells.items()}
+            cells = with_lists(texts) if is_sentence_row(texts) else cells
+        yield cells, where
+
+
 def group_words(
-    rows: Iterable[Cells], columns: WordColumns, tag: str | None, tag_name: Callable[[Any, str, str], str]
-) -> Iterator[Sentence]:
-    """Yield the sentences of rows of words: a new number of a sentence, or an empty row, begins the next one.
+    rows: Iterable[RawRow], columns: WordColumns, tag: str | None, tag_name: Callable[[Any, str, str], str]
+) -> Iterator[RawRow]:
+    """Yield the sentences of rows of words: a new number of a sentence, or a row without cells, begins the next one.
 
     Args:
         tag: the column of the tags; None leaves them out.
@@ -150,13 +190,15 @@ def group_words(
     tags: list[str] = []
     places: list[str] = []
     before = ""
-    for row, where in chain(rows, [(None, "")]):
-        number = None if row is None or columns.sentence is None else as_text(row.get(columns.sentence))
-        number = (number or "").strip()
-        if words and (row is None or number not in ("", before)):
-            yield _sentence(tuple(words), None if tag is None else tuple(tags), places)
+    for row, where in chain(rows, [({}, "")]):
+        if isinstance(row, InputError):
+            raise row
+        number = (as_text(row.get(columns.sentence)) or "").strip() if row and columns.sentence else ""
+        if words and (not row or number not in ("", before)):
+            sentence = _sentence(tuple(words), None if tag is None else tuple(tags), places)
+            yield {SENTENCES: (sentence,)}, places[0]
             words, tags, places = [], [], []
-        if row is None:
+        if not row:
             continue
         before = number or before
         word = as_text(row.get(columns.word))

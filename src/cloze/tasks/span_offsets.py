@@ -4,12 +4,14 @@ import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from cloze.data.reading.json_rows import show_value
 from cloze.data.reading.memory import Data
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.tagging_formats.settings import Offsets
+
+Offsets: TypeAlias = Literal["characters", "utf-16", "utf-8"]
+"""What the offsets of spans count: characters, UTF-16 units (as JavaScript and Java do, an emoji is two), or bytes."""
 
 _STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")
 _LABELS = ("label", "labels", "type", "entity")

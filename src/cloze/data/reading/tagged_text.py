@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from cloze.tokenization.unicode import replace_lone_surrogates
 
+SENTENCES, DOCUMENT_PLACE = "sentences", "document"
+"""Cells of rows of tagged words: the sentences, a tuple; and file and line of the document that they are from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:

@@ -1,1 +1,0 @@
-"""Formats of tagged words and of texts with spans."""
