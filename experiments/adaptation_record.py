@@ -8,9 +8,9 @@ from statistics import fmean
 from typing import Any
 
 from cloze import artifacts, file_io
-from cloze.markdown import markdown_table
 from experiments.adaptation import OUTCOME, TASK_DOMAIN, Adaptation, AdaptationRun
 from experiments.differences import paired_difference
+from experiments.markdown_tables import markdown_table
 from experiments.plots import Plot, as_svg, new_figure, styled
 from experiments.results import describe_machine, read_environment
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cloze import artifacts
 from cloze.config import to_toml
-from cloze.markdown import markdown_table
+from experiments.markdown_tables import markdown_table
 from experiments.plots import Plot, plot_differences, plot_losses, plot_scores, plot_scores_over_perplexity
 from experiments.results import (
     NEIGHBORS,

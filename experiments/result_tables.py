@@ -15,13 +15,13 @@ import torch
 from cloze import artifacts, file_io
 from cloze.errors import InputError
 from cloze.inference.ensemble import group_models_by_task, load_ensemble
-from cloze.markdown import markdown_table
 from cloze.progress import SILENT, Progress
 from cloze.tables import text_table
 from cloze.tasks.data import find_split_file
 from cloze.tasks.registry import find_task
 from cloze.training.environment import describe_environment
 from cloze.training.precision import resolve_device
+from experiments.markdown_tables import markdown_table
 from experiments.published import SOURCE, published_table, table_name
 
 _AVERAGE = "Average"

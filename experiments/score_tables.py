@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev, variance
 
-from cloze.markdown import markdown_table
 from experiments.differences import PairedDifference, paired_difference
+from experiments.markdown_tables import markdown_table
 from experiments.published import SOURCE, Published, table_name
 from experiments.results import PERPLEXITY, ByVariant, RunResult, measured_tasks, scores_by_seed
 from experiments.study import Study

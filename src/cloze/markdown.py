@@ -3,7 +3,6 @@
 import functools
 import json
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,12 @@ def _environment() -> Any:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"code": code_span, "code_block": code_block, "yaml": yaml_text, "cell": _cell}
+    environment.filters |= {
+        "code": code_span,
+        "code_block": code_block,
+        "yaml": yaml_text,
+        "cell": table_cell,
+    }
     environment.filters |= {"commas": "{:,}".format, "score": _score}
     return environment
 
@@ -45,19 +49,8 @@ def yaml_text(text: str) -> str:
     return text if is_plain else json.dumps(text, ensure_ascii=False)  # a string of JSON is one of YAML
 
 
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; a pipe within a cell is written as an HTML entity.
-
-    >>> print(markdown_table(["task", "score"], [["MRPC", "88.9"]]))
-    | task | score |
-    | --- | --- |
-    | MRPC | 88.9 |
-    """
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
-
-
-def _cell(text: str) -> str:
+def table_cell(text: str) -> str:
+    """Return a text as a cell of a table; a pipe would end it."""
     return text.replace("|", "&#124;")
 
 

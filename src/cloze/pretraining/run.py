@@ -7,18 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from cloze import config as configuration
+from cloze.artifacts import LEARNED_FROM
 from cloze.callbacks import Callback
 from cloze.errors import InputError
+from cloze.markdown import code_span
 from cloze.models.heads import BertForPreTraining
-from cloze.pretraining.card import build_card_info
 from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
-from cloze.pretraining.data import PretrainingData, build_batches, steps_per_phase, verify_data
+from cloze.pretraining.data import (
+    TARGETS_BY_ATTENTION,
+    PretrainingData,
+    build_batches,
+    steps_per_phase,
+    verify_data,
+)
 from cloze.pretraining.initial_weights import initial_model, load_for_pretraining, with_initial_architecture
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget
 from cloze.training.distributed import init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
+from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
 from cloze.training.run import TrainingRun
 from cloze.training.run_directory import changed_settings, check_output, run_settings_file
 
@@ -74,7 +82,7 @@ def pretrain(
             evaluation=config.evaluation,
             evaluate_first=config.init is not None,
             budget=Budget(config.steps, config.budget_seconds),
-            card=build_card_info(config, data, start),
+            card=_build_card_info(config, data, start),
             context=context,
             progress=progress,
             callbacks=tuple(callbacks),
@@ -83,6 +91,34 @@ def pretrain(
         metrics = training_run.train(load, batches, resume=resume, overwrite=overwrite)
         context.run_on_rank_zero(lambda: _note_losses(run, progress))
         return metrics
+
+
+def _build_card_info(config: PretrainConfig, data: PretrainingData, start: Path | None) -> CardInfo:
+    """Return the facts about the run that are known before its first step; `start` is its initial checkpoint."""
+    causal = config.model.attends_to != "all"
+    head = f"{TARGETS_BY_ATTENTION[config.model.attends_to]}-token" if causal else "masked-word"
+    heads = f"{head} and next-sentence heads" if config.pairs.next_sentence else f"{head} head"
+    steps = [1] * len(config.phases) if config.steps is None else steps_per_phase(config.steps, config.phases)
+    longest = max(phase.max_seq_length for phase, count in zip(config.phases, steps, strict=True) if count)
+    held_out = f"{len(data.train):,} documents; {data.num_held_out:,} more held out"
+    references = [DatasetReference(LEARNED_FROM, config.data, held_out, str(config.data_sha256))]
+    if config.old_data is not None:
+        sha256 = str(config.old_data_sha256)
+        references.append(
+            DatasetReference("also evaluated on", config.old_data, "held-out documents", sha256)
+        )
+    return CardInfo(
+        template="pretraining/card.md",
+        facts={"config": config, "causal": causal, "heads": heads, "longest": longest},
+        data=references,
+        measured_on=f"documents held out of {code_span(config.data)}",
+        license=config.license,
+        pipeline_tag=None if causal else "fill-mask",
+        settings=configuration.to_toml(config),
+        base=None
+        if config.init is None or start is None
+        else BaseModel.read(config.init, start, commit=config.init_commit),
+    )
 
 
 def resumed_settings(run: Path, settings: Mapping[str, Any], explicit: Mapping[str, Any]) -> PretrainConfig:

@@ -10,7 +10,7 @@ from typing import Any
 from cloze import artifacts
 from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
-from cloze.data.dataset import INFO_FILE, Dataset, Documents
+from cloze.data.dataset import Dataset, Documents
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
@@ -74,10 +74,6 @@ def describe(directory: Path | str) -> Description:
         kind = "vocabulary"
     else:
         raise InputError("not a checkpoint, data set, vocabulary or run", where=directory, remedy=_REMEDY)
-    file, expected = (CONFIG_FILE, None) if kind == "vocabulary" else (INFO_FILE, "dataset")
-    if kind != expected and (directory / file).is_file():
-        what = f"says that a directory with {file} is a {kind}"
-        raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
     if not checked and _had_manifest(directory):
         what = f"missing, so that the files of {directory} cannot be verified"
         raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
