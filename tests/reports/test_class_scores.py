@@ -9,8 +9,7 @@ import pytest
 
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.breakdown_text import format_breakdown
-from cloze.reports.class_scores import confusion_matrix_svg
-from cloze.reports.run_report import write_report
+from cloze.reports.run_report import confusion_matrix_svg, write_report
 from pages import read_page
 
 

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from cloze.errors import InputError
-from cloze.reports.curves import collect_metrics
-from cloze.reports.run_report import write_report
+from cloze.reports.run_report import collect_metrics, write_report
 from pages import page_data, read_page
 
 

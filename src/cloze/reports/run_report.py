@@ -1,10 +1,14 @@
 """HTML report of a run: scores, curves, settings, machine and versions."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
+
+import numpy as np
 
 from cloze import artifacts
 from cloze.artifacts import RUN_CONFIG
@@ -15,9 +19,7 @@ from cloze.finetuning.finetune import TRIALS_FOLDER
 from cloze.finetuning.run import SCORES
 from cloze.metrics.breakdown import Breakdown
 from cloze.progress import format_duration
-from cloze.reports.class_scores import confusion_matrix, scores_by_class
-from cloze.reports.curves import Metric, collect_metrics, describe_curves, metric_label
-from cloze.reports.page import Table, format_value, tables_in, write_page
+from cloze.reports.page import Table, format_value, render, tables_in, write_page
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import read_metrics
 
@@ -25,9 +27,54 @@ REPORT = "report.html"
 
 _MAX_TABLE_ROWS = 40
 _WITHOUT_TILE = ("learning_rate", "gradient_norm")
+_NOT_METRICS = frozenset({"kind", "step", "phase", "epoch", "tokens", "seconds"})
+_OPTIMIZATION = ("learning_rate", "gradient_norm", "tokens_per_second")
+_BASELINES = ("unigram", "majority")
+_MAX_POINTS = 160
+_TIME_TICKS = 6
+_ROUND_TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800)
+_MAX_CLASSES = 25
+_MAX_CLASS_ROWS = 100
+_MAX_NAME = 24
+_CELL, _CHARACTER = 34, 7.2  # in pixels
+_MIN_OPACITY = 0.06
+_MAX_OPACITY = 0.5  # numbers in the color of text have a contrast of 4.5 on it, in light and dark
 
 Rows = Sequence[Mapping[str, Any]]
 """Rows of `metrics.jsonl`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Values of a metric at rising steps."""
+
+    steps: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+    @property
+    def last(self) -> float | None:
+        """The value at the last step; None for an empty curve."""
+        return self.values[-1] if self.values else None
+
+    def downsample(self, max_points: int) -> "Curve":
+        """Average adjacent points so that at most `max_points` remain."""
+        size = max(1, math.ceil(len(self.steps) / max_points))
+        starts = range(0, len(self.steps), size)
+        return Curve(
+            tuple(self.steps[start : start + size][-1] for start in starts),
+            tuple(fmean(self.values[start : start + size]) for start in starts),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric in training and on held-out data, with a baseline on the same held-out data."""
+
+    name: str
+    train: Curve
+    held_out: Curve
+    baseline: Curve
+    baseline_name: str | None
 
 
 def write_report(run: Path, *, output: Path | None = None, overwrite: bool = False) -> Path:
@@ -110,7 +157,7 @@ def _tiles(metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
             continue
         if metric.baseline.last is not None:
             context += f"; {metric.baseline_name} {format_value(metric.baseline.last)}"
-        tiles.append((metric.label, format_value(value), context))
+        tiles.append((metric_label(metric.name), format_value(value), context))
     return tiles
 
 
@@ -131,3 +178,152 @@ def _table(kind: str, rows: Rows) -> Table | None:
 
     columns = ["time" if name == "seconds" else name.replace("_", " ") for name in names]
     return Table(columns, [[cell(name, row.get(name, "")) for name in names] for row in shown], caption)
+
+
+def metric_label(name: str) -> str:
+    """Write a metric's name as words.
+
+    >>> metric_label("masked_lm_accuracy"), metric_label("tokens_per_second"), metric_label("f1")
+    ('Masked LM accuracy', 'Tokens per second', 'F1')
+    """
+    words = name.replace("_", " ").replace("masked lm", "masked LM")
+    return words[:1].upper() + words[1:]
+
+
+def collect_metrics(rows: Sequence[Mapping[str, Any]]) -> list[Metric]:
+    """Return the metrics of a run: losses first, then scores, then those of the optimization."""
+    train, held_out = (
+        _curves(row for row in rows if row["kind"] == kind) for kind in ("train", "validation")
+    )
+    names = dict.fromkeys([*train, *held_out])
+    baselines: dict[str, tuple[str, str]] = {}
+    for name in names:
+        if (split := _split_baseline(name)) is not None:
+            baselines.setdefault(split[0], (name, split[1]))
+    metrics = []
+    ranked = sorted(
+        (name for name in names if _split_baseline(name) is None),
+        key=lambda name: (name != "loss", not name.endswith("loss"), name in _OPTIMIZATION),
+    )
+    for name in ranked:
+        baseline, kind = baselines.get(name, ("", None))
+        curves = (train.get(name, Curve()), held_out.get(name, Curve()), held_out.get(baseline, Curve()))
+        metrics.append(Metric(name, *curves, kind))
+    return metrics
+
+
+def _curves(rows: Iterable[Mapping[str, Any]]) -> dict[str, Curve]:
+    points: dict[str, list[tuple[int, float]]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if name not in _NOT_METRICS and isinstance(value, (int, float)) and math.isfinite(value):
+                points.setdefault(name, []).append((row["step"], float(value)))
+    return {name: Curve(*map(tuple, zip(*pairs, strict=True))) for name, pairs in points.items()}
+
+
+def _split_baseline(name: str) -> tuple[str, str] | None:
+    """Split `masked_lm_unigram_loss` into the metric, `masked_lm_loss`, and the baseline, `unigram`."""
+    words = name.split("_")
+    for baseline in _BASELINES:
+        if baseline in words and len(words) > 1:
+            return "_".join(word for word in words if word != baseline), baseline
+    return None
+
+
+def describe_curves(metrics: Sequence[Metric], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what `report.js` draws: the lines of each metric, the last step, the starts of phases, and times."""
+    training = [row for row in rows if row["kind"] == "train" and "phase" in row]
+    starts = [before["step"] for before, after in pairwise(training) if after["phase"] != before["phase"]]
+    return {
+        "measures": [_describe(metric) for metric in metrics],
+        "end": max(row["step"] for row in rows),
+        "phases": starts,
+        "times": _times(rows),
+    }
+
+
+def _describe(metric: Metric) -> dict[str, Any]:
+    lines = (
+        ("baseline", metric.baseline_name, metric.baseline),
+        ("train", "training", metric.train),
+        ("held-out", "held out", metric.held_out),
+    )
+    shown = [
+        {"kind": kind, "name": name, "curve": asdict(curve.downsample(_MAX_POINTS))}
+        for kind, name, curve in lines
+        if curve.values
+    ]
+    return {"name": metric.name, "title": metric_label(metric.name), "lines": shown}
+
+
+def _times(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    timed = [(row["seconds"], row["step"]) for row in rows if "seconds" in row]
+    if not timed:
+        return []
+    seconds, steps = zip(*sorted(timed), strict=True)
+    interval = next((t for t in _ROUND_TIMES if seconds[-1] / t <= _TIME_TICKS), _ROUND_TIMES[-1])
+    times = np.arange(interval, seconds[-1] + 1e-9, interval)
+    at = np.interp(times, (0.0, *seconds), (0, *steps))
+    return [
+        {"step": round(float(step), 1), "label": format_duration(float(time))}
+        for step, time in zip(at, times, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionMatrix:
+    """The picture of a confusion matrix."""
+
+    svg: str
+    key: str
+    is_wide: bool
+
+
+def scores_by_class(breakdown: Breakdown) -> Table:
+    """Return the table of the scores of the classes with the most errors."""
+    shown = breakdown.worst(list(breakdown.parts), _MAX_CLASS_ROWS)
+    parts = [breakdown.parts[name] for name in shown]
+    rows = [
+        [name, *map(format_value, part.scores.values()), f"{part.support:,}"]
+        for name, part in zip(shown, parts, strict=True)
+    ]
+    caption = f"{len(shown):,} of {len(breakdown.parts):,}, those with the most errors"
+    columns = [breakdown.part.replace("_", " "), *breakdown.means, "support"]
+    return Table(columns, rows, "" if len(shown) == len(breakdown.parts) else caption)
+
+
+def confusion_matrix(breakdown: Breakdown) -> ConfusionMatrix | None:
+    """Return the picture of the classes with the most errors; None where there are no classes to confuse."""
+    if breakdown.confusion is None or len(breakdown.classes) <= 1:
+        return None
+    shown = breakdown.worst(breakdown.classes, _MAX_CLASSES)
+    left_out = len(breakdown.classes) - len(shown)
+    names = [*shown, *(["(others)"] if left_out else [])]
+    key = "rows: gold; columns: predicted; color: share of the row, the palest 0%, the strongest 100%"
+    if left_out:
+        key += f"; {left_out:,} classes with fewer errors are summed in (others)"
+    svg = confusion_matrix_svg(breakdown.matrix(shown), names)
+    return ConfusionMatrix(svg, key, is_wide=len(names) > _MAX_CLASSES // 2)
+
+
+def confusion_matrix_svg(matrix: Sequence[Sequence[int]], names: Sequence[str]) -> str:
+    """Return an SVG element with a cell for each gold class (row) and predicted class (column)."""
+    labels = [name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…" for name in names]
+    rows = []
+    for name, label, counts in zip(names, labels, matrix, strict=True):
+        total = sum(counts)
+        cells = []
+        for predicted, count in zip(names, counts, strict=True):
+            share = count / total if total else 0.0
+            title = f"{name} predicted as {predicted}: {count:,} of {total:,}"
+            text = f"{count}" if count < 10_000 else f"{count / 1000:.0f}k"
+            opacity = _MIN_OPACITY + (_MAX_OPACITY - _MIN_OPACITY) * share
+            cells.append((title, opacity, text if count else ""))
+        rows.append((label, cells))
+    left = 14 + _CHARACTER * max(map(len, labels))
+    top = 10 + 0.75 * left  # labels of columns are turned by 45 degrees
+    size = _CELL * len(labels)
+    width, height = 1.55 * left + size, top + size + 4
+    return render(
+        "confusion_matrix.svg", rows=rows, cell=_CELL, left=left, top=top, width=width, height=height
+    )
