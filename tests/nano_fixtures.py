@@ -71,7 +71,7 @@ def write(tmp_path: Path) -> Callable[[str, Any], Path]:
     return write
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def config(nano_checkpoint: Path, reviews: Path) -> FinetuneConfig:
     return FinetuneConfig(
         model=str(nano_checkpoint),

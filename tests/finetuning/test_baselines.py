@@ -11,7 +11,7 @@ import pytest
 
 from cloze.cli import main
 from cloze.finetuning.baselines import score_baselines
-from cloze.finetuning.data import read_examples, sample_indices
+from cloze.finetuning.data import read_examples
 from cloze.tasks.registry import TASKS
 from cloze.tasks.task import AnyTask
 from family_cases import CASES
@@ -132,13 +132,6 @@ def test_an_unseen_word_has_the_most_frequent_tag_in_the_scheme_of_the_data(writ
     task, examples = read("tagging", write("a.conll", content))
     predictions = task.answer.baselines(examples)["majority"](examples[:1], examples)
     assert predictions[1].tags == (tags,)
-
-
-def test_samples_are_nested_and_deterministic():
-    parts = [sample_indices(1000, size) for size in (10, 100, 1000)]
-    assert [len(part) for part in parts] == [10, 100, 1000]
-    assert set(parts[0]) < set(parts[1]) < set(parts[2])
-    assert parts[1] == sample_indices(1000, 100) != list(range(100))
 
 
 def test_learning_curve(write, capsys):

@@ -37,7 +37,6 @@ from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.losses import sigmoid_divergence, softmax_divergence
-from cloze.training.optimizer import OptimizerConfig
 from family_cases import CASES, FAMILIES, REVIEWS
 from helpers import task_of
 from runs import assert_same_run, finetune, plan_finetuning, prepare, resume_finetuning, rows, validate
@@ -45,6 +44,7 @@ from runs import assert_same_run, finetune, plan_finetuning, prepare, resume_fin
 TAUGHT = [name for name in FAMILIES if not name.startswith("squad")]
 """A task of each kind of answer that learns from a teacher."""
 
+LABELED = REVIEWS.with_settings({"labels": ("no", "yes")})
 SaveTeacher = Callable[..., Path]
 
 
@@ -66,17 +66,8 @@ def save_teacher(
 
 
 @pytest.fixture
-def small(nano_checkpoint: Path) -> FinetuneConfig:
-    return FinetuneConfig(
-        model=str(nano_checkpoint),
-        train="",
-        epochs=1,
-        batch_size=3,
-        max_seq_length=40,
-        precision="float32",
-        device="cpu",
-        micro_batch_tokens=400,
-    )
+def small(config: FinetuneConfig) -> FinetuneConfig:
+    return replace(config, epochs=1, batch_size=3, max_seq_length=40)
 
 
 def write_case(name: str, folder: Path) -> tuple[AnyTask, Path]:
@@ -98,38 +89,11 @@ def with_teacher(config: FinetuneConfig, teacher: Path | str, **settings: Any) -
 
 
 @pytest.fixture(scope="module")
-def trained_teacher(nano_checkpoint: Path, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_teacher(config: FinetuneConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose model tells praise from blame; tests copy it to change it."""
-    config = FinetuneConfig(
-        model=str(nano_checkpoint),
-        train=str(reviews),
-        epochs=8,
-        batch_size=9,
-        max_seq_length=16,
-        optimizer=OptimizerConfig(learning_rate=5e-3, warmup_fraction=0.1),
-        precision="float32",
-        device="cpu",
-        micro_batch_tokens=400,
-    )
     run = tmp_path_factory.mktemp("teacher") / "run"
-    assert finetune(REVIEWS, config, run)["accuracy"] == 1.0
+    assert finetune(REVIEWS, replace(config, epochs=8), run)["accuracy"] == 1.0
     return run
-
-
-def test_softmax_divergence_is_the_formula_of_hinton():
-    student, teacher = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(1)).unbind()
-    temperature = 3.0
-    q = (teacher / temperature).softmax(-1)
-    p = (student / temperature).softmax(-1)
-    expected = temperature**2 * (q * (q.log() - p.log())).sum()
-    assert softmax_divergence(student, teacher, temperature).item() == pytest.approx(
-        expected.item(), rel=1e-5
-    )
-    assert softmax_divergence(teacher, teacher, temperature).item() == pytest.approx(0, abs=1e-5)
-    student.requires_grad_()
-    softmax_divergence(student, teacher, temperature).backward()
-    # the gradient of the cross entropy with soft targets, (p - q) / T, times the squared temperature
-    assert torch.allclose(student.grad, temperature * (p - q), atol=1e-5)
 
 
 def test_sigmoid_divergence_is_that_of_two_classes():
@@ -218,35 +182,12 @@ def test_student_follows_the_teacher_where_labels_differ(config, trained_teacher
         assert [answer.label for answer in answers] == expected
 
 
-def test_kept_outputs_equal_computed_ones_and_the_teacher_runs_once(
-    config, trained_teacher, tmp_path, monkeypatch
-):
-    calls = []
-    compute = preparation.compute_targets
-
-    def counting(*args: Any, **settings: Any) -> Any:
-        calls.append(1)
-        return compute(*args, **settings)
-
-    monkeypatch.setattr(preparation, "compute_targets", counting)
-    config = with_teacher(config, trained_teacher)
-    finetune(REVIEWS, config, tmp_path / "run")
-    assert len(calls) == 1
-    resume_finetuning(tmp_path / "run")
-    assert len(calls) == 1
-    prepared = prepare(REVIEWS, config, DistributedContext(torch.device("cpu")))
-    data, teacher = prepared.data, prepared.teacher
-    assert teacher is not None
-    targets = compute(prepared.task, teacher, teacher.load_model(), data.flat_train_features, max_tokens=40)
-    outputs = TeacherOutputs.read(tmp_path / "run")
-    np.testing.assert_allclose(outputs.rows(range(len(targets))), np.concatenate(targets), atol=1e-5)
-
-
-def test_damaged_outputs_are_computed_again(config, trained_teacher, tmp_path, capsys):
-    config = with_teacher(config, trained_teacher)
-    finetune(REVIEWS, config, tmp_path / "run")
+def test_the_teacher_runs_once_unless_its_outputs_are_damaged(config, trained_teacher, tmp_path, capsys):
+    finetune(REVIEWS, with_teacher(config, trained_teacher), tmp_path / "run")
     file = tmp_path / "run" / "teacher" / "outputs.npy"
-    content = file.read_bytes()
+    content, version = file.read_bytes(), file.stat().st_mtime_ns
+    resume_finetuning(tmp_path / "run")
+    assert file.stat().st_mtime_ns == version
     file.write_bytes(b"\0" * len(content))
     resume_finetuning(tmp_path / "run", progress=Progress())
     assert "computed again" in capsys.readouterr().err
@@ -360,33 +301,44 @@ def test_missing_and_untrained_teachers(refused, config, tmp_path):
     assert "config.json names" in message or "no teacher" in message
 
 
-def test_teacher_of_another_task(refused, save_teacher, tmp_path):
-    task, path = write_case("regression", tmp_path)
-    message = refused(save_teacher(task.fit(list(task.examples(path)))))
-    assert "is a model for the task 'regression', whose outputs are others" in message
-    assert "cloze finetune classification" in message
-
-
-def test_teacher_with_other_labels(refused, save_teacher):
-    message = refused(save_teacher(REVIEWS.with_settings({"labels": ("no", "perhaps", "yes")})))
-    assert "the teacher's classes are no, perhaps, yes, those of the data are no, yes" in message
+@pytest.mark.parametrize(
+    ("task", "teacher", "message"),
+    [
+        (
+            LABELED,
+            task_of("regression", minimum=0, maximum=1),
+            "for the task 'regression', whose outputs are others",
+        ),
+        (
+            LABELED,
+            REVIEWS.with_settings({"labels": ("no", "perhaps", "yes")}),
+            "the teacher's classes are no, perhaps, yes, those of the data are no, yes",
+        ),
+        (task_of("squad_v1"), task_of("squad_v1"), "squad_v1 cannot learn from a teacher"),
+        (
+            task_of("scored-pairs"),
+            task_of("scored-pairs", prompt="query: "),
+            "the teacher's prompt is 'query: ', the student's ''",
+        ),
+    ],
+)
+def test_teacher_of_another_task_or_with_other_settings(
+    task, teacher, message, small, save_teacher, tokenizer
+):
+    with pytest.raises(InputError, match=message):
+        load_teacher(task, small, save_teacher(teacher), tokenizer)
 
 
 def test_labels_of_the_teacher_may_be_named(config, save_teacher, tmp_path):
-    """The remedy of the message above."""
+    """The remedy of a message above."""
     labels = ("no", "perhaps", "yes")
     teacher = save_teacher(REVIEWS.with_settings({"labels": labels}))
     finetune(REVIEWS.with_settings({"labels": labels}), with_teacher(config, teacher), tmp_path / "run")
     assert TextClassifier.load(tmp_path / "run").labels == labels
 
 
-def test_questions_have_no_teacher(small, save_teacher, tokenizer):
-    with pytest.raises(InputError, match="squad_v1 cannot learn from a teacher"):
-        load_teacher(task_of("squad_v1"), small, save_teacher(task_of("squad_v1")), tokenizer)
-
-
 def test_teacher_with_another_vocabulary_or_fewer_positions(refused, config, save_teacher, tokenizer):
-    task = REVIEWS.with_settings({"labels": ("no", "yes")})
+    task = LABELED
     other = WordPieceTokenizer.from_tokens([*tokenizer.tokens[:5], *reversed(tokenizer.tokens[5:])])
     message = refused(save_teacher(task, tokenizer=other))
     assert f"has another vocabulary than the student, {config.model}, or lowercases otherwise" in message
@@ -395,36 +347,26 @@ def test_teacher_with_another_vocabulary_or_fewer_positions(refused, config, sav
         load_teacher(task, long, Path(str(long.distillation.teacher)), tokenizer)
 
 
-def test_prompt_of_the_teacher_is_that_of_the_student(small, save_teacher, tokenizer):
-    teacher = save_teacher(task_of("scored-pairs", prompt="query: "))
-    with pytest.raises(InputError, match="the teacher's prompt is 'query: ', the student's ''"):
-        load_teacher(task_of("scored-pairs"), small, teacher, tokenizer)
-
-
-def test_changed_teacher_and_temperature_are_refused_on_resume(
+def test_changed_settings_texts_and_teacher_are_refused_on_resume(
     config, trained_teacher, save_teacher, tmp_path
 ):
     shutil.copytree(trained_teacher, tmp_path / "copy")
-    run = tmp_path / "run"
-    finetune(REVIEWS, with_teacher(config, tmp_path / "copy"), run)
+    run, texts = tmp_path / "run", tmp_path / "texts.txt"
+    texts.write_text("a fine film .\n")
+    finetune(REVIEWS, with_teacher(config, tmp_path / "copy", unlabeled=str(texts)), run)
     settings = (run / "run.toml").read_text()
     (run / "run.toml").write_text(settings.replace("temperature = 2.0", "temperature = 3.0"))
     with pytest.raises(InputError, match=r"distillation\.temperature"):
         resume_finetuning(run)
     (run / "run.toml").write_text(settings)
-    shutil.rmtree(tmp_path / "copy")
-    save_teacher(REVIEWS.with_settings({"labels": ("no", "yes")}), name="copy")
-    with pytest.raises(InputError, match="not the teacher that the settings were made for"):
-        resume_finetuning(run)
-
-
-def test_changed_unlabeled_texts_are_refused_on_resume(config, trained_teacher, tmp_path):
-    texts = tmp_path / "texts.txt"
-    texts.write_text("a fine film .\n")
-    finetune(REVIEWS, with_teacher(config, trained_teacher, unlabeled=str(texts)), tmp_path / "run")
     texts.write_text("an awful film .\n")
     with pytest.raises(InputError, match="not the data that the settings were made for"):
-        resume_finetuning(tmp_path / "run")
+        resume_finetuning(run)
+    texts.write_text("a fine film .\n")
+    shutil.rmtree(tmp_path / "copy")
+    save_teacher(LABELED, name="copy")
+    with pytest.raises(InputError, match="not the teacher that the settings were made for"):
+        resume_finetuning(run)
 
 
 def test_wrong_settings(refused, trained_teacher, tmp_path):

@@ -204,7 +204,8 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
         if folder is not None:
             for name, data in self.in_memory.items():
                 task, rows = read_memory(task, data, name)
-                config = replace(config, **{name: str(rows.write(folder))})
+                file: dict[str, Any] = {name: str(rows.write(folder))}
+                config = replace(config, **file)
         return task, config
 
     def to_toml(self) -> str:

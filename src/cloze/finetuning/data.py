@@ -104,7 +104,7 @@ def keep_rows(config: FinetuneConfig, run: Path) -> tuple[FinetuneConfig, dict[s
         for setting, name in data_files(config).items()
         if name.endswith(ROWS_EXTENSION)
     }
-    kept = {file.stem: str(run / name) for name, file in files.items()}
+    kept: dict[str, Any] = {file.stem: str(run / name) for name, file in files.items()}
     return replace(config, **kept), files
 
 

@@ -79,7 +79,7 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
     data, config = prepared.data, prepared.config
     best = follow_link(run, "best")
     task = load_finetuned_task(best)
-    model = load_model(best, task.answer.head, verify=False).to(prepared.context.device)
+    model: Any = load_model(best, task.answer.head, verify=False).to(prepared.context.device)
     predict_dev = partial(
         predict,
         engine=TorchEngine(model, adapts_to_load=False),
