@@ -23,7 +23,7 @@ import numpy as np
 
 from cloze.config import check_positive
 from cloze.data.reading.files import read_lines
-from cloze.data.reading.memory import MemoryRows, Source
+from cloze.data.reading.memory import Data, MemoryRows
 from cloze.errors import InputError
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 from cloze.remote_files import PathOrUrl, is_url, join_path
@@ -58,7 +58,7 @@ class CranfieldReader(PassageReader):
     def __post_init__(self) -> None:
         check_positive(self, "candidates")
 
-    def examples(self, source: Source, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
+    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read judgments, and yield the candidates of each judged query in BM25's order."""
         if isinstance(source, MemoryRows):
             raise InputError(
