@@ -3,12 +3,12 @@
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from markupsafe import Markup
 
 from cloze.data.audit import Audit
-from cloze.data.audit_instances import InstanceExample, InstanceStats, Measure, Token
+from cloze.data.audit_instances import InstanceExample, InstanceStats, Token
 from cloze.data.audit_text import LONG_SENTENCE, Distribution
 from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE
 from cloze.reports.page import Table, format_value, write_page
@@ -77,43 +77,25 @@ def _counts(audit: Audit) -> Table:
     return Table(["counts", "", ""], rows)
 
 
-class _Lengths(NamedTuple):
-    """The lengths of sentences, documents or sequences."""
-
-    unit: str
-    counted: str
-    """Sentences, documents or sequences."""
-    distribution: Distribution
-    limit: str = ""
-
-    @property
-    def name(self) -> str:
-        return f"{self.unit} per {self.counted.removesuffix('s')}{self.limit}"
-
-
-def _all_lengths(audit: Audit) -> list[_Lengths]:
+def _all_lengths(audit: Audit) -> list[tuple[str, str, str, Distribution]]:
+    """Return name, unit, what is counted, and the lengths of sentences, documents and sequences."""
     return [
-        _Lengths("tokens", "sentences", audit.sentence_tokens),
-        _Lengths("sentences", "documents", audit.document_sentences),
-        _Lengths("tokens", "documents", audit.document_tokens),
+        ("tokens per sentence", "tokens", "sentences", audit.sentence_tokens),
+        ("sentences per document", "sentences", "documents", audit.document_sentences),
+        ("tokens per document", "tokens", "documents", audit.document_tokens),
         *(
-            _Lengths("tokens", "sequences", drawn.lengths, f", at most {drawn.max_seq_length}")
+            (f"tokens per sequence, at most {drawn.max_seq_length}", "tokens", "sequences", drawn.lengths)
             for drawn in audit.drawn
         ),
     ]
 
 
 def _lengths(audit: Audit) -> Table:
-    columns = ["lengths", "mean", *audit.sentence_tokens.quantiles]
     rows = [
-        [
-            lengths.name,
-            f"{lengths.distribution.mean:,.1f}",
-            *(f"{value:,}" for value in lengths.distribution.quantiles.values()),
-        ]
-        for lengths in _all_lengths(audit)
+        [name, f"{lengths.mean:,.1f}", *map("{:,}".format, lengths.quantiles.values())]
+        for name, _, _, lengths in _all_lengths(audit)
     ]
-    return Table(columns, rows)
+    return Table(["lengths", "mean", *audit.sentence_tokens.quantiles], rows)
 
 
 def _copies(audit: Audit) -> Table:
@@ -131,20 +113,12 @@ def _copies(audit: Audit) -> Table:
 
 
 def _measures(drawn: InstanceStats) -> Table:
-    rows: list[Sequence[str]] = [
-        [
-            measure.name,
-            _format_measure(measure, measure.measured),
-            "" if measure.expected is None else _format_measure(measure, measure.expected),
-            "" if measure.holds else "differs",
-        ]
-        for measure in drawn.measures
-    ]
+    rows: list[Sequence[str]] = []
+    for measure in drawn.measures:
+        write = ("{:.2%}" if measure.unit == "share" else "{:.4f}").format
+        expected = "" if measure.expected is None else write(measure.expected)
+        rows.append([measure.name, write(measure.measured), expected, "" if measure.holds else "differs"])
     return Table([f"{drawn.max_seq_length} tokens", "measured", "expected", ""], rows)
-
-
-def _format_measure(measure: Measure, value: float) -> str:
-    return f"{value:.2%}" if measure.unit == "share" else f"{value:.4f}"
 
 
 def _describe_instances(drawn: InstanceStats) -> str:
@@ -248,14 +222,14 @@ def _plots(audit: Audit) -> dict[str, Any]:
     """Return what `audit.js` draws: histograms of lengths, and counts of tokens by rank."""
     lengths = [
         {
-            "title": lengths.name[:1].upper() + lengths.name[1:],
-            "unit": lengths.unit,
-            "counted": lengths.counted,
-            "starts": lengths.distribution.bin_starts,
-            "counts": lengths.distribution.bin_counts,
-            "largest": lengths.distribution.quantiles["most"],
+            "title": name.capitalize(),
+            "unit": unit,
+            "counted": counted,
+            "starts": distribution.bin_starts,
+            "counts": distribution.bin_counts,
+            "largest": distribution.quantiles["most"],
         }
-        for lengths in _all_lengths(audit)
+        for name, unit, counted, distribution in _all_lengths(audit)
     ]
     return {"lengths": lengths, "ranks": audit.counts_at_ranks}
 

@@ -187,8 +187,8 @@ def _convert_to_utf_8(stream: IO[bytes], encoding: str, file: str) -> Iterator[b
         try:
             text = decoder.decode(content, final=not content)
         except UnicodeError as error:
-            is_decoding = isinstance(error, UnicodeDecodeError)
-            place = f" at byte {offset + error.start + 1:,}" if is_decoding else ""
+            start = error.start if isinstance(error, UnicodeDecodeError) else None
+            place = "" if start is None else f" at byte {offset + start + 1:,}"
             what, remedy = f"not {encoding}{place}", "Say another `encoding`"
             raise InputError(what, where=file, remedy=remedy) from error
         offset += len(content) - len(decoder.getstate()[0])
