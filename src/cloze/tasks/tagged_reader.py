@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
 from cloze.choices import TaggingFormat
 from cloze.data.reading.annotations import named_tool
@@ -39,7 +39,7 @@ from cloze.data.reading.word_tables import (
 )
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.conll import Entity
-from cloze.tasks.reader import GoldAnswers, Reader
+from cloze.tasks.reader import GoldAnswers
 from cloze.tasks.running_text import split_text
 from cloze.tasks.span_offsets import Offsets, SpanReader
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -73,9 +73,14 @@ class KnownTags(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggedReader(Reader[TaggedText]):
+class TaggedReader:
     """Sentences or documents in columns, JSON, tables or Parquet, or plain text if there are no tags."""
 
+    file_settings: ClassVar[tuple[str, ...]] = ("encoding",)
+    reads_pairs: ClassVar[bool | None] = None
+
+    encoding: str | None = None
+    """Encoding of text files, as in latin-1, cp1252 or utf-16 (default: utf-8)."""
     word_column: int = 0
     """Counted from 0, or from -1 backwards."""
     tag_column: int = -1
@@ -119,6 +124,12 @@ class TaggedReader(Reader[TaggedText]):
                 by_document=self.context == "document",
             ),
         )
+
+    def with_cells(self, source: Data, answer: GoldAnswers) -> Iterator[tuple[TaggedText, Mapping[str, Any]]]:
+        return ((example, {}) for example in self.examples(source, answer, labeled=False))
+
+    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[TaggedText]:
+        return self.examples(source, answer)
 
     def group(self, example: TaggedText) -> str | None:
         """Return file and line of a sentence's document."""

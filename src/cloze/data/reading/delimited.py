@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
+from cloze.data.reading.annotations import named_tool
 from cloze.data.reading.bad_rows import CellCountError
 from cloze.data.reading.files import MAX_LINE_BYTES, Line
 from cloze.data.reading.source import RawRow, Source
@@ -20,8 +21,6 @@ DELIMITED = (".tsv", ".csv")
 NAMED_SEPARATOR = re.compile(r"sep=([\t,;|])")  # a first line that Excel writes
 CALL_IT_CSV = "If cells are in quotation marks, call the file .csv"
 _SEPARATORS = "\t,;|"
-_QUOTED_JSON = re.compile(r'(?:^|\t)"(?:\[\{|\{)""')
-"""Matches a row of a TSV with a cell of JSON in quotation marks, which are doubled in it."""
 _BEFORE_CLOSING_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
 """The text before the closing quotation mark; quotation marks within a cell are doubled."""
 
@@ -47,11 +46,7 @@ def read_delimited(source: Source) -> Iterator[RawRow]:
     separator, quoted = find_separator(first_line, known, extension, len(column_names) or None)
     if named is not None:
         separator, quoted = named[1], True
-    if not quoted:
-        second = list(islice(lines, 1))
-        lines = chain(second, lines)
-        first_rows = [*([first_line] if column_names else []), *(text for text, _ in second)]
-        quoted = any(map(_has_quoted_json, first_rows))
+    quoted = quoted or named_tool(options.format) is not None  # tools put JSON into quotation marks
     if column_names:
         lines = chain([(first_line, where)] if first_line else [], lines)
         cells = list(column_names)
@@ -127,11 +122,6 @@ def find_separator(
         separator = usual if has_usual else max(_SEPARATORS, key=score)
     is_quoted_tsv = first.startswith('"') and first.endswith('"') and f'"{separator}"' in first
     return separator, extension != ".tsv" or separator != usual or is_quoted_tsv
-
-
-def _has_quoted_json(row: str) -> bool:
-    """Return whether a row of a TSV has JSON in quotation marks, as annotation tools export it."""
-    return _QUOTED_JSON.search(row) is not None
 
 
 def split_rows(
