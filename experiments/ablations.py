@@ -4,7 +4,6 @@ OUT/study.toml        the study with which OUT was started, with the steps that 
 OUT/runs, OUT/record  as `python -m experiments study` writes them
 """
 
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -115,6 +114,4 @@ def start_ablation(
 
 
 def _with_steps(study: Study, steps: int) -> Study:
-    settings = deepcopy(dict(study.settings))
-    configuration.merge_dicts(settings, {"steps": steps})
-    return replace(study, settings=settings)
+    return replace(study, settings=configuration.merge(study.settings, {"steps": steps}))

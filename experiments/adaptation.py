@@ -209,8 +209,7 @@ class Adaptation:
             "evaluation": {"times": 2, "max_instances": 400},
             "checkpoints": {"keep_newest": 1},
         }
-        configuration.merge_dicts(table, changes)
-        return configuration.from_dict(PretrainConfig, table, where="adapt")
+        return configuration.resolve(PretrainConfig, table, changes, where="adapt")
 
     def name_authors(self, model: Path, directory: Path, seed: int) -> None:
         """Fine-tune an encoder to name the author of a passage; score it on another novel of each author.

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from cloze.config import check_positive
+from cloze.config import Positive
 from cloze.data.reading.files import read_lines
 from cloze.data.reading.memory import Data, MemoryRows
 from cloze.errors import InputError
@@ -52,11 +52,8 @@ class RankedText(LabeledText):
 class CranfieldReader(PassageReader):
     """The candidates for a query are BM25's best."""
 
-    candidates: int = 50
+    candidates: Positive[int] = 50
     """Number of abstracts ranked for each query."""
-
-    def __post_init__(self) -> None:
-        check_positive(self, "candidates")
 
     def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read judgments, and yield the candidates of each judged query in BM25's order."""

@@ -8,12 +8,12 @@ Shapes: T tokens in the packed batch, W words, L layers used, D hidden, X featur
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from cloze.config import check_positive
+from cloze.config import Range
 from cloze.errors import InputError
 from cloze.models.bert import initialize_weights
 from cloze.models.dropout import dropout
@@ -158,12 +158,8 @@ class FrozenTags(Tags):
     weight_settings: ClassVar[tuple[str, ...]] = (*Tags.weight_settings, "layers", "lstm_size")
 
     layers: FrozenLayers = "concat-last-four"
-    lstm_size: int = 768
+    lstm_size: Annotated[int, Range("[1, 10000]")] = 768
     """Units in each direction."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, lstm_size=10_000)
 
     def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
         """Return the BiLSTM on the encoder."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +9,7 @@ from typing import Any, get_args
 from cloze import config as configuration
 from cloze.errors import InputError
 from cloze.models.encoder import encoders
-from cloze.pretraining.config import PretrainConfig, size_defaults
+from cloze.pretraining.config import PretrainConfig, model_defaults
 from cloze.suggestions import did_you_mean
 from experiments.origins import OriginKind
 from experiments.published import Published
@@ -54,9 +53,7 @@ class Study:
         if data is None:
             remedy = f"The variant {variant} is pre-trained on it"
             raise InputError("the flag --data is missing", remedy=remedy)
-        table = deepcopy(dict(self.settings))
-        configuration.merge_dicts(table, deepcopy(dict(self.variants[variant])))
-        configuration.merge_dicts(table, {"data": str(data), "seed": seed})
+        table = configuration.merge(self.settings, self.variants[variant], {"data": str(data), "seed": seed})
         table.pop(_ENCODER, None)
         where = f"the variant {variant}"
         if self.points > 1:
@@ -65,10 +62,8 @@ class Study:
                 raise InputError(f"steps must be divisible by {self.points} points", where=where)
             every = steps // self.points
             checkpoints = {"every_steps": every, "keep_every_steps": every}
-            configuration.merge_dicts(table, {"checkpoints": checkpoints})
-        settings = size_defaults(table)
-        configuration.merge_dicts(settings, table)
-        return configuration.from_dict(PretrainConfig, settings, where=where)
+            table = configuration.merge(table, {"checkpoints": checkpoints})
+        return configuration.resolve(PretrainConfig, model_defaults(table), table, where=where)
 
     def encoder(self, variant: str) -> str | None:
         """Return the `model_type` of the encoder of a variant; None is BERT.
@@ -124,7 +119,7 @@ def read_study(path: Path, overrides: Sequence[str] = ()) -> Study:
     if taken := [key for key in _OF_THE_COMMAND if key in settings]:
         what = f"sets {taken[0]}, which a study or its command sets"
         raise InputError(what, where="--set", remedy="Leave it out")
-    configuration.merge_dicts(table["settings"], settings)
+    table["settings"] = configuration.merge(table["settings"], settings)
     if "published" in table:
         table["published"] = Published.read(table["published"], where=path)
     study = Study(**{**table, "seeds": tuple(table["seeds"])})

@@ -54,8 +54,7 @@ SETTINGS = [
 
 def load(config: type[Any], override: str) -> object:
     base = PRETRAIN if config is PretrainConfig else FINETUNE
-    table = configuration.nest(base)
-    configuration.merge_dicts(table, configuration.read_dict(overrides=[override]))
+    table = configuration.merge(base, configuration.read_dict(overrides=[override]))
     if config is PretrainConfig:
         return resolve_pretraining(settings=table)
     return resolve_finetuning("classification", settings=table)

@@ -143,7 +143,7 @@ class _Reader:
         if prefix:
             kind = next((name for name in decorators if name in ("classmethod", "staticmethod")), "method")
         docstring = ast.get_docstring(node)
-        if "suggests_keywords()" in decorators and not prefix:  # which completes it
+        if any(name.startswith("suggests_keywords(") for name in decorators) and not prefix:  # which completes it
             docstring = inspect.getdoc(getattr(import_module(self.module), node.name))
         signature = "" if is_property else self._signature(node, bound=bool(prefix), returns=returns)
         return Definition(

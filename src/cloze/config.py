@@ -1,14 +1,14 @@
 """Settings: frozen dataclasses in Python, TOML on disk, `a.b=value` on the command line.
 
-Each dataclass is defined next to what it configures and holds the defaults; this module reads and writes them.
-An unknown key or a wrong type is an error with the dotted key and the nearest existing key.
+Each dataclass is defined next to what it configures and holds the defaults; its annotations hold the types, the ranges
+and which settings may change when a run is resumed. This module merges, checks, reads and writes them.
 """
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
-import operator
 import re
 import sys
 import tomllib
@@ -16,7 +16,8 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from cloze.errors import InputError
 from cloze.file_io import read_file
@@ -24,6 +25,7 @@ from cloze.suggestions import MAX_LISTED, check_keywords, did_you_mean, list_nam
 from cloze.text_encoding import LONE_SURROGATE, how_to_convert, to_json_text
 
 Config = TypeVar("Config")
+Value = TypeVar("Value")
 
 SETTINGS = "settings"
 """The source of settings that are not from a file, for messages."""
@@ -36,11 +38,42 @@ _TOO_MANY_PARTS = f"a key has more than {_MAX_KEY_PARTS} parts"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The interval of a number, or of each number in a list, as in `Annotated[float, Range("[0, 1)")]`."""
+
+    interval: str
+
+    def check(self, name: str, number: float) -> None:
+        """Raise SettingError for a number outside of the interval."""
+        low, high = self.interval[1:-1].split(", ")
+        is_above = number >= float(low) if self.interval[0] == "[" else number > float(low)
+        is_below = number <= float(high) if self.interval[-1] == "]" else number < float(high)
+        if is_above and is_below:
+            return
+        if self.interval.startswith("[1, "):
+            raise SettingError(
+                name, f"{number} is {f'more than {int(high):,}' if is_above else 'not positive'}"
+            )
+        end = "finite" if high == "inf" else f"{'at most' if self.interval[-1] == ']' else 'below'} {high}"
+        ends = [f"{'at least' if self.interval[0] == '[' else 'above'} {low}", end]
+        raise SettingError(name, f"{number} is not {' and '.join(ends[:1] if high == 'inf]' else ends)}")
+
+
+Positive = Annotated[Value, Range("[1, inf]")]
+CHANGEABLE = "may change when a run is resumed"
+MOVABLE = "may be moved"
+Changeable = Annotated[Value, CHANGEABLE]
+"""A setting, or a section, that may change when a run is resumed."""
+
+
 class Settings:
-    """The base of dataclasses whose settings a task or a model's size has other defaults for: knows which are given."""
+    """The base of dataclasses of settings: checks types and ranges, and knows which settings are given."""
 
     __slots__ = ("_explicit",)
     _explicit: frozenset[str]
+    replaced: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    """By key, the settings of the layers below that a setting replaces."""
 
     def __new__(cls, *_: object, **values: object) -> Self:
         """Record the names of the settings."""
@@ -50,7 +83,14 @@ class Settings:
         object.__setattr__(settings, "_explicit", frozenset(values))
         return settings
 
-    def explicit(self) -> dict[str, Any]:
+    def __post_init__(self) -> None:
+        check_types(self)
+        self._check()
+
+    def _check(self) -> None:
+        """Raise ValueError for settings that contradict each other."""
+
+    def explicit(self, default: object = None) -> dict[str, Any]:
         """Return the settings that were given, as nested dictionaries.
 
         After `dataclasses.replace`, which gives all, those that differ from the default.
@@ -58,25 +98,79 @@ class Settings:
         all_fields = dataclasses.fields(typing.cast(Any, self))
         names = self._explicit if len(self._explicit) < len(all_fields) else frozenset[str]()
         table: dict[str, Any] = {}
-        for name, value in to_dict(self).items():
-            field = next(field for field in all_fields if field.name == name)
-            setting = getattr(self, name)
-            if name in names or _is_required(field) or setting != _default_of(field):
-                table[name] = setting.explicit() if isinstance(setting, Settings) else value
+        for field in all_fields:
+            value = getattr(self, field.name)
+            usual = _default_of(field) if default is None else getattr(default, field.name)
+            if value is not None and (field.name in names or value != usual):
+                is_section = isinstance(value, Settings)
+                is_like_default = is_section and type(usual) is type(value)
+                table[field.name] = (
+                    value.explicit(usual if is_like_default else None) if is_section else value
+                )
         return table
+
+
+def resolve(config: type[Config], *layers: Mapping[str, Any], where: str = SETTINGS) -> Config:
+    """Return settings from layers, each over those before it, and the first over the defaults of the class.
+
+    Args:
+        layers: settings by dotted key or in nested mappings; those that are None are not given.
+        where: the source of the values, for error messages.
+
+    Raises:
+        InputError: an unknown key, a wrong type or a value out of range.
+    """
+    return from_dict(config, merge(*layers, replaced=getattr(config, "replaced", {})), where=where)
+
+
+def merge(
+    *layers: Mapping[str, Any], replaced: Mapping[str, Iterable[str]] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return layers of settings as nested dictionaries, without those that are None, arrays as lists.
+
+    Args:
+        replaced: by key, the settings of the layers below that a setting replaces.
+
+    >>> merge({"epochs": 2, "optimizer.learning_rate": 1e-4, "dev": None}, {"optimizer": {"beta1": 0.8}})
+    {'epochs': 2, 'optimizer': {'learning_rate': 0.0001, 'beta1': 0.8}}
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        table: dict[str, Any] = {}
+        for key, value in layer.items():
+            inner: Any = value.explicit() if isinstance(value, Settings) else value
+            inner = value.tolist() if hasattr(value, "tolist") else inner
+            inner = str(value) if isinstance(value, Path) else inner
+            for section in reversed(key.split(".")):
+                inner = {section: inner}
+            _update(table, {} if value is None else inner)
+        for key in dict(flatten(table)).keys() & replaced.keys():
+            for other in replaced[key]:
+                section, _, name = other.rpartition(".")
+                inner = merged.get(section) if section else merged
+                if isinstance(inner, dict):
+                    inner.pop(name, None)
+        _update(merged, table)
+    return merged
+
+
+def _update(table: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    for key, value in other.items():
+        if isinstance(value, Mapping):
+            inner = table.get(key)
+            value = _update(inner if isinstance(inner, dict) else {}, value)
+        table[key] = value
+    return table
 
 
 def load(config: type[Config], path: Path | None = None, overrides: Iterable[str] = ()) -> Config:
     """Build `config` from its defaults, then a TOML file, then overrides of the form `section.key=value`."""
-    return from_dict(config, read_dict(path, overrides), where="settings" if path is None else str(path))
+    return resolve(config, read_dict(path, overrides), where=SETTINGS if path is None else str(path))
 
 
 def read_dict(path: Path | None = None, overrides: Iterable[str] = ()) -> dict[str, Any]:
     """Read a TOML file and apply overrides."""
-    table = {} if path is None else read_toml(path)
-    for override in overrides:
-        merge_dicts(table, _parse_override(override))
-    return table
+    return merge({} if path is None else read_toml(path), *map(_parse_override, overrides))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -131,9 +225,7 @@ def from_dict(
         default: values of missing keys; None takes the defaults of the class.
         others: further keys that an error about an unknown one lists.
     """
-    assert dataclasses.is_dataclass(config)
-    hints = typing.get_type_hints(config)
-    known = {field.name: field for field in dataclasses.fields(config)}
+    known = {field.name: field for field in dataclasses.fields(typing.cast(Any, config))}
     for key in table:
         if key not in known:
             keys = [*(prefix + name for name in known), *others]
@@ -142,23 +234,27 @@ def from_dict(
             full_list = "; --print-config lists all" if len(keys) > MAX_LISTED else ""
             remedy = f"Did you mean {near}?" if near else f"Known keys are {list_names(keys)}{full_list}"
             raise InputError(f"unknown key {prefix}{key}", where=where, remedy=remedy)
-    values = {}
-    for key, value in table.items():
-        inner = _default_of(known[key]) if default is None else getattr(default, key)
-        values[key] = _convert(hints[key], value, f"{prefix}{key}", where, inner)
-    missing = [name for name, field in known.items() if name not in values and _is_required(field)]
-    if missing and default is None:
-        raise InputError(f"missing {', '.join(prefix + name for name in missing)}", where=where)
+    hints = _hints(typing.cast(Any, config))
+    values: dict[str, Any] = {}
+    for name, field in known.items():
+        if name not in table and default is None and _is_required(field):
+            missing = [key for key in known if key not in table and _is_required(known[key])]
+            raise InputError(f"missing {', '.join(prefix + key for key in missing)}", where=where)
+        values[name] = _default_of(field) if default is None else getattr(default, name)
     try:
-        if default is None:
+        for key, value in table.items():
+            values[key] = _convert(hints[key], value, f"{prefix}{key}", where, values[key])
+        if not issubclass(config, Settings):
             return config(**values)
-        replaced: Config = dataclasses.replace(typing.cast(Any, default), **values)
-        return replaced
+        settings = config.__new__(config, **table)
+        for name, value in values.items():  # not by __init__, which would check them again
+            object.__setattr__(settings, name, value)
+        settings._check()
+        return settings
     except SettingError as error:
-        key = f"{prefix}{error.name}"
         if where == SETTINGS:
-            raise InputError(error.what, where=key) from error
-        raise InputError(f"{key} {error.what}", where=where) from error
+            raise InputError(error.what, where=error.name) from error
+        raise InputError(str(error), where=where) from error
     except ValueError as error:
         raise InputError(f"{prefix.rstrip('.') + ': ' if prefix else ''}{error}", where=where) from error
 
@@ -184,39 +280,6 @@ class SettingError(ValueError):
         self.name, self.what = name, what
 
 
-def check_positive(settings: object, *names: str, **maxima: int) -> None:
-    """Raise SettingError unless settings are positive, or None, and not above their maximum.
-
-    Args:
-        names: settings without a maximum.
-        maxima: the maximum of others, by name; the values of a list are checked one by one.
-    """
-    for name in (*names, *maxima):
-        value = getattr(settings, name)
-        for number in value if isinstance(value, tuple) else (value,):
-            if number is not None and not number > 0:
-                raise SettingError(name, f"{number} is not positive")
-            if number is not None and number > maxima.get(name, math.inf):
-                raise SettingError(name, f"{number} is more than {maxima[name]:,}")
-
-
-def check_interval(settings: object, interval: str, *names: str) -> None:
-    """Raise SettingError unless settings, or all values of lists, are in an interval, as in "[0, 1)", or None."""
-    low, high = interval[1:-1].split(", ")
-    is_above, start = (operator.ge, "at least") if interval[0] == "[" else (operator.gt, "above")
-    is_below, end = (operator.le, "at most") if interval[-1] == "]" else (operator.lt, "below")
-    expected = f"{start} {low}"
-    if high != "inf":
-        expected += f" and {end} {high}"
-    elif end == "below":
-        expected += " and finite"
-    for name in names:
-        value = getattr(settings, name)
-        for number in value if isinstance(value, tuple) else (value,):
-            if number is not None and not (is_above(number, float(low)) and is_below(number, float(high))):
-                raise SettingError(name, f"{number} is not {expected}")
-
-
 def _is_required(field: "dataclasses.Field[Any]") -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
@@ -225,23 +288,54 @@ def _default_of(field: "dataclasses.Field[Any]") -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
+@functools.cache
+def _hints(config: Any) -> dict[str, Any]:
+    return typing.get_type_hints(config, include_extras=True)
+
+
 def check_types(config: Any) -> None:
-    """Refuse a value in a dataclass that is not of the type of its field."""
-    hints, where = typing.get_type_hints(type(config)), type(config).__name__
+    """Convert the values of a dataclass to the types of its fields; refuse others, and numbers out of range."""
+    kind: Any = type(config)
+    hints = _hints(kind)
     for field in dataclasses.fields(config):
         hint, value = hints[field.name], getattr(config, field.name)
-        if value is not None or type(None) not in get_args(hint):
-            _convert(hint, value, field.name, where)
+        object.__setattr__(config, field.name, _convert(hint, value, field.name, kind.__name__))
+
+
+def has_mark(config: type, key: str, *marks: str) -> bool:
+    """Return whether the annotation of a setting, or of a section that contains it, has one of the marks."""
+    name, _, rest = key.partition(".")
+    hint = _hints(typing.cast(Any, config)).get(name)
+    if not {*marks}.isdisjoint(get_args(hint)[1:]):
+        return True
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    sections = [kind for kind in (hint, *get_args(hint)) if dataclasses.is_dataclass(kind)]
+    return any(has_mark(typing.cast(type, kind), rest, *marks) for kind in sections)
 
 
 def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -> Any:
+    """Return a value as the type of a setting, with None for a value that is not set, and lists as tuples."""
     origin = get_origin(hint)
+    if origin is Annotated:
+        is_nan = isinstance(value, float) and math.isnan(value)  # which is in no range
+        value = value if is_nan else _convert(get_args(hint)[0], value, key, where, default)
+        for number in value if isinstance(value, tuple) else (value,):
+            for mark in get_args(hint)[1:]:
+                if isinstance(mark, Range) and number is not None:
+                    mark.check(key, number)
+        return value
     if origin in (Union, types.UnionType):
+        if value is None and types.NoneType in get_args(hint):
+            return None
         *others, last = (argument for argument in get_args(hint) if argument is not type(None))
         for choice in others:
             with contextlib.suppress(InputError):
                 return _convert(choice, value, key, where, default)
         return _convert(last, value, key, where, default)
+    return _convert_value(hint, origin, value, key, where, default)
+
+
+def _convert_value(hint: Any, origin: Any, value: Any, key: str, where: str, default: Any) -> Any:
     if origin is Literal:
         if not isinstance(value, (str, int)) or value not in get_args(hint):
             choices = list(map(str, get_args(hint)))
@@ -288,25 +382,6 @@ def _convert_items(hint: Any, value: Any, key: str, where: str) -> Any:
     }
 
 
-def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings whose names may have dots as nested dictionaries, without those that are None or of NumPy.
-
-    >>> nest({"epochs": 2, "optimizer.learning_rate": 1e-4, "dev": None})
-    {'epochs': 2, 'optimizer': {'learning_rate': 0.0001}}
-    """
-    table: dict[str, Any] = {}
-    for key, value in settings.items():
-        *sections, last = key.split(".")
-        inner: dict[str, Any] = {last: value.explicit() if isinstance(value, Settings) else value}
-        if hasattr(value, "tolist"):  # of NumPy
-            inner = {last: value.tolist()}
-        for section in reversed(sections):
-            inner = {section: inner}
-        if value is not None:
-            merge_dicts(table, inner)
-    return table
-
-
 def _parse_override(text: str) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -320,24 +395,9 @@ def _parse_override(text: str) -> dict[str, Any]:
     if others:
         what, remedy = f"more than one setting in {text!r}", "Give each a --set of its own"
         raise InputError(what, where="--set", remedy=remedy)
-    table: dict[str, Any] = {}
-    inner = table
-    *sections, last = key.strip().split(".")
-    if len(sections) >= _MAX_KEY_PARTS:
+    if key.count(".") >= _MAX_KEY_PARTS:
         raise InputError(_TOO_MANY_PARTS, where="--set", remedy="Write section.key=value")
-    for section in sections:
-        inner = inner.setdefault(section, {})
-    inner[last] = parsed
-    return table
-
-
-def merge_dicts(table: dict[str, Any], other: Mapping[str, Any]) -> None:
-    """Update a nested dictionary with the values of another."""
-    for key, value in other.items():
-        if isinstance(value, Mapping) and isinstance(table.get(key), dict):
-            merge_dicts(table[key], value)
-        else:
-            table[key] = value
+    return {key.strip(): parsed}
 
 
 def to_dict(config: Any) -> dict[str, Any]:

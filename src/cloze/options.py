@@ -9,7 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
-from cloze.choices import Clean, Combine, InferencePrecision, LongTexts, MissingLabels, Step, TaggingFormat
+from cloze.callbacks import Callback
+from cloze.choices import (
+    Clean,
+    Combine,
+    InferencePrecision,
+    LongTexts,
+    MissingLabels,
+    Precision,
+    Step,
+    TaggingFormat,
+)
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress
 from cloze.signatures import Option
@@ -131,3 +141,29 @@ class VectorOptions(TypedDict, total=False):
         ),
     ]
     prompt: Annotated[str | None, Option("name of a prompt in the model's directory, put before each text.")]
+
+
+class RunOptions(TypedDict, total=False):
+    """How a model is trained, and what follows the run."""
+
+    seed: Annotated[int | None, Option("seed of all random numbers (default: 12345).")]
+    device: Annotated[str | None, Option("cpu, cuda, mps or auto (default: auto).")]
+    precision: Annotated[
+        Precision | None,
+        Option("number format of matrix products (default: auto, bfloat16 where it is fast)."),
+    ]
+    report_to: Annotated[
+        Sequence[str],
+        Option("service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.", ()),
+    ]
+    callbacks: Annotated[Sequence[Callback], Option("receive what the run measures.", ())]
+    resume: Annotated[
+        bool,
+        Option(
+            "continue the run in the output, or start one if the output is free. Settings and data must equal those of "
+            "the run, except for settings that may change on resume.",
+            default=False,
+        ),
+    ]
+    overwrite: Annotated[bool, Option("replace an existing run.", default=False)]
+    progress: Annotated[bool | Progress, Option("True shows progress on stderr.", default=False)]

@@ -68,9 +68,9 @@ def test_a_larger_share_contains_the_smaller_ones() -> None:
 def test_shares_that_cannot_be_learned_from_are_refused(error_line: ErrorLine, tmp_path: Path) -> None:
     for value, what in {
         "0.1,x": "--data-fractions: 'x' is not a number",
-        "0.5,1.5": "--data-fractions: 1.5 is more than 1",
-        "0,1": "must be positive and distinct",
-        "0.5,0.5": "must be positive and distinct",
+        "0.5,1.5": "--data-fractions: 1.5 is not above 0 and at most 1",
+        "0,1": "--data-fractions: 0.0 is not above 0",
+        "0.5,0.5": "must be distinct",
     }.items():
         assert what in error_line(f"{NANO_FINETUNE} --data-fractions {value}")
     settings = {"data_fraction": 0.5}

@@ -20,7 +20,6 @@ from cloze import artifacts, file_io
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import FinetuneConfig, load_finetuning
 from cloze.finetuning.data import load_data, read_examples
-from cloze.finetuning.finetune import resumed_settings
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
@@ -138,7 +137,7 @@ def test_overwrite_of_an_input_is_refused(config, tmp_path):
     after = weights(tmp_path / "run")
     assert all(after[name].equal(weight) for name, weight in before.items())
     with pytest.raises(InputError, match="is for the task 'classification', not 'rte'"):
-        resumed_settings(tmp_path / "run", "rte", {}, {})
+        cloze.finetune("rte", output=tmp_path / "run", resume=True)
 
 
 def test_train_examples_limits_the_training_data(nano_checkpoint, config):

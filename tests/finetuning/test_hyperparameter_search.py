@@ -141,11 +141,14 @@ def test_trials_are_resumed_alone_and_with_their_settings(config, tmp_path):
 
 
 def test_invalid_grids_are_refused():
-    for grid in ("epochs=[0]", "learning_rates=[1e-5, 1e-5]", "batch_sizes=[-4]"):
-        with pytest.raises(InputError, match="must be positive and distinct"):
+    for grid, message in {
+        "epochs=[0]": r"grid\.epochs: 0 is not positive",
+        "batch_sizes=[-4]": r"grid\.batch_sizes: -4 is not positive",
+        "learning_rates=[1e-5, 1e-5]": "learning_rates .* must be distinct",
+        "learning_rates=[1e-5, 1.0]": r"grid\.learning_rates: 1\.0 is not above 0 and below 1",
+    }.items():
+        with pytest.raises(InputError, match=message):
             finetuning_of("classification", ["model=m", "train=t", f"grid.{grid}"])
-    with pytest.raises(InputError, match=r"grid\.learning_rates: 1\.0 is not above 0 and below 1"):
-        finetuning_of("classification", ["model=m", "train=t", "grid.learning_rates=[1e-5, 1.0]"])
 
 
 def test_a_trial_with_an_undefined_score_is_the_last(configure, tmp_path):

@@ -474,7 +474,7 @@ def test_original_recipe_has_the_papers_and_googles_settings():
     [
         ("steps=0", "positive"),
         ("budget_seconds=inf", "budget_seconds: inf is not above 0"),
-        ("budget_seconds=nan", "budget_seconds is nan"),
+        ("budget_seconds=nan", "budget_seconds: nan is not above 0"),
         ("budget_seconds=0", "budget_seconds: 0.0 is not above 0"),
         ("budget_seconds=60", "either steps or a budget"),
         ("optimizer.max_grad_norm=nan", "max_grad_norm"),

@@ -1,20 +1,21 @@
 """Fine-tune models on labeled data, from files or from memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
-from cloze.api.signatures import takes_arguments_of
-from cloze.callbacks import Callback, load_writers
-from cloze.choices import Clean, LongTexts, MissingLabels, Precision, TaggingFormat
+from cloze.callbacks import load_writers
+from cloze.choices import LongTexts
 from cloze.config import setting_names
 from cloze.errors import InputError
+from cloze.options import LabeledOptions, RunOptions
 from cloze.parallel_map import AnyWorkers
-from cloze.progress import Progress, resolve_progress
+from cloze.progress import resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.results import NamedScores
+from cloze.signatures import Option
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
@@ -53,46 +54,106 @@ def _setting_names() -> Iterator[str]:
     return setting_names(FinetuneConfig)
 
 
+class DataOptions(TypedDict, total=False):
+    """The model to start from and the data."""
+
+    model: Annotated[
+        str | Path | None, Option("model to start from: cloze-mini, a checkpoint, a run or hf://org/name.")
+    ]
+    train: Annotated[
+        Any,
+        Option(
+            "training data: path or URL, as in s3://bucket/reviews.tsv, of a file in the task's format or of a "
+            "benchmark's directory. In Python also rows: tuples or dicts, a table of pandas, datasets or Arrow, or a "
+            "dict of columns. Tuples have the values in the order of the task's columns, as in (text, label) or (text, "
+            "pair, label). The run keeps a copy of rows, so that it can be resumed."
+        ),
+    ]
+    dev: Annotated[
+        Any,
+        Option(
+            "data to score on, likewise (default: the dev file of the directory, else a tenth of the training data)."
+        ),
+    ]
+    teacher: Annotated[
+        str | Path | None,
+        Option("fine-tuned checkpoint or run whose outputs the model learns, too."),
+    ]
+    student_layers: Annotated[
+        Sequence[int] | None,
+        Option(
+            "layers that the model keeps, counted from 0, as in 0,2,5; without a model those of the teacher."
+        ),
+    ]
+    unlabeled: Annotated[
+        str | Path | None,
+        Option("path or URL of more texts, for which the teacher alone says what is right."),
+    ]
+
+
+class TrainingOptions(DataOptions, LabeledOptions, total=False):
+    """The settings of the training."""
+
+    long_texts: Annotated[
+        LongTexts | None,
+        Option("truncate texts over max_seq_length (default), or read them in windows."),
+    ]
+    max_seq_length: Annotated[
+        int | None,
+        Option("maximum number of tokens of a sequence (default: 128, or that of the task or the model)."),
+    ]
+    train_examples: Annotated[
+        int | None,
+        Option("number of training examples, drawn at random as in cloze baseline (default: all)."),
+    ]
+    data_fractions: Annotated[
+        Sequence[float] | None,
+        Option(
+            "shares of the training examples, as in 0.1,0.3,1.0, for a learning curve: a run on each. A larger sample "
+            "contains the smaller ones."
+        ),
+    ]
+    epochs: Annotated[
+        int | None,
+        Option("number of epochs (default: 3); a grid then keeps it, as it keeps the next two."),
+    ]
+    batch_size: Annotated[int | None, Option("sequences per optimizer step (default: 32).")]
+    learning_rate: Annotated[float | None, Option("peak learning rate (default: 5e-5).")]
+    patience: Annotated[
+        int | None,
+        Option(
+            "number of evaluations without a better score after which training stops (default: no limit)."
+        ),
+    ]
+    seeds: Annotated[
+        int | None,
+        Option("number of runs with different seeds, reported with mean and deviation (default: 1)."),
+    ]
+    grid: Annotated[
+        bool,
+        Option("search the paper's batch sizes, learning rates and epochs: 18 runs per seed.", default=False),
+    ]
+    config: Annotated[
+        "str | Path | FinetuneConfig | None",
+        Option("TOML file, or name of a recipe, as in glue or mrpc-google. In Python also a config object."),
+    ]
+    workers: Annotated[
+        AnyWorkers,
+        Option(
+            "number of processes for several runs, or ray for the cluster at RAY_ADDRESS; 1 makes them in this "
+            "process, one after the other.",
+            default=1,
+        ),
+    ]
+
+
+class FinetuneOptions(TrainingOptions, RunOptions, total=False):
+    """The keywords of `finetune`."""
+
+
 @suggests_keywords(_setting_names)
 def finetune(
-    task: "str | AnyTask | None" = None,
-    *,
-    output: str | Path,
-    model: str | Path | None = None,
-    train: Any = None,
-    dev: Any = None,
-    teacher: str | Path | None = None,
-    student_layers: Sequence[int] | None = None,
-    unlabeled: str | Path | None = None,
-    text_column: str | None = None,
-    label_column: str | None = None,
-    missing_labels: MissingLabels | None = None,
-    skip_bad_rows: bool | None = None,
-    format: TaggingFormat | None = None,
-    encoding: str | None = None,
-    clean: Clean | None = None,
-    column_names: str | Sequence[str] | None = None,
-    long_texts: LongTexts | None = None,
-    max_seq_length: int | None = None,
-    train_examples: int | None = None,
-    data_fractions: Sequence[float] | None = None,
-    epochs: int | None = None,
-    patience: int | None = None,
-    batch_size: int | None = None,
-    learning_rate: float | None = None,
-    seed: int | None = None,
-    seeds: int | None = None,
-    grid: bool = False,
-    device: str | None = None,
-    precision: Precision | None = None,
-    config: "str | Path | FinetuneConfig | None" = None,
-    settings: Mapping[str, Any] = {},
-    report_to: Sequence[str] = (),
-    callbacks: Sequence[Callback] = (),
-    workers: AnyWorkers = 1,
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool | Progress = False,
+    task: "str | AnyTask | None" = None, *, output: str | Path, **options: Unpack[FinetuneOptions]
 ) -> FinetuneResult:
     """Fine-tune a model on labeled data and keep the best epoch.
 
@@ -117,48 +178,7 @@ def finetune(
         task: name of the task; cloze tasks lists them. Recipes and runs to resume have one. In Python also a task with
             its settings.
         output: directory of the run. Several runs, over seeds or a grid, have their directories in its folder trials.
-        model: model to start from: cloze-mini, a checkpoint, a run or hf://org/name.
-        train: training data: path or URL, as in s3://bucket/reviews.tsv, of a file in the task's format or of a
-            benchmark's directory. In Python also rows: tuples or dicts, a table of pandas, datasets or Arrow, or a
-            dict of columns. Tuples have the values in the order of the task's columns, as in (text, label) or
-            (text, pair, label). The run keeps a copy of rows, so that it can be resumed.
-        dev: data to score on, likewise (default: the dev file of the directory, else a tenth of the training data).
-        teacher: fine-tuned checkpoint or run whose outputs the model learns, too.
-        student_layers: layers that the model keeps, counted from 0, as in 0,2,5; without a model those of the teacher.
-        unlabeled: path or URL of more texts, for which the teacher alone says what is right.
-        text_column: column with the text (default: text).
-        label_column: column with the label (default: label).
-        missing_labels: refuse rows without a label (default), or drop and count them.
-        skip_bad_rows: leave out rows that cannot be read, and count them.
-        format: annotation tool that exported the data, or for tagging the format of the files (default: detected).
-        encoding: that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).
-        clean: pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them.
-        column_names: names of the columns of a TSV or CSV whose first line is a row, as in text,label. In Python also a
-            list.
-        long_texts: truncate texts over max_seq_length (default), or read them in windows.
-        max_seq_length: maximum number of tokens of a sequence (default: 128, or that of the task or the model).
-        train_examples: number of training examples, drawn at random as in cloze baseline (default: all).
-        data_fractions: shares of the training examples, as in 0.1,0.3,1.0, for a learning curve: a run on each. A
-            larger sample contains the smaller ones.
-        epochs: number of epochs (default: 3); a grid then keeps it, as it keeps the next two.
-        patience: number of evaluations without a better score after which training stops (default: no limit).
-        batch_size: sequences per optimizer step (default: 32).
-        learning_rate: peak learning rate (default: 5e-5).
-        seed: seed of head, dropout and the order of the data (default: 12345).
-        seeds: number of runs with different seeds, reported with mean and deviation (default: 1).
-        grid: search the paper's batch sizes, learning rates and epochs: 18 runs per seed.
-        device: cpu, cuda, mps or auto (default: auto).
-        precision: number format of matrix products (default: auto, bfloat16 where it is fast).
-        config: TOML file, or name of a recipe, as in glue or mrpc-google. In Python also a config object.
         settings: any setting by its key, as in max_seq_length=256; may be repeated.
-        report_to: service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.
-        callbacks: receive what the run measures.
-        workers: number of processes for several runs, or ray for the cluster at RAY_ADDRESS; 1 makes them in this
-            process, one after the other.
-        resume: continue the run in the output, or start one if the output is free. Settings and data must equal those
-            of the run, except for settings that may change on resume.
-        overwrite: replace an existing run.
-        progress: True shows progress on stderr.
 
     Returns:
         The scores on the dev data of the best checkpoint of all runs, and its path and model.
@@ -174,16 +194,15 @@ def finetune(
     Differs:
         The last batch of an epoch has the remaining examples, where Google's code fills it from the next epoch.
     """
-    arguments = locals()
     from cloze.api.settings import FinetuningRequest
     from cloze.finetuning import finetune as finetuning
 
-    if report_to and workers != 1:
+    if options["report_to"] and options["workers"] != 1:
         what = "several processes cannot log to one service"
         raise InputError(what, where="report_to", remedy="Leave out `workers`")
-    writers = load_writers(report_to, where="report_to")
-    request = FinetuningRequest(arguments)
-    cluster = resolve_workers(workers)
+    writers = load_writers(options["report_to"], where="report_to")
+    request = FinetuningRequest(task, output, options)
+    cluster = resolve_workers(options["workers"])
     with TemporaryDirectory(prefix="cloze-") as folder:
         resumed = request.resumed()
         resolved, config = resumed or request.resolve(Path(folder))
@@ -192,16 +211,21 @@ def finetune(
             config,
             request.run,
             workers=cluster,
-            overwrite=overwrite,
+            overwrite=options["overwrite"],
             resume=resumed is not None,
-            callbacks=(*callbacks, *writers),
-            progress=resolve_progress(progress),
+            callbacks=(*options["callbacks"], *writers),
+            progress=resolve_progress(options["progress"]),
         )
     return FinetuneResult(request.run, report, config.device)
 
 
-@takes_arguments_of(finetune)
-def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
+@suggests_keywords(_setting_names)
+def plan_finetuning(
+    task: "str | AnyTask | None" = None,
+    *,
+    output: str | Path | None = None,
+    **options: Unpack[FinetuneOptions],
+) -> "RunPlan":
     """Print memory and time of the run, measured in a few steps, and stop.
 
     Takes the arguments of `finetune`, and raises its errors.
@@ -209,14 +233,18 @@ def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
     from cloze.api.settings import FinetuningRequest
     from cloze.finetuning import finetune as finetuning
 
-    progress = resolve_progress(arguments.get("progress", False))
     with TemporaryDirectory(prefix="cloze-") as folder:
-        resolved = FinetuningRequest(arguments).resolve(Path(folder))
-        return finetuning.plan_finetuning(*resolved, progress=progress)
+        resolved = FinetuningRequest(task, output, options).resolve(Path(folder))
+        return finetuning.plan_finetuning(*resolved, progress=resolve_progress(options["progress"]))
 
 
-@takes_arguments_of(finetune)
-def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
+@suggests_keywords(_setting_names)
+def validate_data(
+    task: "str | AnyTask | None" = None,
+    *,
+    output: str | Path | None = None,
+    **options: Unpack[FinetuneOptions],
+) -> dict[str, Any]:
     """Read all data, report the first error, and stop.
 
     Takes the arguments of `finetune`, and raises its errors. Returns numbers of examples and sequences, the classes
@@ -225,18 +253,22 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
     from cloze.api.settings import FinetuningRequest
     from cloze.finetuning import finetune as finetuning
 
-    progress = resolve_progress(arguments.get("progress", False))
     with TemporaryDirectory(prefix="cloze-") as folder:
-        resolved = FinetuningRequest(arguments).resolve(Path(folder))
-        return finetuning.validate(*resolved, progress=progress)
+        resolved = FinetuningRequest(task, output, options).resolve(Path(folder))
+        return finetuning.validate(*resolved, progress=resolve_progress(options["progress"]))
 
 
-@takes_arguments_of(finetune)
-def finetuning_settings(arguments: dict[str, Any]) -> str:
+@suggests_keywords(_setting_names)
+def finetuning_settings(
+    task: "str | AnyTask | None" = None,
+    *,
+    output: str | Path | None = None,
+    **options: Unpack[FinetuneOptions],
+) -> str:
     """Print the resolved settings as TOML, and stop.
 
     Takes the arguments of `finetune`; model and training data are optional.
     """
     from cloze.api.settings import FinetuningRequest
 
-    return FinetuningRequest(arguments).to_toml()
+    return FinetuningRequest(task, output, options).to_toml()

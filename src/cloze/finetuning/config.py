@@ -11,25 +11,39 @@ In TOML the settings of the run and `task` come first, those of the task in a ta
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 
-from cloze import config as configuration
+from cloze.config import (
+    MOVABLE,
+    SETTINGS,
+    Changeable,
+    Positive,
+    Range,
+    Settings,
+    Value,
+    merge,
+    read_dict,
+    read_toml,
+)
 from cloze.errors import InputError
 from cloze.tasks.config import build_task, pop_task
 from cloze.tasks.task import AnyTask
-from cloze.training.config import MAX_BATCH_SIZE, MAX_EVALUATIONS, RunSettings
+from cloze.training.config import MAX_EVALUATIONS, BatchSize, RunSettings
 from cloze.training.optimizer import OptimizerConfig
 
 DEV_FRACTION = 0.1
 MAX_SEQ_LENGTH = 128
-_MAX_EPOCHS, _MAX_RUNS = 100_000, 10_000
+_MAX_RUNS = 10_000
+Epochs = Annotated[Value, Range("[1, 100000]")]
 _TEMPERATURE, _WEIGHT = 2.0, 0.9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DistillationConfig:
+class DistillationConfig(Settings):
     """A run whose model, the student, learns the outputs of a teacher (Hinton et al. 2015)."""
 
     teacher: str | None = None
@@ -38,16 +52,14 @@ class DistillationConfig:
     """SHA-256 of the teacher, set at the start of the run; another teacher is refused."""
     unlabeled: str | None = None
     """More texts to learn from, in the format of `cloze predict`; only the teacher says what is right."""
-    temperature: float = _TEMPERATURE
+    temperature: Annotated[float, Range("(0, inf)")] = _TEMPERATURE
     """Divides the logits of both; a higher one stresses the less probable classes. Numbers and cosines have none."""
-    weight: float = _WEIGHT
+    weight: Annotated[float, Range("(0, 1]")] = _WEIGHT
     """Share of the teacher's outputs in the loss; labels have the rest. Hinton et al. give labels a low weight."""
     student_layers: tuple[int, ...] = ()
     """The layers of the initial model that the student keeps, counted from 0; empty keeps all (Sanh et al. 2019)."""
 
-    def __post_init__(self) -> None:
-        configuration.check_interval(self, "(0, inf)", "temperature")
-        configuration.check_interval(self, "(0, 1]", "weight")
+    def _check(self) -> None:
         if self.teacher is None:
             if self.unlabeled is not None:
                 raise ValueError("unlabeled texts need a teacher")
@@ -59,22 +71,20 @@ class DistillationConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GridConfig:
+class GridConfig(Settings):
     """Values to try in all combinations; an empty setting keeps the value of the run."""
 
-    batch_sizes: tuple[int, ...] = ()
-    learning_rates: tuple[float, ...] = ()
-    epochs: tuple[int, ...] = ()
-    data_fractions: tuple[float, ...] = ()
+    batch_sizes: BatchSize[tuple[int, ...]] = ()
+    learning_rates: Annotated[tuple[float, ...], Range("(0, 1)")] = ()
+    epochs: Epochs[tuple[int, ...]] = ()
+    data_fractions: Annotated[tuple[float, ...], Range("(0, 1]")] = ()
     """Shares of the training examples, for a learning curve; a larger sample contains the smaller ones."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for name in ("batch_sizes", "learning_rates", "epochs", "data_fractions"):
             values = getattr(self, name)
-            if not all(value > 0 for value in values) or len(set(values)) < len(values):
-                raise ValueError(f"{name} {list(values)} must be positive and distinct")
-        configuration.check_positive(self, batch_sizes=MAX_BATCH_SIZE, epochs=_MAX_EPOCHS, data_fractions=1)
-        configuration.check_interval(self, "(0, 1)", "learning_rates")
+            if len(set(values)) < len(values):
+                raise ValueError(f"{name} {list(values)} must be distinct")
 
     @property
     def size(self) -> int:
@@ -87,50 +97,50 @@ PAPER_GRID = GridConfig(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5),
 """Devlin et al. 2019, A.3."""
 
 
-GRID_SETTINGS = {
-    "batch_size": "grid.batch_sizes",
-    "optimizer.learning_rate": "grid.learning_rates",
-    "epochs": "grid.epochs",
-}
-"""Settings that a grid searches, with the setting of the values to try."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FinetuneConfig(RunSettings):
     """A fine-tuning run (Devlin et al. 2019, 4 and A.3; google-research/bert run_classifier.py @eedf571)."""
 
-    model: str
+    replaced: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "batch_size": ("grid.batch_sizes",),
+            "optimizer.learning_rate": ("grid.learning_rates",),
+            "epochs": ("grid.epochs",),
+        }
+    )
+
+    model: Annotated[str, MOVABLE]
     """The checkpoint or run to start from, or the name of a model; a head with the same classes is trained further."""
     model_commit: str | None = None
     """Commit of a model of the Hugging Face Hub, set at the start of the run, which keeps it."""
-    train: str
+    train: Changeable[str]
     """Training data: a file, or a directory with files of the task's names."""
-    dev: str | None = None
+    dev: Changeable[str | None] = None
     """Dev data to score on; without them a share of `train` is held out."""
-    dev_fraction: float = DEV_FRACTION
+    dev_fraction: Annotated[float, Range("(0, 1)")] = DEV_FRACTION
     """The held-out share."""
     stratify: bool = True
     """Hold out this share of each class."""
-    train_examples: int | None = None
+    train_examples: Positive[int | None] = None
     """Train on this many random examples, for a learning curve; None uses all."""
-    data_fraction: float = 1.0
+    data_fraction: Annotated[float, Range("(0, 1]")] = 1.0
     """Train on this share of them, at random."""
-    epochs: int = 3
+    epochs: Epochs[int] = 3
     """Passes over the training data."""
-    patience: int | None = None
+    patience: Changeable[Positive[int | None]] = None
     """Number of evaluations without a better score after which the run stops; None runs all epochs."""
     freeze_embeddings: bool = False
     """Leave the embeddings as they are."""
-    freeze_layers: int = 0
+    freeze_layers: Annotated[int, Range("[0, inf]")] = 0
     """Number of the lowest layers that are not trained; above 0, the embeddings are not trained either."""
-    dropout: float | None = None
+    dropout: Annotated[float | None, Range("[0, 1)")] = None
     """Probability of dropout of hidden states, of attention weights and before the head's output layer; None: those of
     the encoder's config, and 0.1 in the head."""
-    batch_size: int = 32
+    batch_size: BatchSize[int] = 32
     """Sequences per optimizer step; each window of a text is one."""
-    max_seq_length: int = MAX_SEQ_LENGTH
+    max_seq_length: Annotated[int, Range("[8, inf]")] = MAX_SEQ_LENGTH
     """Maximum number of tokens of a sequence, including [CLS] and [SEP]; longer texts are cut."""
-    seeds: int = 1
+    seeds: Annotated[int, Range("[1, 10000]")] = 1
     """Number of runs, each with the next seed."""
     grid: GridConfig = GridConfig()
     """Values to try, each combination with every seed."""
@@ -139,29 +149,14 @@ class FinetuneConfig(RunSettings):
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
     )
-    evaluations_per_epoch: int = 1
+    evaluations_per_epoch: Annotated[int, Range("[1, 1000]")] = 1
     """Evaluations on the dev data per epoch; the best score decides the best checkpoint."""
     best_metric: str | None = None
     """The score that decides, for checkpoints and runs; None uses the task's main score."""
-    log_every_steps: int = 10
+    log_every_steps: Changeable[Positive[int]] = 10
 
-    def __post_init__(self) -> None:
-        self.check()
-        configuration.check_positive(
-            self,
-            "log_every_steps",
-            "train_examples",
-            "patience",
-            epochs=_MAX_EPOCHS,
-            batch_size=MAX_BATCH_SIZE,
-            seeds=_MAX_RUNS,
-            evaluations_per_epoch=1000,
-        )
-        configuration.check_interval(self, "(0, 1)", "dev_fraction")
-        configuration.check_interval(self, "(0, 1]", "data_fraction")
-        configuration.check_interval(self, "[0, 1)", "dropout")
-        configuration.check_interval(self, "[0, inf]", "freeze_layers")
-        configuration.check_interval(self, "[8, inf]", "max_seq_length")
+    def _check(self) -> None:
+        RunSettings._check(self)
         if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
             raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
         evaluations = max(self.grid.epochs or (self.epochs,)) * self.evaluations_per_epoch
@@ -199,14 +194,13 @@ def load_finetuning(path: Path, task: str | None = None) -> tuple[AnyTask, Finet
     Raises:
         InputError: no such task, an unknown key, a wrong type, a value out of range.
     """
-    return finetuning_from_dict(task, configuration.read_toml(path), where=str(path))
+    return resolve_task_and_config(task, read_toml(path), where=str(path))
 
 
-def finetuning_from_dict(
-    task: str | None, settings: dict[str, Any], *, where: str
+def resolve_task_and_config(
+    task: str | None, *layers: Mapping[str, Any], where: str = SETTINGS
 ) -> tuple[AnyTask, FinetuneConfig]:
-    """Return a task and the settings of its run: a dictionary over the defaults."""
-    named = pop_task(settings, task, where)
-    table = configuration.read_dict(overrides=named.defaults)
-    configuration.merge_dicts(table, settings)
-    return build_task(named, FinetuneConfig, table, where)
+    """Return a task and the settings of its run, as `resolve` does, over the defaults of the task."""
+    table = merge(*layers, replaced=FinetuneConfig.replaced)
+    named = pop_task(table, task, where)
+    return build_task(named, FinetuneConfig, merge(read_dict(overrides=named.defaults), table), where)

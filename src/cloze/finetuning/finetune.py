@@ -17,13 +17,11 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple, TypeAlias
 
 from cloze import artifacts
-from cloze import config as configuration
 from cloze.callbacks import Callback
-from cloze.config import read_toml
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.file_io import read_json, write_json
-from cloze.finetuning.config import FinetuneConfig, GridConfig, finetuning_from_dict, load_finetuning
+from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.finetuning.data import count_classes, fraction_size, keep_rows
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import PreparedData, prepare_data
@@ -35,7 +33,6 @@ from cloze.process import configure_memory
 from cloze.progress import SILENT, Progress
 from cloze.tables import format_score
 from cloze.tasks.config import to_toml
-from cloze.tasks.data import find_files
 from cloze.tasks.labels import describe_classes
 from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Scores
@@ -46,12 +43,10 @@ from cloze.training.memory import available_memory
 from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
 from cloze.training.run_directory import (
-    changed_settings,
     check_output,
     create_run_directory,
     is_run,
     replace_settings,
-    run_settings_file,
 )
 from cloze.training.run_lock import run_lock
 from cloze.training.workers import LoadedPerWorker, place_workers
@@ -74,8 +69,7 @@ def finetune(
 ) -> dict[str, Any]:
     """Fine-tune a model on a task, as `cloze.finetune` does; under torchrun, on all of its ranks.
 
-    A run to resume gets task and settings from `resumed_settings`. Return the content of `scores.json`,
-    or of `trials.json` of several runs.
+    Return the content of `scores.json`, or of `trials.json` of several runs.
     """
     placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:
@@ -98,36 +92,11 @@ def finetune(
             prepared.build_model()  # likewise
         with run_lock(run, context):
             if resume:
-                context.run_on_rank_zero(lambda: replace_settings(run, settings, None))
+                context.run_on_rank_zero(lambda: replace_settings(run, FinetuneConfig, settings, None))
             else:
                 create = partial(create_run_directory, run, settings, files=files, overwrite=overwrite)
                 context.run_on_rank_zero(create)
             return _run_trials(prepared, run, placement, progress, callbacks)
-
-
-def resumed_settings(
-    run: Path, task_name: str, settings: Mapping[str, Any], explicit: Mapping[str, Any]
-) -> tuple[AnyTask, FinetuneConfig]:
-    """Return the task and the settings of a run to resume, with the permitted changes.
-
-    Args:
-        settings: all that are given, also in a TOML file.
-        explicit: settings of arguments, not of a recipe, which may change a setting of a single run.
-    """
-    file = run_settings_file(run, verb="finetune")
-    saved_task, saved = finetuning_from_dict(task_name, read_toml(file), where=str(file))
-    table = read_toml(file)
-    configuration.merge_dicts(table, settings)
-    new_task, new = finetuning_from_dict(task_name, table, where="settings")
-    if (new.train, new.dev) != (saved.train, saved.dev):  # a directory, in which run.toml names the files
-        train, dev = find_files(new_task, new.train, settings.get("dev", saved.dev))
-        new = replace(new, train=train, dev=dev)
-    of_task = configuration.differences(saved_task.to_dict(), new_task.to_dict())
-    changes = configuration.differences(saved, new) | {
-        f"{task_name}.{name}": pair for name, pair in of_task.items()
-    }
-    table = changed_settings(run, changes, {} if saved.has_trials else explicit)
-    return finetuning_from_dict(task_name, table, where="settings")
 
 
 def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Callback]) -> WorkerPlacement:

@@ -10,9 +10,9 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from cloze import config as configuration
 from cloze.arguments import check_paths, iterate_texts
 from cloze.choices import InferencePrecision
+from cloze.config import resolve
 from cloze.data.reading.formats import read_rows
 from cloze.data.reading.memory import Data, rows_from_memory
 from cloze.data.row_files import write_rows
@@ -69,9 +69,7 @@ def score_pretrained(
 
         checkpoint = Checkpoint.open(model, precision=precision)
         has_pairs = checkpoint.has("next-sentence")
-        table = {"pairs": {"next_sentence": has_pairs}}
-        configuration.merge_dicts(table, configuration.nest(settings))
-        config = configuration.from_dict(PretrainingEvaluationConfig, table, where="settings")
+        config = resolve(PretrainingEvaluationConfig, {"pairs.next_sentence": has_pairs}, settings)
         if kind == "nsp" and not (has_pairs and config.pairs.next_sentence):
             what = (
                 "has no next-sentence head" if not has_pairs else "pairs.next_sentence=false leaves no pairs"

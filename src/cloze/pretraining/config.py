@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
 
 from cloze.choices import AttendsTo
-from cloze.config import Settings, check_interval, check_positive, merge_dicts, to_dict
+from cloze.config import MOVABLE, Changeable, Range, Settings, to_dict
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.models.encoder import all_sizes, find_size, get_encoder_class
 from cloze.models.encoder_config import EncoderConfig
-from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig, RunSettings
-
-_MAX_STEPS = 1_000_000_000
+from cloze.training.config import BatchSize, EvaluationConfig, RunSettings, Tokens
 
 MODEL_OVERRIDES_WITH_INIT = (
     "model.hidden_dropout_prob",
@@ -55,7 +54,7 @@ class ModelConfig(Settings):
     options: dict[str, int | float | str] | None = None
     """Other fields of the encoder's config, as in {local_attention = 64} of ModernBERT."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self.encoder(vocab_size=1).check_size()
 
     def encoder(self, *, vocab_size: int) -> EncoderConfig:
@@ -94,38 +93,28 @@ class ModelConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PhaseConfig:
+class PhaseConfig(Settings):
     """A part of the run with one maximum sequence length."""
 
-    max_seq_length: int
+    max_seq_length: Annotated[int, Range("[8, 10000000]")]
     """Maximum number of tokens, including [CLS] and both [SEP]."""
-    fraction: float
+    fraction: Annotated[float, Range("(0, 1]")]
     """Share of the run."""
-    batch_size: int = 256
+    batch_size: BatchSize[int] = 256
     """Sequences per optimizer step."""
-    max_predictions_per_seq: int | None = None
+    max_predictions_per_seq: Tokens[int | None] = None
     """Maximum number of masked tokens per sequence; None sets no limit."""
-
-    def __post_init__(self) -> None:
-        check_interval(self, "[8, inf]", "max_seq_length")
-        check_interval(self, "(0, 1]", "fraction")
-        check_positive(
-            self, batch_size=MAX_BATCH_SIZE, max_seq_length=MAX_TOKENS, max_predictions_per_seq=MAX_TOKENS
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GoogleInstancesConfig:
+class GoogleInstancesConfig(Settings):
     """Build the instances as Google's create_pretraining_data.py does, masks and all, before training.
 
     Source: google-research/bert create_pretraining_data.py @eedf571.
     """
 
-    dupe_factor: int = 10
+    dupe_factor: Annotated[int, Range("[1, 1000]")] = 10
     """Passes over the corpus, each with other pairs and masks."""
-
-    def __post_init__(self) -> None:
-        check_positive(self, dupe_factor=1000)
 
 
 PAPER_PHASES = (
@@ -138,16 +127,24 @@ PAPER_PHASES = (
 class PretrainConfig(RunSettings):
     """A pre-training run (Devlin et al. 2019, 3.1 and A.2)."""
 
-    data: str
+    replaced: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "steps": ("budget_seconds",),
+            "budget_seconds": ("steps",),
+            "model.size": tuple(f"model.{name}" for name in SIZE_FIELDS),
+        }
+    )
+
+    data: Changeable[str]
     """The data set that `cloze corpus` wrote."""
-    steps: int | None = None
+    steps: Annotated[int | None, Range("[1, 1000000000]")] = None
     """Optimizer steps; set either this or `budget_seconds`."""
-    init: str | None = None
+    init: Annotated[str | None, MOVABLE] = None
     """A checkpoint or the name of a model to start from: its architecture and weights, a new optimizer. Of `model` only
     dropout applies."""
     init_commit: str | None = None
     """Commit of a model of the Hugging Face Hub to start from, set at the start of the run, which keeps it."""
-    old_data: str | None = None
+    old_data: Changeable[str | None] = None
     """A data set of the text that the checkpoint was trained on, to measure forgetting: its held-out documents are
     evaluated, too, as old_masked_lm_loss and so on."""
     old_data_sha256: str | None = None
@@ -159,11 +156,10 @@ class PretrainConfig(RunSettings):
     google_instances: GoogleInstancesConfig | None = None
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
-    def __post_init__(self) -> None:
-        self.check()
+    def _check(self) -> None:
+        RunSettings._check(self)
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("set either steps or a budget: `steps=10000` or `budget=30m`")
-        check_positive(self, steps=_MAX_STEPS)
         if self.google_instances is not None:
             self._check_google_instances()
         if self.model.attends_to != "all" and self.masking != MaskingConfig():
@@ -195,47 +191,33 @@ class PretrainConfig(RunSettings):
             raise ValueError("pairs.next_sentence: google_instances are always pairs")
 
 
-def overlay_settings(table: Mapping[str, Any], explicit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a recipe, TOML file or config object with others over them.
+def check_model_of_init(recipe: Mapping[str, Any], explicit: Mapping[str, Any]) -> None:
+    """Refuse settings of the encoder beside a checkpoint to start from, which has them.
 
-    A size replaces the sizes of layers below it, and steps a budget or the reverse.
+    Args:
+        recipe: settings of a TOML file or config object.
+        explicit: settings of arguments.
     """
-    merged: dict[str, Any] = {}
-    merge_dicts(merged, table)
-    for name, other in (("steps", "budget_seconds"), ("budget_seconds", "steps")):
-        if name in explicit and other not in explicit:
-            merged.pop(other, None)
-    encoder, model = (source.get("model") for source in (table, explicit))
-    encoder, model = (settings if isinstance(settings, Mapping) else {} for settings in (encoder, model))
-    if "size" in model and encoder:
-        merged["model"] = {name: value for name, value in encoder.items() if name not in SIZE_FIELDS}
-    merge_dicts(merged, explicit)
-    if "init" in merged:
-        fixed = {name for name in model if f"model.{name}" not in MODEL_OVERRIDES_WITH_INIT}
-        if "init" in table and "data_sha256" not in table:  # run.toml has the encoder of the checkpoint
-            defaults = to_dict(ModelConfig())  # which --print-config prints
-            fixed |= {
-                name
-                for name, value in encoder.items()
-                if f"model.{name}" not in MODEL_OVERRIDES_WITH_INIT and value != defaults.get(name)
-            }
-        if fixed:
-            where = f"model.{min(fixed)}"
-            raise InputError("init takes it from the checkpoint", where=where, remedy="Leave it out")
-    return merged
+    if "init" not in {**recipe, **explicit}:
+        return
+    fixed = {*explicit.get("model", {})}
+    if "init" in recipe and "data_sha256" not in recipe:  # run.toml has the encoder of the checkpoint
+        usual = to_dict(ModelConfig())  # which --print-config prints
+        fixed |= {name for name, value in recipe.get("model", {}).items() if value != usual.get(name)}
+    if fixed := {f"model.{name}" for name in fixed} - {*MODEL_OVERRIDES_WITH_INIT}:
+        raise InputError("init takes it from the checkpoint", where=min(fixed), remedy="Leave it out")
 
 
-def size_defaults(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of the model's size, where these differ from BERT's."""
+def model_defaults(table: Mapping[str, Any], initial: EncoderConfig | None = None) -> dict[str, Any]:
+    """Return the defaults of the model's size, or of the checkpoint to start from, where they differ from BERT's."""
     model = table.get("model")
     size = model.get("size") if isinstance(model, Mapping) else None
-    config = all_sizes().get(size) if isinstance(size, str) else None
-    if config is None:
+    encoder = initial or (all_sizes().get(size) if isinstance(size, str) else None)
+    if encoder is None:
         return {}
-    settings = {name: getattr(config, name) for name in _FIELDS_OF_SIZE}
-    return {"model": settings, **pairs_defaults(config)}
-
-
-def pairs_defaults(encoder: EncoderConfig) -> dict[str, Any]:
-    """Return the default of pairs for an encoder whose family is not pre-trained on them."""
-    return {} if get_encoder_class(encoder).trains_on_pairs else {"pairs": {"next_sentence": False}}
+    defaults: dict[str, Any] = {}
+    if initial is None:
+        defaults["model"] = {name: getattr(encoder, name) for name in _FIELDS_OF_SIZE}
+    if not get_encoder_class(encoder).trains_on_pairs:
+        defaults["pairs"] = {"next_sentence": False}
+    return defaults

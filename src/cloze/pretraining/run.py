@@ -1,18 +1,16 @@
 """A pre-training run from its settings to its last checkpoint."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cloze import config as configuration
 from cloze.artifacts import LEARNED_FROM
 from cloze.callbacks import Callback
-from cloze.errors import InputError
 from cloze.markdown import code_span
 from cloze.models.heads import BertForPreTraining
-from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
+from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import (
     TARGETS_BY_ATTENTION,
     PretrainingData,
@@ -28,7 +26,7 @@ from cloze.training.distributed import init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
 from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
 from cloze.training.run import TrainingRun
-from cloze.training.run_directory import changed_settings, check_output, run_settings_file
+from cloze.training.run_directory import check_output
 
 MIN_HELD_OUT_INSTANCES = 200
 """Warn if evaluations have fewer instances."""
@@ -48,7 +46,7 @@ def pretrain(
 
     Args:
         start: directory of the checkpoint that `config.init` names.
-        resume: continue the run in the directory, with the settings that `resumed_settings` returns.
+        resume: continue the run in the directory.
 
     Returns:
         The last metrics on held-out documents: losses in nats, accuracies in 0..1.
@@ -119,36 +117,6 @@ def _build_card_info(config: PretrainConfig, data: PretrainingData, start: Path 
         if config.init is None or start is None
         else BaseModel.read(config.init, start, commit=config.init_commit),
     )
-
-
-def resumed_settings(run: Path, settings: Mapping[str, Any], explicit: Mapping[str, Any]) -> PretrainConfig:
-    """Return the settings of a run to resume, with the permitted changes; refuse other differences.
-
-    Args:
-        settings: all that are given, also in a TOML file.
-        explicit: settings of arguments, not of a recipe, which may change a setting.
-    """
-    file = run_settings_file(run, verb="pretrain")
-    saved = configuration.load(PretrainConfig, file)
-    table = configuration.read_toml(file)
-    if not {"steps", "budget_seconds"}.isdisjoint(settings):
-        table = {name: value for name, value in table.items() if name not in ("steps", "budget_seconds")}
-    if "size" in settings.get("model", {}):
-        table["model"] = {name: value for name, value in table["model"].items() if name not in SIZE_FIELDS}
-    configuration.merge_dicts(table, settings)
-    try:
-        changed = configuration.from_dict(PretrainConfig, table, where="settings")
-        changes = configuration.differences(saved, changed)
-    except InputError:  # settings that contradict those of the run differ from them
-        changes = configuration.differences(configuration.read_toml(file), table)
-    if saved.init is not None:  # the checkpoint has the other settings of the model
-        changes = {
-            name: pair
-            for name, pair in changes.items()
-            if not name.startswith("model.") or name in MODEL_OVERRIDES_WITH_INIT
-        }
-    table = changed_settings(run, changes, explicit)
-    return configuration.from_dict(PretrainConfig, table, where="settings")
 
 
 def _note_losses(run: Path, progress: Progress) -> None:

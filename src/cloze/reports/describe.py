@@ -14,6 +14,7 @@ from cloze.data.dataset import Dataset, Documents
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
+from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.finetune import TRIALS, TRIALS_FOLDER
 from cloze.finetuning.run import SCORES
 from cloze.hub import name_of_snapshot
@@ -25,6 +26,7 @@ from cloze.models.encoder import get_encoder_class
 from cloze.models.graph import GRAPH_KIND
 from cloze.models.quantization import INT8_KIND
 from cloze.models.weight_files import read_weight_headers
+from cloze.pretraining.config import PretrainConfig
 from cloze.reports.run_report import read_run_metrics
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import STATE_FILE, copy_of_settings, read_state
@@ -202,7 +204,9 @@ def _check_run_files(run: Path) -> None:
         if (run / name).is_file():
             read_json(run / name)
     if (run / RUN_CONFIG).is_file():
-        check_settings(run, read_toml(run / RUN_CONFIG), copy_of_settings(run))
+        settings = read_toml(run / RUN_CONFIG)
+        config_class = FinetuneConfig if "task" in settings else PretrainConfig
+        check_settings(run, config_class, settings, copy_of_settings(run))
 
 
 _FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(

@@ -64,7 +64,7 @@ def with_settings(
     """
     task = task if isinstance(task, Task) else find_task(task)
     check_type(settings, Mapping, "settings", remedy=f'Give a dict, as in {{"{task.name}.NAME": VALUE}}')
-    table = configuration.nest(settings)
+    table = configuration.merge(settings)
     changes = table.pop(task.name, {})
     if table or not isinstance(changes, Mapping):
         what = f"{', '.join(table) or task.name} is not a setting of the task"

@@ -14,14 +14,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cloze import artifacts, file_io
-from cloze.config import check_positive
+from cloze.config import Positive, Range, Settings
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.file_names import TRAINING_FOLDER
@@ -42,18 +42,15 @@ _NOT_OF_MODEL = {artifacts.MANIFEST, artifacts.CARD_FILE, TRAINING_FOLDER}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CheckpointConfig:
+class CheckpointConfig(Settings):
     """When checkpoints are written, and which are kept."""
 
-    every_minutes: float = 10.0
-    every_steps: int | None = None
+    every_minutes: Annotated[float, Range("(0, inf]")] = 10.0
+    every_steps: Positive[int | None] = None
     """Also save after every so many steps."""
-    keep_newest: int = 2
-    keep_every_steps: int | None = None
+    keep_newest: Positive[int] = 2
+    keep_every_steps: Positive[int | None] = None
     """Also save after every so many steps, and keep these checkpoints."""
-
-    def __post_init__(self) -> None:
-        check_positive(self, "every_minutes", "every_steps", "keep_newest", "keep_every_steps")
 
 
 @dataclass(frozen=True, slots=True)

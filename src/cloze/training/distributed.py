@@ -17,6 +17,7 @@ from torch import distributed
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
+from cloze.config import Settings
 from cloze.errors import ClozeError, InputError, RunError
 from cloze.models.torch_internals import is_lost_rank
 from cloze.progress import is_torchrun
@@ -32,7 +33,7 @@ WAIT_TIMEOUT = timedelta(days=7)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DistributionConfig:
+class DistributionConfig(Settings):
     """How the devices of a run that torchrun started share it; a run on one device ignores it."""
 
     reduce_dtype: Literal["float32", "bfloat16"] = "float32"

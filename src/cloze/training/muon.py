@@ -6,12 +6,12 @@ Shapes: K matrices of one shape, M rows, N columns, M <= N.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from cloze.config import check_interval, check_positive
+from cloze.config import Changeable, Range, Settings
 from cloze.models.encoder import HiddenMatrix
 from cloze.training.adamw import AdamW
 from cloze.training.precision import resolve_dtype
@@ -22,26 +22,20 @@ _RMS_OF_ADAM = 0.2  # about the size of an entry of AdamW's step, at rate 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MuonConfig:
+class MuonConfig(Settings):
     """Settings of Muon, for the matrices in the encoder's layers.
 
     Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon; the rate's scale and the decay as in Liu et al. 2025
         (arXiv 2502.16982), so that learning rates compare with AdamW's.
     """
 
-    learning_rate: float = 1e-3
+    learning_rate: Changeable[Annotated[float, Range("(0, 1)")]] = 1e-3
     """The peak; the schedule is the same as for the other parameters."""
-    momentum: float = 0.95
-    weight_decay: float = 0.1
+    momentum: Annotated[float, Range("[0, 1)")] = 0.95
+    weight_decay: Annotated[float, Range("[0, inf)")] = 0.1
     """Decoupled, as in AdamW."""
-    newton_schulz_steps: int = 5
+    newton_schulz_steps: Annotated[int, Range("[1, 100]")] = 5
     """Iterations that make the momentum orthogonal."""
-
-    def __post_init__(self) -> None:
-        check_interval(self, "(0, 1)", "learning_rate")
-        check_interval(self, "[0, 1)", "momentum")
-        check_interval(self, "[0, inf)", "weight_decay")
-        check_positive(self, newton_schulz_steps=100)
 
 
 _Pair: TypeAlias = tuple[Tensor, Tensor]

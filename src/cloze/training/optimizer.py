@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
-from cloze.config import check_interval
+from cloze.config import Changeable, Range, Settings
 from cloze.errors import InputError
 from cloze.models.encoder import find_encoder
 from cloze.models.torch_internals import scale_
@@ -17,39 +17,33 @@ from cloze.training.muon import MuonAdamW, MuonConfig
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OptimizerConfig:
+class OptimizerConfig(Settings):
     """Settings of the optimizer and its schedule.
 
     Source: Devlin et al. 2019, A.2; google-research/bert optimization.py:25-171 @eedf571.
     """
 
-    learning_rate: float = 1e-4
+    learning_rate: Changeable[Annotated[float, Range("(0, 1)")]] = 1e-4
     """The peak, reached at the end of the warm-up."""
-    warmup_fraction: float = 0.01
+    warmup_fraction: Annotated[float, Range("[0, 1)")] = 0.01
     """Share of the run over which the rate rises from 0: the paper's 10,000 of 1,000,000 steps."""
-    decay_fraction: float = 1.0
+    decay_fraction: Annotated[float, Range("(0, 1]")] = 1.0
     """Share of the run, at its end, over which the rate falls to 0. Below 1, it stays at its peak before that."""
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-6
-    weight_decay: float = 0.01
+    beta1: Annotated[float, Range("[0, 1)")] = 0.9
+    beta2: Annotated[float, Range("[0, 1)")] = 0.999
+    epsilon: Annotated[float, Range("(0, inf)")] = 1e-6
+    weight_decay: Annotated[float, Range("[0, inf)")] = 0.01
     """Decoupled decay of the weights. Biases and LayerNorms are exempt, embeddings are not."""
     bias_correction: bool = False
     """Adam's correction of its averages for their start at zero, which Google's code leaves out."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Annotated[float, Range("(0, inf]")] = 1.0
     """Maximum global norm: larger gradients are scaled down to it; inf disables this."""
-    layer_decay: float = 1.0
+    layer_decay: Annotated[float, Range("(0, 1]")] = 1.0
     """Rate of each layer relative to the one above it; the head has the full rate, the embeddings the lowest."""
     muon: MuonConfig | None = None
     """Train the matrices in the encoder's layers with Muon, and all other parameters with the settings above."""
 
-    def __post_init__(self) -> None:
-        check_interval(self, "(0, 1)", "learning_rate")
-        check_interval(self, "[0, 1)", "warmup_fraction", "beta1", "beta2")
-        check_interval(self, "(0, 1]", "decay_fraction", "layer_decay")
-        check_interval(self, "(0, inf)", "epsilon")
-        check_interval(self, "[0, inf)", "weight_decay")
-        check_interval(self, "(0, inf]", "max_grad_norm")
+    def _check(self) -> None:
         if self.layer_decay < 1 and self.muon is not None:
             raise ValueError("layer_decay and muon exclude each other")
 

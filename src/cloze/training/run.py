@@ -131,7 +131,7 @@ class TrainingRun:
         checkpoint = newest_checkpoint(self.path, self.progress)
         if (self.path / METRICS).exists():
             read_metrics(self.path)
-        return checkpoint, replace_settings(self.path, self.settings, checkpoint)
+        return checkpoint, replace_settings(self.path, type(self.config), self.settings, checkpoint)
 
     def _train(
         self,

@@ -8,19 +8,11 @@ from typing import Any, Literal
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
+from cloze.config import CHANGEABLE, MOVABLE
 from cloze.errors import InputError, RunError
 from cloze.training.checkpoints import SETTINGS_FILE, copy_of_settings
 
-_CHANGEABLE_SECTIONS = ("checkpoints.", "distribution.")
-_CHANGEABLE = (
-    "data", "old_data", "train", "dev", "device", "precision", "micro_batch_tokens", "license", "patience",
-    "evaluation.patience", "log_every_steps", "evaluation.log_every_steps", "optimizer.learning_rate",
-    "optimizer.muon.learning_rate",
-)  # fmt: skip
-"""Settings that may change on resume; data may be moved, and are known by their SHA-256."""
 _NEW_RUN = "Leave them out, or start a new run in another output, which may begin with this run's model"
-_READ = ("model", "init")
-"""Models that a run started from, which its checkpoints replace: they may be moved, too."""
 
 
 def check_output(run: Path, *, overwrite: bool, inputs: Iterable[Path | str | None] = ()) -> None:
@@ -51,40 +43,41 @@ def create_run_directory(
         raise
 
 
-def is_changeable(setting: str) -> bool:
-    """Return whether a setting, by its dotted key, may change when a run is resumed."""
-    return setting.startswith(_CHANGEABLE_SECTIONS) or setting in _CHANGEABLE
-
-
 def changed_settings(
-    run: Path, differences: Mapping[str, tuple[object, object]], explicit: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the settings of a run to resume, with the permitted changes; refuse other differences.
+    run: Path,
+    config_class: type,
+    changes: Mapping[str, tuple[object, object]],
+    explicit: Mapping[str, Any],
+) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that a run to resume changes; refuse changes of others.
 
     Args:
-        differences: the value in the run and the new one, by setting.
+        config_class: the class of the run's settings, whose annotations say which may change.
+        changes: the value in the run and the new one, by setting.
         explicit: settings of arguments, not of a recipe, which may change a setting.
     """
-    changeable = set(filter(is_changeable, configuration.differences(explicit, {})))
-    different = {
+    different = {key: pair for key, pair in changes.items() if not _is_one_path(*pair)}
+    may_change = dict(configuration.flatten(explicit)).keys()
+    refused = {
         key: pair
-        for key, pair in differences.items()
-        if not all(isinstance(value, str) for value in pair) or len({*map(_absolute, pair)}) == 2
+        for key, pair in different.items()
+        if key not in may_change or not configuration.has_mark(config_class, key, CHANGEABLE)
     }
-    if refused := {key: pair for key, pair in different.items() if key not in changeable}:
+    if refused:
         settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
         what = f"resume uses the settings of the run: {settings}"
         raise InputError(what, where=run, remedy=_NEW_RUN)
-    table = configuration.read_toml(run / artifacts.RUN_CONFIG)
-    configuration.merge_dicts(table, configuration.nest({key: new for key, (_, new) in different.items()}))
-    return table
+    return different
 
 
-def _absolute(path: object) -> str:
-    return os.path.realpath(str(path))
+def _is_one_path(one: object, other: object) -> bool:
+    is_text = isinstance(one, str) and isinstance(other, str)
+    return is_text and os.path.realpath(str(one)) == os.path.realpath(str(other))
 
 
-def check_settings(run: Path, settings: Mapping[str, Any], copy: Path | None) -> dict[str, tuple[Any, Any]]:
+def check_settings(
+    run: Path, config_class: type, settings: Mapping[str, Any], copy: Path | None
+) -> dict[str, tuple[Any, Any]]:
     """Return the settings that a run changes on resume: the values in a copy of `run.toml` and the new ones.
 
     Settings that may not change are refused.
@@ -96,7 +89,11 @@ def check_settings(run: Path, settings: Mapping[str, Any], copy: Path | None) ->
     if copy is None:
         return {}
     changes = configuration.differences(configuration.read_toml(copy), settings)
-    refused = {key: pair for key, pair in changes.items() if not is_changeable(key) and key not in _READ}
+    refused = {
+        key: pair
+        for key, pair in changes.items()
+        if not configuration.has_mark(config_class, key, CHANGEABLE, MOVABLE)
+    }
     if refused:
         named = ", ".join(f"{key} is {new!r}, not {old!r}" for key, (old, new) in refused.items())
         remedy = "Copy it over, or start a new run in another output"
@@ -104,14 +101,16 @@ def check_settings(run: Path, settings: Mapping[str, Any], copy: Path | None) ->
     return changes
 
 
-def replace_settings(run: Path, settings: str, checkpoint: Path | None) -> dict[str, tuple[Any, Any]]:
+def replace_settings(
+    run: Path, config_class: type, settings: str, checkpoint: Path | None
+) -> dict[str, tuple[Any, Any]]:
     """Write the settings of a run to resume into `run.toml`; return the changes, and refuse forbidden ones.
 
     Args:
         checkpoint: the one to resume from; None resumes from the start.
     """
     copy = copy_of_settings(run) if checkpoint is None else checkpoint / SETTINGS_FILE
-    changes = check_settings(run, tomllib.loads(settings), copy)
+    changes = check_settings(run, config_class, tomllib.loads(settings), copy)
     file_io.write_text(run / artifacts.RUN_CONFIG, settings)
     return changes
 

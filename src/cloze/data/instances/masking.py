@@ -5,11 +5,12 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of the longest, P ma
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from cloze.config import Range, Settings
 from cloze.data.hashing import mix, uniform
 from cloze.tokenization.unicode import starts_without_spaces
 
@@ -17,38 +18,31 @@ Targets: TypeAlias = Literal["masked", "next", "previous"]
 """Predicted tokens: the masked ones, or at each position the next or the previous token."""
 
 _MIN_SHARE_WITHOUT_SPACES = 0.05
-_MIN_RATE = 1e-6
 SELECT, REPLACE, RANDOM_TOKEN = 1, 2, 3
 """Keys of the three random numbers of a token: its order of selection, its kind of replacement, a random token."""
 _LAST = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MaskingConfig:
+class MaskingConfig(Settings):
     """How many tokens are predicted, and what replaces them.
 
     Source: Devlin et al. 2019, 3.1 (task 1) and A.1.
     """
 
-    masked_lm_prob: float = 0.15
+    masked_lm_prob: Annotated[float, Range("[1e-6, 1)")] = 0.15
     """Share of a sequence's tokens that are predicted."""
-    initial_masked_lm_prob: float | None = None
+    initial_masked_lm_prob: Annotated[float | None, Range("[1e-6, 1)")] = None
     """That share at the beginning of a run, from which it changes linearly to `masked_lm_prob`. None: it is constant.
     Held-out text is always masked at `masked_lm_prob`."""
-    mask_token_prob: float = 0.8
+    mask_token_prob: Annotated[float, Range("[0, 1]")] = 0.8
     """Share of the predicted tokens that [MASK] replaces."""
-    random_token_prob: float = 0.1
+    random_token_prob: Annotated[float, Range("[0, 1]")] = 0.1
     """Share of the predicted tokens that a random token replaces; the rest stay as they are."""
     whole_word: bool = False
     """Mask all tokens of a word or none."""
 
-    def __post_init__(self) -> None:
-        for name in ("masked_lm_prob", "initial_masked_lm_prob"):
-            value = getattr(self, name)
-            if value is not None and not _MIN_RATE <= value < 1:
-                raise ValueError(f"{name} {value} is not between {_MIN_RATE} and 1")
-        if not (self.mask_token_prob >= 0 and self.random_token_prob >= 0):  # NaN fails this, too
-            raise ValueError("mask_token_prob and random_token_prob must not be negative")
+    def _check(self) -> None:
         if self.mask_token_prob + self.random_token_prob > 1 + 1e-9:
             raise ValueError("mask_token_prob and random_token_prob add up to more than 1")
 

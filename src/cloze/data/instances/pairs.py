@@ -4,11 +4,12 @@ The plan is a pure function of seed, phase, epoch and lengths.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
-from cloze.config import check_interval
+from cloze.config import Range, Settings
 from cloze.data.batch import Integers
 from cloze.data.hashing import mix, uniform
 from cloze.errors import InputError
@@ -19,16 +20,13 @@ _MAX_SWAP_DISTANCE = 64  # in the order of lengths
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PairsConfig:
+class PairsConfig(Settings):
     """How documents are divided into instances."""
 
     next_sentence: bool = True
     """Make pairs; otherwise an instance is one segment without a next-sentence label."""
-    short_seq_prob: float = 0.1
+    short_seq_prob: Annotated[float, Range("[0, 1]")] = 0.1
     """Share of the instances with a shorter target length, drawn uniformly from 2 to the maximum."""
-
-    def __post_init__(self) -> None:
-        check_interval(self, "[0, 1]", "short_seq_prob")
 
 
 @dataclass(frozen=True, slots=True)

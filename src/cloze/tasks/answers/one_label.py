@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from cloze.config import check_interval
+from cloze.config import Range
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Data
@@ -88,13 +88,12 @@ class OneLabel(TextAnswer[ClassPrediction]):
     by its inverse frequency in the training data, with mean 1 over the examples. By default all are equal."""
     calibrate: bool = False
     """Divide the output layer after training by a temperature that is fitted on the dev data."""
-    temperature: float = 1.0
+    temperature: Annotated[float, Range("(0, inf)")] = 1.0
     """The temperature of a trained model, which is calibrated if it is not 1."""
 
     def __post_init__(self) -> None:
         check_unique(self.labels)
         check_weights("class_weights", self.class_weights, self.labels)
-        check_interval(self, "(0, inf)", "temperature")
 
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
         """Return whether the classes of a column have other names than the labels."""

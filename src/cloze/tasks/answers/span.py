@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cloze.config import check_positive
+from cloze.config import Positive
 from cloze.data.batch import collate
 from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
@@ -58,20 +58,17 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
     ranked_field = "candidates"
     head_name = "BertForQuestionAnswering"
 
-    doc_stride: int = 128
+    doc_stride: Positive[int] = 128
     """Tokens from the start of a window to the start of the next."""
-    max_query_length: int = 64
+    max_query_length: Positive[int] = 64
     """Maximum tokens of a question; a longer one is truncated."""
-    max_answer_length: int = 30
+    max_answer_length: Positive[int] = 30
     """Maximum tokens of an answer."""
-    n_best_size: int = 20
+    n_best_size: Positive[int] = 20
     """Number of candidates."""
     original: bool = False
     """Tokenize word by word and search for the text of an answer as Google's code does, without offsets, and train on
     the first answer only."""
-
-    def __post_init__(self) -> None:
-        check_positive(self, "doc_stride", "max_query_length", "max_answer_length", "n_best_size")
 
     def columns(self) -> tuple[Column, ...]:
         return (Column("answers", "label"),)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from cloze.config import check_positive
+from cloze.config import Positive
 from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
 from cloze.data.reading.tag_schemes import (
@@ -74,12 +74,11 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
     """Scheme of the predictions; by default that of the training data."""
     stray: Stray = "refuse"
     """Tags that the scheme does not allow are an error, or are read as conlleval does."""
-    num_columns: int | None = None
+    num_columns: Positive[int | None] = None
     """Number of columns of the training data, by which columns without tags are recognized."""
 
     def __post_init__(self) -> None:
         check_unique(self.labels)
-        check_positive(self, "num_columns")
         invalid = [label for label in self.labels if not is_tag(label)]
         if invalid and self.scheme != "plain":
             raise ValueError(f"labels holds {invalid[0]!r}, which is not a tag such as B-PER")

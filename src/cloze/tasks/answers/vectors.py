@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.choices import MissingLabels
-from cloze.config import check_positive
+from cloze.config import Positive
 from cloze.data.batch import collate
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.columns import Column
@@ -78,11 +78,8 @@ class Vectors(AnswerKind[LabeledText, AnswerT]):
     The cosines are the same."""
     prompt: str | None = None
     """Text before each text; None: the default prompt of sentence-transformers in the checkpoint, else no prompt."""
-    truncate_dim: int | None = None
+    truncate_dim: Positive[int | None] = None
     """Number of dimensions compared; None: as in the checkpoint, else all."""
-
-    def __post_init__(self) -> None:
-        check_positive(self, "truncate_dim")
 
     def with_checkpoint_settings(self, directory: Path) -> Self:
         """Return the kind with unset settings as sentence-transformers has them in a checkpoint."""
@@ -182,7 +179,6 @@ class Cosine(Vectors[float]):
     """Decimal mark of the scores in files."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_scale(self.minimum, self.maximum)
 
     def columns(self) -> tuple[Column, ...]:
