@@ -431,6 +431,8 @@ def test_classes_without_training_examples_are_warned_of(reviews, tmp_path):
 def test_data_of_one_text_say_why_nothing_is_left(tmp_path):
     data = tmp_path / "one.tsv"
     data.write_text("text\tlabel\n" + "the film\tyes\nthe film\tno\n" * 9)
-    told = "no training examples are left: all 18 are of one text, document or query, and those of one are trained on"
+    told = (
+        r"no training examples are left: all 18 belong to 1 group \(a text, document or query\), which stay"
+    )
     with pytest.raises(InputError, match=told):
         read_examples(task_of("classification"), data, None)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from cloze.artifacts import RUN_DATA_FOLDER
 from cloze.data.hashing import mix
@@ -211,55 +210,43 @@ def _hold_out(
     task: AnyTask, examples: list[Any], fraction: float, *, where: Data, stratify: bool
 ) -> tuple[list[Any], list[Any]]:
     """Return training and dev examples; those of one text, document or query stay together."""
-    split_groups = [task.reader.group(example) for example in examples]
-    groups = [number if group is None else group for number, group in enumerate(split_groups)]
-    strata: dict[Hashable, frozenset[str]] = {}
+    keys = [task.reader.group(example) for example in examples]
+    groups = [number if key is None else key for number, key in enumerate(keys)]
+    classes: dict[Hashable, frozenset[str]] = {}
     for group, example in zip(groups, examples, strict=True):
-        strata.setdefault(group, task.answer.classes_of(example))  # of texts that occur twice the first
-    if stratify and len(set(strata.values())) > 1 and set(map(len, strata.values())) == {1}:
-        is_held_out = stratified_mask(list(strata.values()), fraction, seed=_SEED)
-    else:
-        is_held_out = held_out_mask(len(strata), fraction, seed=_SEED)
-    is_dev = dict(zip(strata, is_held_out, strict=True))
+        classes.setdefault(group, task.answer.classes_of(example))  # of texts that occur twice the first
+    is_stratified = stratify and all(len(of_group) == 1 for of_group in classes.values())
+    strata = list(classes.values()) if is_stratified else [None] * len(classes)
+    chosen = choose_held_out(strata, fraction, seed=_SEED)
+    is_dev = {group: number in chosen for number, group in enumerate(classes)}
     train, dev = (
         [example for example, group in zip(examples, groups, strict=True) if is_dev[group] == held_out]
         for held_out in (False, True)
     )
     if not train:
         what = "no training examples are left"
-        if len(strata) < len(dev):
-            texts = "text, document or query"
-            distinct = f"one {texts}" if len(strata) == 1 else f"{len(strata):,} texts, documents or queries"
-            what = f"{what}: all {len(dev):,} are of {distinct}, and those of one are trained on or held out together"
+        if len(classes) < len(dev):
+            groups_of = f"{format_count(len(classes), 'group')} (a text, document or query)"
+            what = f"{what}: all {len(dev):,} belong to {groups_of}, which stay together"
         remedy = "Give more examples, of more than one document or query, or a file with `dev`"
         raise InputError(what, where=where, remedy=remedy)
     return train, dev
 
 
-def held_out_mask(count: int, fraction: float, *, seed: int) -> npt.NDArray[np.bool_]:
-    """Choose a random share of `count` items, at least one, determined by the seed."""
-    chosen = np.zeros(count, np.bool_)
-    chosen[_shuffled(count, seed, _HELD_OUT)[: max(1, round(count * fraction))]] = True
-    return chosen
-
-
-def stratified_mask(strata: Sequence[Hashable], fraction: float, *, seed: int) -> npt.NDArray[np.bool_]:
+def choose_held_out(strata: Sequence[Hashable], fraction: float, *, seed: int) -> set[int]:
     """Choose a random share of items, at least one, with the same share of each stratum up to one item.
 
     The only item of a stratum is not chosen, unless the others are too few.
     """
     sizes = Counter(strata)
     number = {stratum: i for i, stratum in enumerate(sizes)}
-    count = len(strata)
-    eligible = [i for i in _shuffled(count, seed, _HELD_OUT).tolist() if sizes[strata[i]] > 1]
-    size = max(1, round(count * fraction))
-    if size > len(eligible):
-        return held_out_mask(count, fraction, seed=seed)
+    shuffled = _shuffled(len(strata), seed, _HELD_OUT)
+    eligible = [i for i in shuffled if sizes[strata[i]] > 1]
+    size = max(1, round(len(strata) * fraction))
+    if size > len(eligible) or len(sizes) == 1:
+        return set(shuffled[:size])
     eligible.sort(key=lambda i: number[strata[i]])  # stable: random within a stratum
-    positions = (np.arange(size) + 0.5) * len(eligible) / size  # evenly over the strata
-    chosen = np.zeros(count, np.bool_)
-    chosen[[eligible[int(position)] for position in positions]] = True
-    return chosen
+    return {eligible[int((k + 0.5) * len(eligible) / size)] for k in range(size)}  # evenly over the strata
 
 
 def sample(examples: Sequence[Any], size: int) -> list[Any]:
@@ -269,12 +256,12 @@ def sample(examples: Sequence[Any], size: int) -> list[Any]:
 
 def sample_indices(count: int, size: int) -> list[int]:
     """Choose `size` of `count` indices, in order."""
-    chosen: list[int] = np.sort(_shuffled(count, _SEED, _SUBSET)[:size]).tolist()
-    return chosen
+    return sorted(_shuffled(count, _SEED, _SUBSET)[:size])
 
 
-def _shuffled(count: int, seed: int, purpose: int) -> npt.NDArray[np.int64]:
-    return np.argsort(mix(seed, purpose, np.arange(count)), kind="stable")
+def _shuffled(count: int, seed: int, purpose: int) -> list[int]:
+    order: list[int] = np.argsort(mix(seed, purpose, np.arange(count)), kind="stable").tolist()
+    return order
 
 
 def fraction_size(num_examples: int, fraction: float) -> int:

@@ -7,14 +7,15 @@ RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   one of several runs
 import math
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, product
 from operator import attrgetter
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from cloze import artifacts
 from cloze.callbacks import Callback
@@ -159,17 +160,16 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
 def expand_grid(config: FinetuneConfig) -> dict[str, list[FinetuneConfig]]:
     """Return the settings of all runs: for each point of the grid, by its name, one run per seed."""
     grid = config.grid
-    axes: dict[str, tuple[Any, ...]] = {
-        "batch": grid.batch_sizes,
-        "rate": grid.learning_rates,
-        "epochs": grid.epochs,
-        "fraction": grid.data_fractions,
+    axes: dict[str, tuple[Any, Any]] = {
+        "batch": (grid.batch_sizes, config.batch_size),
+        "rate": (grid.learning_rates, config.optimizer.learning_rate),
+        "epochs": (grid.epochs, config.epochs),
+        "fraction": (grid.data_fractions, config.data_fraction),
     }
-    single = (config.batch_size, config.optimizer.learning_rate, config.epochs, config.data_fraction)
     runs = {}
-    for point in product(*(values or (value,) for values, value in zip(axes.values(), single, strict=True))):
+    for point in product(*(values or (single,) for values, single in axes.values())):
         batch_size, rate, epochs, fraction = point
-        name = "_".join(f"{axis}-{value}" for axis, value in zip(axes, point, strict=True) if axes[axis])
+        name = "_".join(f"{axis}-{value}" for axis, value in zip(axes, point, strict=True) if axes[axis][0])
         optimizer = replace(config.optimizer, learning_rate=rate)
         changes = {"batch_size": batch_size, "epochs": epochs, "data_fraction": fraction}
         setting = replace(config, **changes, optimizer=optimizer, seeds=1, grid=GridConfig())
@@ -218,16 +218,15 @@ def _run_trials(
         make = partial(_run_trial_in_worker, LoadedPerWorker(load, placement.threads))
     made = map_unordered(make, unfinished, workers=placement.workers)
     results: Results = {}
-    shown = nullcontext() if placement.in_process else progress.bar("trials", total=len(trials), unit="runs")
-    with shown as bar:
+    shown = SILENT if placement.in_process else progress  # a run in this process shows its own bar
+    with shown.bar("trials", total=len(trials), unit="runs") as bar:
         for trial in chain(finished, made):
             results[trial.path.name] = context.run_on_rank_zero(partial(_result, trial.path))
             best = _best(trials, results, metric)
             if prepared.config.grid.size > 1:
                 context.run_on_rank_zero(partial(_keep_best_trial, trials, results, best["trial"]))
-            if bar is not None:
-                bar.advance(1)
-                bar.show(best=format_score(best[metric]))
+            bar.advance(1)
+            bar.show(best=format_score(best[metric]))
     return context.run_on_rank_zero(lambda: _summarize(prepared, metric, trials, results, run))
 
 
@@ -294,7 +293,7 @@ def _summarize(
                 **sizes,
                 "mean": {score: fmean(values) for score, values in columns.items()},
                 "deviation": {
-                    score: math.nan if any(map(math.isnan, values)) else stdev(values)
+                    score: float(np.std(values, ddof=1))
                     for score, values in columns.items()
                     if len(values) > 1
                 },

@@ -17,6 +17,7 @@ from cloze.models.heads import (
     BertForNextSentencePrediction,
     BertForPreTraining,
 )
+from cloze.suggestions import MAX_LISTED, list_names
 from cloze.tasks.config import load_task
 from cloze.tasks.task import AnyTask
 
@@ -24,7 +25,6 @@ _WITHOUT_HEAD = (
     *(Encoder, BertForFeatureExtraction),
     *(BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction),  # of pre-training
 )
-_SHOWN_CLASSES = 10
 _CONVERTIBLE = {"labels", "class_weights", "positive_weights"}
 """Settings that a head does not depend on: labels may have another order, weights are in the loss."""
 _SCALE = {"minimum", "maximum"}
@@ -75,20 +75,12 @@ def _check_same_answers(task: AnyTask, trained: AnyTask) -> None:
     if type(task.answer).loss is not type(trained.answer).loss or is_other_task:
         raise InputError(f"the model was trained for the task {trained.name}")
     if set(names) != set(known):
-        shown = (
-            ", ".join([*some[:_SHOWN_CLASSES], *["…"][: len(some) - _SHOWN_CLASSES]])
-            for some in (known, names)
-        )
+        what = f"the model has the classes {list_names(known)}, the data have {list_names(names)}"
         keep = f"`{task.name}.labels={json.dumps(known, ensure_ascii=False)}` trains it further"
-        remedy = keep if set(names) < set(known) and len(known) <= _SHOWN_CLASSES else None
-        raise InputError("the model has the classes {}, the data have {}".format(*shown), remedy=remedy)
+        raise InputError(what, remedy=keep if set(names) < set(known) and len(known) <= MAX_LISTED else None)
     settings, of_model = task.settings, trained.settings
     is_linear = settings.get("activation") == of_model.get("activation") == "identity"
     convertible = _CONVERTIBLE | (_SCALE if is_linear else set())
-    if unequal := [
-        name
-        for name in task.answer.weight_settings
-        if name not in convertible and settings[name] != of_model[name]
-    ]:
-        what = ", ".join(f"{name} {of_model[name]}, not {settings[name]}" for name in unequal)
-        raise InputError(f"the model has {what}")
+    for name in task.answer.weight_settings:
+        if name not in convertible and settings[name] != of_model[name]:
+            raise InputError(f"the model has {name} {of_model[name]}, not {settings[name]}")
