@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,9 @@ from cloze.tasks.task import AnyTask
 from family_cases import CASES
 from helpers import task_of
 
-Capture = pytest.CaptureFixture[str]
-Write = Callable[[str, str], Path]
-
 GOOD, BAD = "a fine , good film", "an awful , bad book"
 LABELED = "text\tlabel\n" + f"{GOOD}\tup\n{BAD}\tdown\n{GOOD} .\tup\n" * 10
 LEARNABLE = sorted(name for name, task in TASKS.items() if task.trained_as is None and name in CASES)
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write(name: str, content: str) -> Path:
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        return tmp_path / name
-
-    return write
 
 
 def read(name: str, path: Path, **settings: Any) -> tuple[AnyTask, list[Any]]:
@@ -55,10 +42,6 @@ def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name,
         assert baseline(examples, examples) == predictions
 
 
-def json_lines(*rows: dict[str, Any]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
 def squad() -> str:
     context = "The house is old. In the garden of the house lived Marie Curie. It was sold to a baker."
     answers = [{"text": "Marie Curie", "answer_start": context.index("Marie")}]
@@ -73,11 +56,11 @@ def squad() -> str:
 
 
 PAIRS = [(GOOD, GOOD, 5), (GOOD, "an awful film", 2), (GOOD, BAD, 1), (BAD, "x y z", 0)] * 5
-CHOICES = json_lines(
+CHOICES = [
     {"prompt": "the cat sat", "choices": ["a dog ran", "the cat slept"], "label": 1},
     {"prompt": "we ate bread", "choices": ["more bread", "rain fell", "sun"], "label": 0},
     {"prompt": "rain fell", "choices": ["sun", "rain stopped"], "label": 1},
-)
+]
 ENTITIES = "Ann\tI-PER\nmet\tO\nNew\tI-LOC\nYork\tI-LOC\n\nAnn\tI-PER\nBob\tB-PER\n.\tO\n"
 PLAIN = "Ann\tNOUN\nran\tVERB\n\nAnn\tNOUN\nBob\tNOUN\n"
 

@@ -257,29 +257,21 @@ def test_student_with_some_layers_of_the_teacher(config, trained_teacher, tmp_pa
     assert not (tmp_path / "other").exists()
 
 
-def test_card_names_the_teacher_and_its_license(config, trained_teacher, tmp_path):
+def test_unlabeled_texts_are_counted_and_the_card_names_the_teacher(config, trained_teacher, tmp_path):
     shutil.copytree(trained_teacher, tmp_path / "teacher")
     trained_teacher = tmp_path / "teacher"
     card = resolve_checkpoint(trained_teacher) / "README.md"
     card.write_text(card.read_text().replace("license: unknown", "license: cc-by-4.0"))
     (tmp_path / "texts.txt").write_text("a fine film .\n")
     config = with_teacher(config, trained_teacher, unlabeled=str(tmp_path / "texts.txt"))
+    summary = validate(REVIEWS, config)
+    sizes = [summary[name] for name in ("train_examples", "unlabeled_examples", "train_sequences")]
+    assert sizes == [56, 1, 57]
+    assert plan_finetuning(REVIEWS, config).phases[0].steps == 2 * -(-57 // config.batch_size)
     finetune(REVIEWS, config, tmp_path / "run")
     text = (resolve_checkpoint(tmp_path / "run") / "README.md").read_text("utf-8")
     assert f"the teacher `{trained_teacher}` (license: `cc-by-4.0`; SHA-256 `" in text
     assert f"| unlabeled | `{tmp_path / 'texts.txt'}` | 1 examples |" in text
-
-
-def test_validate_and_plan_count_unlabeled_examples(config, trained_teacher, tmp_path):
-    (tmp_path / "texts.txt").write_text("a fine film .\nbad\n")
-    config = with_teacher(config, trained_teacher, unlabeled=str(tmp_path / "texts.txt"))
-    summary = validate(REVIEWS, config)
-    assert (summary["train_examples"], summary["unlabeled_examples"], summary["train_sequences"]) == (
-        56,
-        2,
-        58,
-    )
-    assert plan_finetuning(REVIEWS, config).phases[0].steps == 2 * -(-58 // config.batch_size)
 
 
 @pytest.fixture

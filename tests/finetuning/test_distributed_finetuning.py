@@ -1,7 +1,6 @@
 """Fine-tuning on several ranks: the same run as on one, including trials and a small last step."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from cloze import artifacts
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.models.heads import BertForSequenceClassification
@@ -24,16 +22,10 @@ from runs import finetune, prepare, rows
 
 
 @pytest.fixture
-def config(config: FinetuneConfig, nano_checkpoint: Path, tmp_path: Path) -> FinetuneConfig:
+def config(config: FinetuneConfig) -> FinetuneConfig:
     """Thirteen examples by fours: the last step of an epoch has one."""
-    model = tmp_path / "without-dropout"
-    shutil.copytree(nano_checkpoint, model)
-    (model / artifacts.MANIFEST).unlink()
-    table = json.loads((model / "config.json").read_text())
-    table |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (model / "config.json").write_text(json.dumps(table))
     rate = OptimizerConfig(learning_rate=1e-3, warmup_fraction=0.1)
-    config = replace(config, model=str(model), optimizer=rate, epochs=3, batch_size=4, micro_batch_tokens=16)
+    config = replace(config, optimizer=rate, epochs=3, batch_size=4, micro_batch_tokens=16)
     return replace(config, train_examples=13)
 
 
