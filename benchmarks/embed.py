@@ -147,7 +147,7 @@ class Embed(_VectorBenchmark):
             f"if the machine's rate of {self.dtype} products, {rate / 1e12:.3g} TFLOP/s at {size} x {size}, were all",
             len(texts)
             * rate
-            / embedder.engine.config.forward_flops(int(lengths.sum()), int((lengths**2).sum())),
+            / embedder.model.config.forward_flops(int(lengths.sum()), int((lengths**2).sum())),
         )
         exact = Embedder.load(model, device=self.device)(texts)
         cosines = {name: cosines_by_length(exact, rounded, lengths) for name, rounded in vectors.items()}

@@ -14,7 +14,7 @@ import torch
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError
-from cloze.inference.ensemble import group_models_by_task, load_ensemble
+from cloze.inference.load import group_models_by_task, load_ensemble
 from cloze.progress import SILENT, Progress
 from cloze.tables import text_table
 from cloze.tasks.data import find_split_file

@@ -36,7 +36,7 @@ models/attention.py | value_CNLH, bias_NLL, scale=1.0 | value_CNLH, None, scale=
 tokenization/wordpiece_trainer.py | ROUNDS = 4 | ROUNDS = 3 | tokenization/test_wordpiece_vocabulary
 data/reading/annotations.py |  or a.get("skipped")) | ) | tasks/test_annotation_tools
 data/reading/annotations.py | if status == "submitted" | if status != "discarded" | tasks/test_annotation_tools
-inference/word_vectors.py | starts_word_L[:1] = True | pass | inference/test_other_families
+inference/embedder.py | starts_word_L[:1] = True | pass | inference/test_other_families
 serving/connections.py | files // 2 | files | serving/test_connections
 serving/limits.py | body_seconds: float = 10.0 | body_seconds: float = 100.0 | serving/test_connections
 serving/native.py | [estimate_tokens(text) ** 2 | [estimate_tokens(text) | serving/test_task_routes

@@ -69,17 +69,17 @@ if TYPE_CHECKING:
     from cloze.inference.embedding_files import EmbeddingFileSummary as EmbeddingFileSummary
     from cloze.inference.explain import ExplainConfig as ExplainConfig
     from cloze.inference.explain import Explanation as Explanation
-    from cloze.inference.fill_mask import Candidate as Candidate
-    from cloze.inference.fill_mask import FilledText as FilledText
-    from cloze.inference.fill_mask import FillMask as FillMask
     from cloze.inference.load import load as load
-    from cloze.inference.loading import load_encoder as load_encoder
+    from cloze.inference.model import load_encoder as load_encoder
     from cloze.inference.neighbors import Neighbor as Neighbor
-    from cloze.inference.next_sentence import NextSentence as NextSentence
-    from cloze.inference.next_sentence import NextSentencePrediction as NextSentencePrediction
-    from cloze.inference.sentence_scorer import SentenceScore as SentenceScore
-    from cloze.inference.sentence_scorer import SentenceScorer as SentenceScorer
-    from cloze.inference.sentence_scorer import TokenScore as TokenScore
+    from cloze.inference.pretrained_heads import Candidate as Candidate
+    from cloze.inference.pretrained_heads import FilledText as FilledText
+    from cloze.inference.pretrained_heads import FillMask as FillMask
+    from cloze.inference.pretrained_heads import NextSentence as NextSentence
+    from cloze.inference.pretrained_heads import NextSentencePrediction as NextSentencePrediction
+    from cloze.inference.pretrained_heads import SentenceScore as SentenceScore
+    from cloze.inference.pretrained_heads import SentenceScorer as SentenceScorer
+    from cloze.inference.pretrained_heads import TokenScore as TokenScore
     from cloze.inference.text_predictors import ChoiceAnswerer as ChoiceAnswerer
     from cloze.inference.text_predictors import EntityTagger as EntityTagger
     from cloze.inference.text_predictors import MultiLabelClassifier as MultiLabelClassifier

@@ -146,8 +146,7 @@ def resolve_checkpoint(
     if files == "model" and is_graph(path):
         if graphs:
             return path
-        what = "an exported graph, which has no weights, gradients or hidden layers"
-        raise InputError(what, where=path, remedy="Give the model that it was exported from")
+        refuse_graph(path)
     if not is_run:
         return path
     for link in links:
@@ -165,6 +164,13 @@ def resolve_checkpoint(
 def is_graph(path: Path) -> bool:
     """Return whether a directory is a graph that cloze exported."""
     return (path / GRAPH_FACTS_FILE).is_file() and (path / GRAPH_FILE).is_file()
+
+
+def refuse_graph(path: Path) -> None:
+    """Refuse an exported graph where the modules of a model are needed."""
+    if is_graph(path):
+        what = "an exported graph, which has no weights, gradients or hidden layers"
+        raise InputError(what, where=path, remedy="Give the model that it was exported from")
 
 
 def commit_of(directory: Path) -> str | None:

@@ -194,7 +194,7 @@ def test_out_of_memory_gives_one_line(
     monkeypatch.setattr("cloze.pretraining.objective.PretrainingObjective.forward", fail)
     line = error_line(PRETRAIN + "--data {data}", code=1)
     assert "out of memory at step 1 with one sequence at a time" in line
-    monkeypatch.setattr("cloze.inference.fill_mask.FillMask.load", fail)
+    monkeypatch.setattr("cloze.inference.pretrained_heads.FillMask.load", fail)
     assert "out of memory" in error_line("fill -m {run} 'a [MASK]'", code=1)
 
 

@@ -11,7 +11,7 @@ from samples import Cloze, ErrorLine, Samples
 
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import write_vectors
-from cloze.inference.ensemble import load_ensemble, stream_predictions
+from cloze.inference.load import load_ensemble, stream_predictions
 from cloze.ray_cluster import RayCluster
 from cloze.training.workers import place_workers
 

@@ -6,11 +6,11 @@ from torch import nn
 
 from cloze.errors import InputError
 from cloze.explorer.layer_trace import trace_masked_lm, trace_token
-from cloze.inference.fill_mask import FillMask
+from cloze.inference.model import Model
+from cloze.inference.pretrained_heads import FillMask
 from cloze.models.bert import BertLayer, BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMaskedLM
-from cloze.models.torch_engine import TorchEngine
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config
@@ -68,7 +68,7 @@ def test_the_last_layer_predicts_as_fill_mask_does(model: BertForMaskedLM, token
     trace = trace_token(model.bert, tokenizer, TEXT, token=MASKED)
     embeddings = model.bert.embeddings.word_embeddings.weight
     predicted = trace_masked_lm(model.masked_lm, embeddings, tokenizer, trace.hidden_states, top_k=4)
-    (expected,) = FillMask(TorchEngine(model), tokenizer)(TEXT, top_k=4)
+    (expected,) = FillMask(Model.of(model, tokenizer))(TEXT, top_k=4)
     assert [each.token for each in predicted.candidates[-1]] == [each.token for each in expected]
     assert [each.probability for each in predicted.candidates[-1]] == pytest.approx(
         [each.probability for each in expected]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cloze.errors import InputError
+from cloze.inference.pretrained_heads import SentenceScorer
 from cloze.inference.pretrained_scores import evaluate_blimp
-from cloze.inference.sentence_scorer import SentenceScorer
 
 
 @pytest.fixture(scope="module")

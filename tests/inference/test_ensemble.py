@@ -10,8 +10,8 @@ import pytest
 
 from cloze import artifacts
 from cloze.errors import InputError
-from cloze.inference.ensemble import load_ensemble
 from cloze.inference.glue_submission import GLUE_FILES, GlueFile, write_submission
+from cloze.inference.load import load_ensemble
 from cloze.inference.predictor import Predictor
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask

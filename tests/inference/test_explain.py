@@ -9,7 +9,6 @@ import torch
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.inference.ensemble import EnsembleEngine
 from cloze.inference.explain import (
     EmbeddingPath,
     ExplainedWord,
@@ -18,12 +17,13 @@ from cloze.inference.explain import (
     explain,
     integrated_gradients,
 )
+from cloze.inference.load import MeanModel
+from cloze.inference.model import Model
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForSequenceClassification
-from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.task import AnyTask
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.wordpiece import WordPieceTokenizer
@@ -40,7 +40,7 @@ def predictor_of(task: AnyTask, num_labels: int = 3, *, max_seq_length: int = 16
     bert = BertModel(config, generator=generator)
     model = BertForSequenceClassification(bert, num_labels=num_labels, generator=generator).eval()
     return Predictor(
-        TorchEngine(model), WordPieceTokenizer.from_tokens(PIECES), task=task, max_seq_length=max_seq_length
+        Model.of(model, WordPieceTokenizer.from_tokens(PIECES)), task=task, max_seq_length=max_seq_length
     )
 
 
@@ -170,6 +170,6 @@ def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predic
 def test_unexplainable_predictors_are_refused(predictor: Predictor) -> None:
     check_explainable(predictor)
     with pytest.raises(InputError, match="an ensemble cannot be explained"):
-        check_explainable(replace(predictor, engine=EnsembleEngine([predictor.engine, predictor.engine])))
+        check_explainable(replace(predictor, model=MeanModel([predictor.model, predictor.model])))
     with pytest.raises(InputError, match="predictions of squad_v1 are not labels"):
         check_explainable(replace(predictor, task=task_of("squad_v1")))

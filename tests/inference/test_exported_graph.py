@@ -52,7 +52,7 @@ for use in (lambda: graph.encoder, lambda: graph.save("new")):
     try:
         use()
     except cloze.InputError as error:
-        assert "an exported graph has no weights" in str(error)
+        assert "an exported graph, which has no weights" in str(error)
     else:
         raise AssertionError("not refused")
 assert "torch" not in sys.modules
@@ -94,7 +94,7 @@ def test_a_graph_gives_the_answers_of_its_model(name: str, folder: Path) -> None
     else:
         assert_same(answers(name, graph), answers(name, model))
     with pytest.raises(
-        cloze.InputError, match="an exported graph has no weights, gradients or hidden layers"
+        cloze.InputError, match="an exported graph, which has no weights, gradients or hidden layers"
     ):
         graph.save(folder / "again")
     assert not (folder / "again").exists()
@@ -230,10 +230,10 @@ def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[
         (
             "Vectors",
             "embed texts.txt -o v.jsonl --tokens",
-            "a graph of vectors of texts, without those of tokens",
+            "a graph of SentenceEncoder, without vectors of tokens",
         ),
         ("Embedder", "neighbors a", "--layers: an exported graph has the last layer alone"),
-        ("TextClassifier", "predict texts.txt --explain", "an exported graph has no weights"),
+        ("TextClassifier", "predict texts.txt --explain", "an exported graph, which has no weights"),
         (
             "TextClassifier",
             "evaluate scored-pairs -d texts.txt",

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from cloze.errors import InputError
-from cloze.inference.fill_mask import FillMask
+from cloze.inference.model import Model
+from cloze.inference.pretrained_heads import FillMask
 from cloze.inference.pretrained_scores import evaluate_fill
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
-from cloze.models.torch_engine import TorchEngine
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config
 
@@ -26,7 +26,7 @@ def fill_mask() -> FillMask:
     model = BertForMaskedLM(BertModel(config, generator=generator), generator=generator).eval()
     with torch.no_grad():
         model.masked_lm.bias.copy_(4.0 * torch.arange(len(PIECES)))
-    return FillMask(TorchEngine(model), WordPieceTokenizer.from_tokens(PIECES))
+    return FillMask(Model.of(model, WordPieceTokenizer.from_tokens(PIECES)))
 
 
 def table(tmp_path: Path, *rows: str) -> Path:

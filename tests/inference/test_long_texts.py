@@ -10,7 +10,7 @@ import torch
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.fill_mask import FillMask
+from cloze.inference.pretrained_heads import FillMask
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
 from tiny_models import SPECIAL, tiny_config, write_checkpoint

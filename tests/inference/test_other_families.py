@@ -19,10 +19,9 @@ from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.explain import explain
-from cloze.inference.fill_mask import FillMask
-from cloze.inference.loading import load_encoder
-from cloze.inference.next_sentence import NextSentence
+from cloze.inference.model import load_encoder
 from cloze.inference.predictor import Predictor
+from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.inference.pretrained_scores import evaluate_fill
 from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier, span_questions
 from cloze.model_paths import resolve_checkpoint

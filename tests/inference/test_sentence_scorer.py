@@ -8,7 +8,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import batch_of
-from cloze.inference.sentence_scorer import SentenceScorer, WordMasking
+from cloze.inference.pretrained_heads import SentenceScorer, WordMasking
 
 SENTENCES = ["The cats annoy Tim.", "unfathomably, he laughed", "the", "a b c d. " * 3]
 

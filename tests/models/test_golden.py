@@ -16,7 +16,7 @@ def model(google_nano):
     config, weights, *_ = google_nano
     model = BertForPreTraining(BertModel(config)).eval()
     shapes = {name: weight.shape for name, weight in model.state_dict().items()}
-    model.load_state_dict(GOOGLE.from_external(weights, shapes))
+    model.load_state_dict(GOOGLE.from_external(dict(weights), shapes))
     return model
 
 

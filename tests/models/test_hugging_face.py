@@ -10,8 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.inference.fill_mask import FillMask
-from cloze.inference.next_sentence import NextSentence
+from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.external_weights import load_external_model

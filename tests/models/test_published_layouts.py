@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from cloze.data.batch import collate
 from cloze.inference.embedder import Embedder
-from cloze.inference.fill_mask import FillMask
+from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from tiny_models import SIZES, numbered_tokens

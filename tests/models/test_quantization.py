@@ -12,7 +12,7 @@ from torch import nn
 
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.fill_mask import FillMask
+from cloze.inference.pretrained_heads import FillMask
 from cloze.models.quantization import (
     QuantizedLinear,
     dequantize_rows,

@@ -107,16 +107,16 @@ import cloze
 if "configure" in sys.argv:
     cloze.configure_process()
 import torch
-from dataclasses import replace
+from cloze.data.batch import collate
+from cloze.models.torch_engine import TorchEngine
 torch.set_num_threads(2)
-embedder = cloze.Embedder.load("cloze-mini")
-if "run" in sys.argv:  # as the trainer does
-    embedder = replace(embedder, engine=replace(embedder.engine, adapts_to_load=False))
+module = cloze.Embedder.load("cloze-mini").module
+engine = TorchEngine(module, adapts_to_load="run" not in sys.argv)  # as the trainer does
 threads = []
-embedder.engine.module.register_forward_hook(lambda *_: threads.append(torch.get_num_threads()))
+module.register_forward_hook(lambda *_: threads.append(torch.get_num_threads()))
 for _ in range(50):
-    embedder("She closed the door.")
-embedder(["She closed the door. " * 20] * 4)
+    engine.run(collate([[2, 500, 600, 3]]))
+engine.run(collate([[2, *[500] * 98, 3]] * 4))
 print(*threads, torch.get_num_threads())
 """
 

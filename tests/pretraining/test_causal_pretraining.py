@@ -12,7 +12,7 @@ from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
-from cloze.inference.fill_mask import FillMask
+from cloze.inference.pretrained_heads import FillMask
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel

@@ -11,7 +11,7 @@ import torch
 import cloze
 from cloze.data.batch import collate
 from cloze.inference.embedder import Embedder
-from cloze.inference.fill_mask import FillMask
+from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import pin_memory, to_device
 from cloze.pretraining.config import PretrainConfig
 from cloze.training.muon import MuonConfig

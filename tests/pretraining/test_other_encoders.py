@@ -20,7 +20,7 @@ import cloze
 from cloze.cli import main
 from cloze.config import read_toml
 from cloze.errors import InputError
-from cloze.inference.next_sentence import NextSentence
+from cloze.inference.pretrained_heads import NextSentence
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config

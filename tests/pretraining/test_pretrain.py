@@ -26,8 +26,7 @@ from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
-from cloze.inference.fill_mask import FillMask
-from cloze.inference.next_sentence import NextSentence
+from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.model_paths import resolve_checkpoint
 from cloze.models import encoder
 from cloze.models.checkpoint import load_model, save_model

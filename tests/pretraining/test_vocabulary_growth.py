@@ -11,7 +11,7 @@ from cloze.data.build.parts import BuildConfig
 from cloze.data.build.vocabulary import train_vocabulary
 from cloze.data.build.vocabulary_extension import extend_vocabulary
 from cloze.errors import InputError
-from cloze.inference.fill_mask import FillMask
+from cloze.inference.pretrained_heads import FillMask
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import load_model

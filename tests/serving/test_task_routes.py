@@ -12,9 +12,7 @@ from clients import Client
 from held_batcher import held, queue
 
 from cloze.inference.explain import ExplainConfig
-from cloze.inference.fill_mask import FillMask
-from cloze.inference.next_sentence import NextSentence
-from cloze.inference.sentence_scorer import SentenceScorer
+from cloze.inference.pretrained_heads import FillMask, NextSentence, SentenceScorer
 from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import Limits

@@ -37,7 +37,7 @@ def _model(nano, weights: dict[str, Tensor]) -> BertForPreTraining:
     config = replace(nano.config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     model = BertForPreTraining(BertModel(config))
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-    model.load_state_dict(GOOGLE.from_external(weights, shapes))
+    model.load_state_dict(GOOGLE.from_external(dict(weights), shapes))
     return model
 
 

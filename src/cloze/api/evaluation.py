@@ -1,7 +1,7 @@
 """Score models and predictions on labeled data, and pre-trained models on text."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -134,7 +134,7 @@ def evaluate(
     Raises:
         InputError: a row of the data, the model or a setting is wrong, or a file exists.
     """
-    from cloze.inference.ensemble import as_predictor, check_models
+    from cloze.inference.load import as_predictor, check_models
     from cloze.inference.pretrained_scores import USED_ARGUMENTS, score_pretrained
     from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
     from cloze.tasks.config import with_settings
@@ -175,7 +175,7 @@ def evaluate(
     examples = list(configured.examples(source))
     if predictor.directory is not None:  # reads the whole file, so after its rows
         warn_of_training_data(predictor.directory, source)
-    evaluation = predictor.with_task(configured).evaluate(examples, progress=shown)
+    evaluation = replace(predictor, task=configured).evaluate(examples, progress=shown)
     result = _to_result(configured, source, evaluation.scores, evaluation.answers)
     _write_answers(result, output, errors, shown, csv_safe=csv_safe)
     return result
@@ -246,7 +246,7 @@ def score(
 
 
 def _find_task_name(task: str | None, model: Any) -> str:
-    from cloze.inference.ensemble import check_models
+    from cloze.inference.load import check_models
     from cloze.inference.predictor import Predictor, find_task_name
     from cloze.inference.pretrained_scores import USED_ARGUMENTS
     from cloze.model_paths import resolve_checkpoint

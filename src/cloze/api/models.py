@@ -13,9 +13,8 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.export.int8 import Int8Report
     from cloze.export.onnx import ExportReport
     from cloze.inference.explain import ExplainConfig
-    from cloze.inference.fill_mask import FilledText
-    from cloze.inference.next_sentence import NextSentencePrediction
     from cloze.inference.predictor import Predictor
+    from cloze.inference.pretrained_heads import FilledText, NextSentencePrediction
     from cloze.models.external_weights import ExternalModel
 
 
@@ -45,7 +44,7 @@ def fill(
         InputError: a text has no [MASK] or too many tokens for the model, or there is no text.
     """
     from cloze.data.reading.files import read_lines_of_stdin
-    from cloze.inference.fill_mask import FillMask
+    from cloze.inference.pretrained_heads import FillMask
 
     fill_mask = FillMask.load(model, device=device, precision=precision)
     read = read_lines_of_stdin([texts] if isinstance(texts, str) else texts)
@@ -71,7 +70,7 @@ def next_sentence(
         InputError: the sentences have too many tokens for the model, or it has no next-sentence head.
     """
     from cloze.data.reading.files import read_line_of_stdin
-    from cloze.inference.next_sentence import NextSentence
+    from cloze.inference.pretrained_heads import NextSentence
 
     pair = read_line_of_stdin(sentence_a, "sentence_a"), read_line_of_stdin(sentence_b, "sentence_b")
     return NextSentence.load(model, device=device, precision=precision)(*pair)
@@ -107,16 +106,14 @@ def attention(
     from cloze.data.reading.files import read_line_of_stdin
     from cloze.explorer.encoder_internals import attention_map
     from cloze.file_io import write_text
-    from cloze.inference.checkpoint import Checkpoint
-    from cloze.models.heads import BertForFeatureExtraction
+    from cloze.inference.model import Model
 
     if output is not None:
         check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
-    checkpoint = Checkpoint.open(model)
-    encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
+    opened = Model.open(model, device=device)
     first = read_line_of_stdin(text)
     second = None if pair is None else read_line_of_stdin(pair, "pair")
-    attention = attention_map(encoder, checkpoint.tokenizer, first, second)
+    attention = attention_map(opened.encoder, opened.tokenizer, first, second)
     if output is not None:
         write_text(Path(output), attention.page(model=str(model)))
     return attention
@@ -149,7 +146,7 @@ def explain(
     from cloze.arguments import check_path
     from cloze.artifacts import check_output_path
     from cloze.inference import explain as explanations
-    from cloze.inference.ensemble import as_predictor
+    from cloze.inference.load import as_predictor
     from cloze.inference.predictor import Predictor
     from cloze.reports.explanation_page import ExplainedText, write_explanations
     from cloze.tasks.data import read_memory

@@ -4,7 +4,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -73,7 +73,7 @@ def predict_file(
         RunError: a worker died, or the disk is full.
     """
     from cloze.data.row_files import write_rows
-    from cloze.inference.ensemble import as_predictor, check_models, stream_predictions
+    from cloze.inference.load import as_predictor, check_models, stream_predictions
     from cloze.inference.predictor import Predictor, read_ahead
     from cloze.tasks.answer_rows import prediction_row, with_other_cells
     from cloze.tasks.config import with_settings
@@ -86,7 +86,7 @@ def predict_file(
     models = [] if isinstance(model, Predictor) else check_models(model)
     predictor = as_predictor(model, task, device=placement.local_device, precision=precision)
     configured = with_settings(predictor.task, is_trained=True, **options)
-    predictor = predictor.with_task(configured)
+    predictor = replace(predictor, task=configured)
     explained: list[ExplainedText] = []
     if explain:
         from cloze.inference.explain import check_explainable

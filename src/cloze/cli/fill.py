@@ -8,7 +8,7 @@ from cloze.cli.options import CommonOptions
 from cloze.cli.parser import verb
 
 if TYPE_CHECKING:
-    from cloze.inference.fill_mask import FilledText
+    from cloze.inference.pretrained_heads import FilledText
 
 
 @verb(fill)

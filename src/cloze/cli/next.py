@@ -6,7 +6,7 @@ from cloze.api.models import next_sentence
 from cloze.cli.parser import verb
 
 if TYPE_CHECKING:
-    from cloze.inference.next_sentence import NextSentencePrediction
+    from cloze.inference.pretrained_heads import NextSentencePrediction
 
 
 @verb(next_sentence)

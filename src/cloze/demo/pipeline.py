@@ -19,8 +19,7 @@ from cloze.api.finetuning import finetune
 from cloze.api.pretraining import pretrain
 from cloze.api.vocabularies import train_vocabulary
 from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
-from cloze.inference.fill_mask import FillMask
-from cloze.inference.next_sentence import NextSentence
+from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.inference.text_predictors import TextClassifier
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import SILENT, Progress, format_duration

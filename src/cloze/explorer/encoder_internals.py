@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.loading import check_length
+from cloze.inference.model import check_length
 from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.reports.page import in_notebook, render_page

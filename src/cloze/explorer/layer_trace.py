@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import encode_untruncated
-from cloze.inference.fill_mask import Candidate, top_candidates
+from cloze.inference.pretrained_heads import Candidate, top_candidates
 from cloze.models.encoder import Encoder
 from cloze.models.heads import MaskedLMHead
 from cloze.tokenization.tokenizer import Tokenizer

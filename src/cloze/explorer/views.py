@@ -22,9 +22,8 @@ from cloze.explorer.encoder_internals import (
 from cloze.explorer.layer_trace import TokenTrace, trace_masked_lm, trace_token
 from cloze.explorer.text_window import TextWindow
 from cloze.explorer.word_in_context import word_in_context
-from cloze.inference.fill_mask import FillMask, top_candidates
-from cloze.inference.next_sentence import IS_NEXT, NextSentence
 from cloze.inference.predictor import Predictor
+from cloze.inference.pretrained_heads import IS_NEXT, FillMask, NextSentence, top_candidates
 from cloze.models.encoder import Encoder
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer

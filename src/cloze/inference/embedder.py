@@ -5,10 +5,9 @@ Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Self, TypeAlias, get_args
+from typing import Any, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +24,8 @@ from cloze.arguments import (
 from cloze.choices import Combine, InferencePrecision, LongTexts
 from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.loading import LoadedModel, open_model
-from cloze.inference.model_files import ModelFiles
-from cloze.inference.word_vectors import Vectors, Word, WordVectors, join_windows, pool_words
-from cloze.models.engine import Engine, run_by_length
-from cloze.models.onnx_engine import OnnxEngine, PooledEngine
+from cloze.inference.model import Answerer, Model
+from cloze.models.engine import Batches, VectorOutput
 from cloze.models.pooling import POOLINGS, Pooling, check_pooling
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
@@ -38,9 +34,83 @@ from cloze.models.sentence_transformers import (
 )
 from cloze.suggestions import suggests_keywords
 from cloze.tasks.arrays import normalize, split_rows
-from cloze.tasks.features import half_overlapping
+from cloze.tasks.features import half_overlapping, max_context_windows
+from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text: characters `start` to `end` (exclusive)."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class WordVectors:
+    """The words of a text with their vectors."""
+
+    words: tuple[Word, ...]
+    vectors: Vectors
+    """[W, D]."""
+    is_truncated: bool
+    """Whether the text is longer than `max_seq_length`."""
+
+
+def join_windows(hidden_of_window: Sequence[Vectors], windows: Sequence[slice]) -> Vectors:
+    """Return the vector of each token from the window with the most context around it, [L, D].
+
+    Args:
+        hidden_of_window: [CLS], tokens and [SEP] of each window; [CLS] and [SEP] are taken from the first and the last.
+        windows: the places of their tokens in the text.
+    """
+    if len(windows) == 1:
+        return hidden_of_window[0]
+    inner = [
+        hidden_of_window[number][1 + place - windows[number].start]
+        for place, number in enumerate(max_context_windows(windows))
+    ]
+    return np.stack([hidden_of_window[0][0], *inner, hidden_of_window[-1][-1]])
+
+
+def pool_words(
+    hidden: Vectors, encoding: Encoding, tokenizer: Tokenizer, *, prompt_length: int
+) -> tuple[list[tuple[int, int]], Vectors]:
+    """Return the places of the words after the prompt, and the mean over the tokens of each, [W, D].
+
+    Args:
+        hidden: the vectors of the tokens without [CLS] and [SEP], [L, D]; those of a truncated text are fewer.
+        prompt_length: characters of the prompt; places are counted from its end.
+    """
+    count = len(hidden)
+    starts_word_L = ~tokenizer.is_continuation[encoding.input_ids[1 : count + 1]]
+    starts_word_L[:1] = True  # byte-level tokenizers mark the space before a word alone
+    first_W = np.flatnonzero(starts_word_L)
+    offsets_L2 = np.array(encoding.offsets[1 : count + 1]).reshape(-1, 2) - prompt_length
+    starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]
+    in_text = np.flatnonzero(starts >= 0)
+    places = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
+    return list(places), _means_of_parts(hidden, first_W)[in_text]
+
+
+def _means_of_parts(hidden: Vectors, starts: npt.NDArray[Any]) -> Vectors:
+    """Return the mean of each part of some token vectors, [W, D].
+
+    Args:
+        hidden: token vectors, [L, D].
+        starts: the first token of each part, [W], the first of them 0.
+    """
+    if not len(starts):
+        return np.empty((0, hidden.shape[1]), np.float32)
+    sums_WD: Vectors = np.add.reduceat(hidden, starts)
+    lengths_W = np.diff(starts, append=len(hidden)).astype(np.float32)
+    return sums_WD / lengths_W[:, None]
+
 
 Ids: TypeAlias = npt.NDArray[np.uint32]
 
@@ -58,7 +128,7 @@ class EmbeddingResult:
 
 
 @dataclass(frozen=True, repr=False)
-class Embedder(LoadedModel):
+class Embedder(Answerer):
     """An encoder, and how its token vectors become vectors of texts and words.
 
     >>> import cloze
@@ -87,7 +157,7 @@ class Embedder(LoadedModel):
     @suggests_keywords()
     def load(  # noqa: PLR0913 (each is a setting of the vectors)
         cls,
-        model: Path | str | ModelFiles,
+        model: Path | str | Model,
         *,
         device: str = "auto",
         precision: InferencePrecision | None = None,
@@ -123,13 +193,14 @@ class Embedder(LoadedModel):
         check_choice(combine, get_args(Combine), "combine")
         check_choice(long_texts, get_args(LongTexts), "long_texts")
         check_choice(normalize, (True, False, None), "normalize")
-        files = open_model(model, precision=precision)
-        path = files.directory
+        opened = Model.open(model, device=device, precision=precision)
+        path, config = opened.directory, opened.config
+        assert path is not None
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
         pooling = pooling or stored.pooling
         normalize = stored.normalize if normalize is None else normalize
-        check_pooling(pooling, files.config)
-        num_layers, positions = files.config.num_hidden_layers, files.config.max_position_embeddings
+        check_pooling(pooling, config)
+        num_layers, positions = config.num_hidden_layers, config.max_position_embeddings
         if (
             max_seq_length is not None
             and not 3 <= check_integer(max_seq_length, "max_seq_length") <= positions
@@ -138,17 +209,8 @@ class Embedder(LoadedModel):
             raise InputError(what, where="max_seq_length")
         resolved = _resolve_layers(layers, num_layers)
         truncate_dim = stored.truncate_dim if resolved == (num_layers,) else None
-        engine = files.vector_engine(
-            pooling,
-            normalize=normalize,
-            truncate_dim=truncate_dim,
-            layers=resolved,
-            combine=combine,
-            device=device,
-        )
         return cls(
-            engine,
-            files.tokenizer,
+            opened,
             pooling=pooling,
             layers=resolved,
             combine=combine,
@@ -158,13 +220,16 @@ class Embedder(LoadedModel):
             long_texts=long_texts,
             truncate_dim=truncate_dim,
             stored=stored,
-            directory=path,
         )
+
+    @property
+    def output(self) -> VectorOutput:
+        return VectorOutput(self.pooling, self.normalize, self.truncate_dim, self.layers, self.combine)
 
     @property
     def width(self) -> int:
         """Width of the vector of a text, D."""
-        width = self.engine.config.hidden_size * (len(self.layers) if self.combine == "concat" else 1)
+        width = self.model.config.hidden_size * (len(self.layers) if self.combine == "concat" else 1)
         return width if self.truncate_dim is None else min(self.truncate_dim, width)
 
     @suggests_keywords()
@@ -210,7 +275,7 @@ class Embedder(LoadedModel):
         """Return a vector for each window, which is truncated if it is too long."""
         vectors = np.empty((len(token_ids), self.width), np.float32)
         # all batches run before the first vector is read, so that the device does not wait after each
-        for indices, _, outputs in list(self._run(self.engine, token_ids)):
+        for indices, _, outputs in list(self._run(self.output, token_ids)):
             vectors[indices] = outputs["sentence_embedding"]
         return vectors
 
@@ -289,7 +354,7 @@ class Embedder(LoadedModel):
         return [f"width {self.width}"]
 
     def _write(self, directory: Path) -> None:
-        config = self.engine.config
+        config = self.model.config
         is_last_layer = self.layers == (config.num_hidden_layers,)
         if not is_last_layer:
             remedy = "Save one that was loaded with these settings"
@@ -312,14 +377,14 @@ class Embedder(LoadedModel):
         return len(ids) > self.max_seq_length - 2
 
     def _run(
-        self, engine: Engine, token_ids: Sequence[Ids]
+        self, output: VectorOutput, token_ids: Sequence[Ids]
     ) -> Iterator[tuple[Indices, PackedBatch, Mapping[str, Vectors]]]:
         """Run [CLS] ids [SEP] of each text, truncated, in batches of similar lengths."""
         keep = self.max_seq_length - 2
         cls, sep = [self.tokenizer.cls_id], [self.tokenizer.sep_id]
         sequences = [np.concatenate([cls, ids[:keep], sep]).astype(np.uint32) for ids in token_ids]
-        lengths = list(map(len, sequences))
-        return run_by_length(engine, lengths, lambda indices: collate([sequences[i] for i in indices]))
+        batches = Batches(list(map(len, sequences)), lambda indices: collate([sequences[i] for i in indices]))
+        return self.model.run(output, batches)
 
     def _hidden_states(self, token_ids: Sequence[Ids]) -> list[Vectors]:
         """Return the vectors of all tokens of each text, [L, D]."""
@@ -332,7 +397,7 @@ class Embedder(LoadedModel):
             ids[window] for ids, windows in zip(token_ids, windows_of_text, strict=True) for window in windows
         ]
         hidden_of_window: dict[int, Vectors] = {}
-        for indices, batch, outputs in self._run(self._token_engine, flat):
+        for indices, batch, outputs in self._run(replace(self.output, pooling=None), flat):
             hidden = split_rows(outputs["token_embeddings"], np.diff(batch.cu_seqlens))
             hidden_of_window.update(zip(indices.tolist(), hidden, strict=True))
         numbers = iter(range(len(flat)))
@@ -340,19 +405,6 @@ class Embedder(LoadedModel):
             join_windows([hidden_of_window[next(numbers)] for _ in windows], windows)
             for windows in windows_of_text
         ]
-
-    @cached_property
-    def _token_engine(self) -> Engine:
-        """The same encoder with a vector for each token."""
-        if isinstance(self.engine, PooledEngine):
-            return self.engine.tokens
-        if isinstance(self.engine, OnnxEngine):
-            what = "a graph of vectors of texts, without those of tokens"
-            raise InputError(what, where=self.directory, remedy="Give the model that it was exported from")
-        from cloze.models.sentence_encoder import TokenEncoder
-        from cloze.models.torch_engine import TorchEngine
-
-        return TorchEngine(TokenEncoder(self.encoder, layers=self.layers, combine=self.combine))
 
     def _normalize(self, vectors: Vectors) -> Vectors:
         return normalize(vectors) if self.normalize else vectors

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from cloze import file_io
 from cloze.errors import InputError
-from cloze.inference.ensemble import group_models_by_task, load_ensemble
+from cloze.inference.load import group_models_by_task, load_ensemble
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.tasks.answers.number import Number

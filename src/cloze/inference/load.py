@@ -1,15 +1,26 @@
-"""Load a model as the class that answers with it."""
+"""Load a model as the class that answers with it, or several as one; predict with several workers.
 
+Source: Devlin et al. 2019, table 2 ("BERT-Large (Ensemble)"), which does not give the method; here it is the mean of
+logits.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+
+from cloze.arguments import check_paths
 from cloze.choices import InferencePrecision
+from cloze.config import differences
+from cloze.data.batch import PackedBatch
+from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.fill_mask import FillMask
-from cloze.inference.loading import open_model
-from cloze.inference.model_files import ModelFiles
-from cloze.inference.next_sentence import NextSentence
-from cloze.inference.predictor import find_task_name
+from cloze.inference.model import Model
+from cloze.inference.predictor import EXAMPLES_PER_PART, Predictor, find_task_name
+from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.inference.text_predictors import (
     ChoiceAnswerer,
     EntityTagger,
@@ -19,9 +30,17 @@ from cloze.inference.text_predictors import (
     TextRanker,
     TextRegressor,
 )
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.engine import Engine, FloatArray, Output, OutputKind
 from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.parallel_map import WorkerPlacement
+from cloze.progress import SILENT, Progress
 from cloze.suggestions import suggests_keywords
+from cloze.tasks.config import load_task
+from cloze.tasks.features import Losses
 from cloze.tasks.registry import find_task
+from cloze.tasks.task import AnyTask
+from cloze.training.workers import LoadedPerWorker
 
 _OF_TASK = (
     TextClassifier,
@@ -54,18 +73,221 @@ def load(model: Path | str, *, device: str = "auto", precision: InferencePrecisi
     Raises:
         InputError: there is no such model, or it is damaged.
     """
-    files = open_model(model, precision=precision)
-    return _find_class(files).load(files, device=device)
+    opened = Model.open(model, device=device, precision=precision)
+    return _find_class(opened).load(opened)
 
 
-def _find_class(files: ModelFiles) -> Any:
+def _find_class(model: Model) -> Any:
     """Return the class for the head of a model."""
-    name = find_task_name(files.directory)
+    assert model.directory is not None
+    name = find_task_name(model.directory)
     if name is not None:
         answer = find_task(name).answer
         return next((kind for kind in _OF_TASK if isinstance(answer, kind.answers)), Embedder)
-    if load_sentence_encoder_config(files.directory) is not None:
+    if load_sentence_encoder_config(model.directory) is not None:
         return Embedder
-    if files.has("masked-word"):
+    if model.has("masked-word"):
         return FillMask
-    return NextSentence if files.has("next-sentence") else Embedder
+    return NextSentence if model.has("next-sentence") else Embedder
+
+
+Name = TypeVar("Name", bound=Path | str)
+"""The path or the name of a model."""
+
+
+class MeanModel(Model):
+    """The mean of the outputs of several models, in float32."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        super().__init__(models[0].config, models[0].tokenizer, models[0].directory)
+        self.models = models
+
+    def has(self, kind: OutputKind) -> bool:
+        return all(model.has(kind) for model in self.models)
+
+    def _start(self, output: Output) -> Engine:
+        return _MeanEngine([model.engine(output) for model in self.models])
+
+
+class _MeanEngine:
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines = engines
+        self.device_type, self.number_format = engines[0].device_type, engines[0].number_format
+        self.num_parameters = sum(engine.num_parameters for engine in engines)
+        self.batch_tokens = min(engine.batch_tokens for engine in engines)
+
+    def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
+        outputs = [engine.run(batch) for engine in self.engines]
+        return {name: np.mean([values[name] for values in outputs], axis=0) for name in outputs[0]}
+
+
+def load_ensemble(
+    directories: Sequence[Path | str],
+    task: str | None = None,
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> Predictor:
+    """Load models that were fine-tuned for one task, such as runs with different seeds, as one predictor.
+
+    Args:
+        directories: checkpoints or runs.
+        task: the name of the task; by default that of the first model.
+        device: cpu, cuda, mps or auto. All models are in its memory at once.
+        precision: None is float32, or int8 for directories of int8 models.
+
+    Raises:
+        InputError: a directory has no such model or is repeated, or the models differ in classes, tokenizer or settings
+            of the task, so that their logits cannot be averaged.
+    """
+    _check_distinct(directories)
+    first, *others = [
+        Predictor.load(directory, device=device, precision=precision, task=task) for directory in directories
+    ]
+    if not others:
+        return first
+    if not first.task.answer.has_head:
+        what = f"the vectors that {first.task.name} compares cannot be averaged over models"
+        raise InputError(what, where=directories[1], remedy="Give one model")
+    for directory, other in zip(directories[1:], others, strict=True):
+        _check_compatible(first, other, directory, directories[0])
+    model = MeanModel([first.model, *(other.model for other in others)])
+    return replace(first, model=model, task=first.task.averaged([other.task for other in others]))
+
+
+def as_predictor(
+    model: Predictor | str | Path | Iterable[str | Path],
+    task: str | None = None,
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> Predictor:
+    """Return a model that is loaded already, or load one or several; refuse other settings for one that is loaded."""
+    if not isinstance(model, Predictor):
+        return load_ensemble(check_models(model), task, device=device, precision=precision)
+    is_other = {
+        "task": task not in (None, model.task.name),
+        "device": device != "auto" and _device_type(device) != model.engine.device_type,
+        "precision": precision is not None,
+    }
+    for name, is_refused in is_other.items():
+        if is_refused:
+            what = "cannot change for a model that is loaded"
+            remedy = f"Give the model's path, or load it with {name}="
+            raise InputError(what, where=name, remedy=remedy)
+    return model
+
+
+def _device_type(device: str) -> str:
+    if device == "cpu":
+        return device
+    from cloze.training.precision import resolve_device  # imports torch
+
+    return resolve_device(device).type
+
+
+def check_models(model: object) -> list[str | Path]:
+    """Return the paths or names of one or several models."""
+    models = check_paths(model, "model")
+    if not models:
+        raise InputError("has no model", where="model", remedy="Give one or several")
+    return models
+
+
+def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict[str, list[Name]]:
+    """Return the models fine-tuned for each task, by its name; refuse several of one task without `ensemble`."""
+    _check_distinct(directories)
+    models: dict[str, list[Name]] = {}
+    for directory in directories:
+        checkpoint = resolve_checkpoint(directory, graphs=True)
+        if not checkpoint.is_dir():
+            raise InputError("no such directory", where=directory)
+        stored = load_task(checkpoint)
+        if stored is None:
+            remedy = "Give a model of cloze finetune"
+            raise InputError("has no task.toml, so its task is unknown", where=directory, remedy=remedy)
+        name = stored[0].name
+        if name in models and not ensemble:
+            remedy = "Give one of them, or say `ensemble` to take their mean"
+            raise InputError(f"is for {name}, as {models[name][0]} is", where=directory, remedy=remedy)
+        models.setdefault(name, []).append(directory)
+    return models
+
+
+def _check_distinct(directories: Sequence[Path | str]) -> None:
+    seen: set[Path] = set()
+    for directory in directories:
+        checkpoint = resolve_checkpoint(directory, graphs=True).resolve()
+        if checkpoint in seen:
+            raise InputError("is given twice", where=directory, remedy="Name each model once")
+        seen.add(checkpoint)
+
+
+def _check_compatible(
+    first: Predictor, other: Predictor, directory: Path | str, first_directory: Path | str
+) -> None:
+    """Refuse a model that reads other inputs than the first one."""
+    problems = [
+        f"{name} is {value!r}, unlike"
+        for name, (_, value) in differences(first.task.reader, other.task.reader).items()
+    ]
+    if other.max_seq_length != first.max_seq_length:
+        problems = [f"reads {other.max_seq_length} tokens at once, unlike"]
+    if replace(other.tokenizer, model_max_length=first.tokenizer.model_max_length) != first.tokenizer:
+        problems = ["its tokenizer is not that of"]
+    if problems:
+        remedy = "Models of an ensemble need the same tokenizer, `max_seq_length` and settings of the task"
+        raise InputError(f"{problems[0]} {first_directory}", where=directory, remedy=remedy)
+    try:
+        first.task.averaged([other.task])
+    except InputError as error:
+        what = f"{error.what}, unlike {first_directory}"
+        raise InputError(what, where=directory, remedy=error.remedy) from error
+
+
+def stream_predictions(
+    predictor: Predictor,
+    models: Sequence[Path | str],
+    examples: Iterable[Any],
+    placement: WorkerPlacement,
+    *,
+    precision: InferencePrecision | None = None,
+    part_size: int = EXAMPLES_PER_PART,
+    total: int | None = None,
+    progress: Progress = SILENT,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield every example with its prediction, in order and in bounded memory.
+
+    Args:
+        predictor: the result of `load_ensemble`, perhaps with other settings of its task.
+        models: the same models, for workers to load.
+        precision: as in `load_ensemble`.
+
+    Raises:
+        InputError: an example is invalid; those before it may have been yielded.
+        RunError: a worker died.
+    """
+    predict = predictor.predict
+    if not placement.in_process:
+        load = partial(
+            load_ensemble,
+            tuple(models),
+            predictor.task.name,
+            device=placement.device,
+            precision=precision,
+        )
+        predict = partial(_predict_in_worker, LoadedPerWorker(load, placement.threads), predictor.task)
+    return predictor.stream(
+        examples,
+        predict=predict,
+        part_size=part_size,
+        workers=placement.workers,
+        total=total,
+        progress=progress,
+    )
+
+
+def _predict_in_worker(
+    predictor: LoadedPerWorker[Predictor], task: AnyTask, examples: Sequence[Any]
+) -> tuple[list[Any], Losses]:
+    return replace(predictor.get(), task=task).predict(examples)

@@ -18,9 +18,8 @@ import pyarrow.parquet
 
 from cloze.data.reading.files import check_file
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder
+from cloze.inference.embedder import Embedder, Vectors
 from cloze.inference.embedding_files import read_texts
-from cloze.inference.word_vectors import Vectors
 from cloze.results import Result
 from cloze.tasks.arrays import normalize
 from cloze.tokenization.special_tokens import UNUSED

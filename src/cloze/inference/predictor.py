@@ -14,14 +14,15 @@ from cloze.data.reading.files import STDIN
 from cloze.data.reading.formats import count_rows
 from cloze.data.reading.memory import Data
 from cloze.errors import InputError
-from cloze.inference.loading import LoadedModel, open_model
-from cloze.inference.model_files import ModelFiles
+from cloze.inference.model import Answerer, Model
 from cloze.models.config_file import find_task_of_head
+from cloze.models.engine import Output, TaskOutput, VectorOutput
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.suggestions import suggests_keywords
 from cloze.tasks.answers.kind import AnswerKind
+from cloze.tasks.answers.vectors import Vectors
 from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import Losses, count_losses
 from cloze.tasks.predict import compute_outputs, featurize, predict, top_k_limiter
@@ -48,7 +49,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, repr=False)
-class Predictor(LoadedModel):
+class Predictor(Answerer):
     """A fine-tuned model, its tokenizer, and the task that defines inputs and outputs."""
 
     _: KW_ONLY
@@ -65,7 +66,7 @@ class Predictor(LoadedModel):
     @suggests_keywords()
     def load(
         cls,
-        model: Path | str | ModelFiles,
+        model: Path | str | Model,
         *,
         device: str = "auto",
         precision: InferencePrecision | None = None,
@@ -84,37 +85,28 @@ class Predictor(LoadedModel):
         Raises:
             InputError: the model is damaged, not fine-tuned, or fine-tuned for another task.
         """
-        files = open_model(model, precision=precision)
+        opened = Model.open(model, device=device, precision=precision)
+        directory, positions = opened.directory, opened.config.max_position_embeddings
+        assert directory is not None
         name = None if task is None else check_text(task, "task")
-        loaded_task, max_seq_length, reads_pairs = _load_task(files.directory, name, cls.default_task)
+        loaded_task, max_seq_length, reads_pairs = _load_task(directory, name, cls.default_task)
         if not isinstance(loaded_task.answer, cls.answers):
             what = f"a model for the task {loaded_task.name!r}, which {cls.__name__} cannot use"
             remedy = f"Load it with cloze.load, or give a model for the task {cls.default_task}"
-            raise InputError(what, where=files.directory, remedy=remedy)
-        engine = files.finetuned_engine(loaded_task, device=device)
-        positions = files.config.max_position_embeddings
+            raise InputError(what, where=directory, remedy=remedy)
         return cls(
-            engine,
-            files.tokenizer,
+            opened,
             task=loaded_task,
             max_seq_length=positions if max_seq_length is None else min(max_seq_length, positions),
-            directory=files.directory,
             reads_pairs=reads_pairs,
         )
 
-    def with_task(self, task: AnyTask) -> Self:
-        """Return the model for its task with other settings, which an exported graph cannot follow."""
-        changed = [
-            name for name in task.answer.head_settings if task.settings[name] != self.task.settings[name]
-        ]
-        if not changed:
-            return replace(self, task=task)
-        if not self.has_module:
-            remedy = "Leave it out, or give the model that it was exported from"
-            raise InputError("cannot change for an exported graph", where=changed[0], remedy=remedy)
-        from cloze.models.torch_engine import TorchEngine
-
-        return replace(self, task=task, engine=TorchEngine(task.answer.head(self.encoder)))
+    @property
+    def output(self) -> Output:
+        answer = self.task.answer
+        if isinstance(answer, Vectors):
+            return VectorOutput(answer.pooling or "mean", answer.normalize or False, answer.truncate_dim)
+        return TaskOutput(self.task.name, answer.head_name, len(answer.class_names), answer.head)
 
     def _facts(self) -> list[str]:
         return [f"{len(self.labels)} classes"] if len(self.labels) > 1 else []

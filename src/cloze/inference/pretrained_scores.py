@@ -10,7 +10,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from cloze.arguments import check_paths, iterate_texts
+from cloze.arguments import check_path, check_paths, iterate_texts
 from cloze.choices import InferencePrecision
 from cloze.config import resolve
 from cloze.data.reading.formats import read_rows
@@ -18,9 +18,9 @@ from cloze.data.reading.memory import Data, rows_from_memory
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.inference.embedding_files import read_texts
-from cloze.inference.fill_mask import FillMask
 from cloze.inference.predictor import read_ahead
-from cloze.inference.sentence_scorer import SentenceScorer
+from cloze.inference.pretrained_heads import FillMask, SentenceScorer
+from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
@@ -64,10 +64,10 @@ def score_pretrained(
 ) -> PretrainedScores:
     """Return scores of a pre-trained model; `kind` is a key of `USED_ARGUMENTS`, the others are as for `evaluate`."""
     if kind in ("mlm", "nsp"):
-        from cloze.inference.checkpoint import Checkpoint
+        from cloze.inference.torch_model import TorchModel
         from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
-        checkpoint = Checkpoint.open(model, precision=precision)
+        checkpoint = TorchModel(resolve_checkpoint(check_path(model, "model")), device, precision)
         has_pairs = checkpoint.has("next-sentence")
         config = resolve(PretrainingEvaluationConfig, {"pairs.next_sentence": has_pairs}, settings)
         if kind == "nsp" and not (has_pairs and config.pairs.next_sentence):

@@ -40,7 +40,7 @@ _MAX_NAME = 100  # characters of a weight's name in a message
 
 Model = TypeVar("Model", bound=nn.Module)
 Head: TypeAlias = Callable[[Encoder], Model]
-Weights: TypeAlias = Mapping[str, Tensor]
+Weights: TypeAlias = dict[str, Tensor]
 
 
 def save_model(
@@ -130,7 +130,7 @@ def load_model(
         head: constructor of the model from an encoder (`BertForPreTraining`, or a `partial` with the number of
             labels); the file must have its weights. With None, or a head without weights, heads in the file are
             ignored.
-        weights: those of the files, if they are already in memory.
+        weights: those of the files, if they are already in memory; those of the encoder lose their values.
 
     Raises:
         InputError: a file is missing or damaged; weights are missing (MissingWeightsError), unexpected, not finite or
@@ -171,13 +171,14 @@ def assign_weights(
     with a warning if the model is an encoder, to which a head that uses it may be added.
 
     Args:
-        weights: by their names in the file; only those of the model are looked up.
+        weights: by their names in the file; those of the encoder lose their values in a dictionary.
         where: the file or directory, for messages.
         new_pooler: whether any pooler may be missing.
     """
     shapes = {name: weight.shape for name, weight in named_weights(model).items()}
     expected = mapping.external_shapes(shapes)
-    external = {name: weights[name] for name in sorted(expected) if name in weights}
+    # another mapping reads each weight when it is looked up
+    external = weights if isinstance(weights, dict) else {n: weights[n] for n in expected if n in weights}
     pooler = {name: mapping.external_names(name)[0] for name in shapes if name.startswith("bert.pooler.")}
     missing = {name: file_name for name, file_name in pooler.items() if file_name not in weights}
     # a file with one of the pooler's weights is damaged
@@ -191,10 +192,6 @@ def assign_weights(
     except InputError as error:
         what, remedy = _explain(error, model, set(expected), set(weights))
         raise type(error)(what, where=where, remedy=remedy) from error
-    for name, weight in external.items():
-        if not _is_finite(weight):
-            what, remedy = f"the weight {name} holds NaN or infinite values", "Use an earlier checkpoint"
-            raise InputError(what, where=where, remedy=remedy)
     if missing:
         encoder = get_encoder(model)
         if lacks_pooler and not new_pooler and encoder.names.has_pooler:
@@ -205,18 +202,10 @@ def assign_weights(
         assigned |= {name: new.get_parameter(name.removeprefix("bert.pooler.")).detach() for name in missing}
     prefix = "bert." if isinstance(model, Encoder) else ""
     model.load_state_dict(
-        {name.removeprefix(prefix): weight.float() for name, weight in assigned.items()}, assign=True
+        {name.removeprefix(prefix): weight for name, weight in assigned.items()}, assign=True
     )
     model.eval()
     return sorted(missing.values()), sorted(set(weights) - set(expected))
-
-
-def _is_finite(weight: Tensor) -> bool:
-    if not weight.numel():
-        return True
-    # bounds need no copy of the weight; torch has none of 8-bit numbers
-    bounds = (weight.float() if weight.itemsize == 1 else weight).aminmax()
-    return all(bool(bound.isfinite()) for bound in bounds)
 
 
 def _explain(error: InputError, model: nn.Module, expected: set[str], names: set[str]) -> tuple[str, str]:

@@ -1,17 +1,24 @@
-"""Engines compute the outputs of a model for a packed batch, NumPy on both sides.
+"""Engines compute one output of a model for packed batches, NumPy on both sides.
 
 Shapes: T tokens in the packed batch, B sequences.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from cloze.choices import Combine
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
-from cloze.models.encoder_config import EncoderConfig
+from cloze.models.pooling import Pooling
 from cloze.models.threads import map_concurrently, num_concurrent_batches
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import nn
+
+    from cloze.models.encoder import Encoder
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BatchT = TypeVar("BatchT", bound=PackedBatch)
@@ -22,54 +29,82 @@ MAX_TOKENS_ON_CPU = 1024
 RUNNING: set[Any] = set()
 """Options of the computations of ONNX Runtime that are running; setting `terminate` ends one."""
 
+HeadKind: TypeAlias = Literal["masked-word", "next-sentence"]
+"""The heads of pre-training, whose `logits` are of masked tokens or of both classes."""
+
+OutputKind: TypeAlias = Literal["vectors"] | HeadKind
+
+
+@dataclass(frozen=True)
+class VectorOutput:
+    """The `sentence_embedding` of texts, or the `token_embeddings` of their tokens, from the encoder alone."""
+
+    pooling: Pooling | None
+    """None: vectors of tokens."""
+    normalize: bool = False
+    """Whether vectors of texts are scaled to length 1."""
+    truncate_dim: int | None = None
+    """Number of dimensions kept of the vector of a text, after that; None keeps all."""
+    layers: tuple[int, ...] | None = None
+    """From 0, the word-embedding table, to the last; None is the last."""
+    combine: Combine = "sum"
+
+
+@dataclass(frozen=True)
+class TaskOutput:
+    """The logits of a task's head."""
+
+    task: str
+    head_name: str | None
+    num_classes: int
+    head: "Callable[[Encoder], nn.Module]" = field(compare=False)
+
+
+Output: TypeAlias = HeadKind | VectorOutput | TaskOutput
+
 
 class Engine(Protocol):
-    """A model on a device, in a number format."""
+    """A model with one head, on a device, in a number format."""
 
-    @property
-    def config(self) -> EncoderConfig:
-        """The architecture of the encoder."""
-
-    @property
-    def device_type(self) -> str:
-        """The kind of device that computes: cpu, cuda or mps."""
-
-    @property
-    def batch_tokens(self) -> int:
-        """The number of tokens that it reads at once where it is fastest."""
-
-    @property
-    def number_format(self) -> str:
-        """The format of the encoder's matrix products: float32, bfloat16 or int8."""
-
-    @property
-    def num_parameters(self) -> int:
-        """The number of parameters."""
+    device_type: str
+    """cpu, cuda or mps."""
+    number_format: str
+    """Of the encoder's matrix products, as in float32, bfloat16 or int8."""
+    num_parameters: int
+    batch_tokens: int
+    """The number of tokens that it reads at once where it is fastest."""
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, by their names in transformers: [T, …] or [B, …]."""
 
 
-def run_by_length(
-    engine: Engine,
-    num_tokens: Sequence[int],
-    make_batch: Callable[[Indices], BatchT],
-    *,
-    max_tokens: int | None = None,
-) -> Iterator[tuple[Indices, BatchT, Mapping[str, FloatArray]]]:
-    """Yield batches of inputs of similar lengths: their indices, the batch and its outputs.
+@dataclass(frozen=True)
+class Batches(Generic[BatchT]):
+    """Inputs that are packed into batches of similar lengths."""
 
-    On a CPU several batches are computed concurrently, if there are enough tokens for all threads. By default batches
-    have as many tokens as the device computes fastest.
+    lengths: Sequence[int]
+    """The number of tokens of each input."""
+    pack: Callable[[Indices], BatchT]
+    """Makes a batch of some inputs."""
+    max_tokens: int | None = None
+    """Tokens of a batch; None: as many as the device computes fastest."""
+
+
+def run_batches(
+    engine: Engine, batches: Batches[BatchT]
+) -> Iterator[tuple[Indices, BatchT, Mapping[str, FloatArray]]]:
+    """Yield the indices of inputs, their batch and its outputs, batch after batch.
+
+    On a CPU several batches are computed concurrently, if there are enough tokens for all threads.
     """
-    limit, total = max_tokens or engine.batch_tokens, sum(num_tokens)
+    limit, total = batches.max_tokens or engine.batch_tokens, sum(batches.lengths)
     concurrency = num_concurrent_batches(total) if engine.device_type == "cpu" else 1
     if concurrency > 1:
         # an equal share of the tokens for each, plus half of the longest input, which may not fit
         rounds = -(-total // (limit * concurrency))
-        limit = min(limit, -(-total // (rounds * concurrency)) + max(num_tokens) // 2)
-    batches = ((indices, make_batch(indices)) for indices in batch_by_length(num_tokens, limit))
-    computed = map_concurrently(lambda indexed: engine.run(indexed[1]), batches, concurrency)
+        limit = min(limit, -(-total // (rounds * concurrency)) + max(batches.lengths) // 2)
+    packed = ((indices, batches.pack(indices)) for indices in batch_by_length(batches.lengths, limit))
+    computed = map_concurrently(lambda indexed: engine.run(indexed[1]), packed, concurrency)
     try:
         for (indices, batch), outputs in computed:
             yield indices, batch, outputs

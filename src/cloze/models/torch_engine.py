@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor, nn
 from cloze.data.batch import PackedBatch
 from cloze.models.batch import to_device
 from cloze.models.encoder import get_encoder
-from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
 from cloze.models.quantization import is_quantized
 from cloze.models.threads import limit_to_free_processors
@@ -20,51 +18,32 @@ _MAX_TOKENS = 65_536  # other devices than CPUs need more work at once
 _MAX_SHORT_TOKENS = 256  # with more, several threads are faster on a busy machine, too
 
 
-@dataclass(frozen=True, eq=False)
 class TorchEngine:
-    """An encoder or a head on one, in PyTorch."""
+    """An encoder or a head on one, in PyTorch.
 
-    module: nn.Module
-    adapts_to_load: bool = True
-    """Whether a short batch uses no more threads than there are free processors. The number of threads may change the
-    rounding, so training leaves it out: its scores must not depend on other programs."""
+    Args:
+        adapts_to_load: whether a short batch uses no more threads than there are free processors. The number of threads
+            may change the rounding, so training leaves it out: its scores must not depend on other programs.
+    """
 
-    def __post_init__(self) -> None:
-        self.module.eval()
-
-    @property
-    def config(self) -> EncoderConfig:
-        return get_encoder(self.module).config
-
-    @property
-    def device_type(self) -> str:
-        return self._device.type
-
-    @property
-    def batch_tokens(self) -> int:
-        return MAX_TOKENS_ON_CPU if self.device_type == "cpu" else _MAX_TOKENS
-
-    @property
-    def number_format(self) -> str:
-        encoder = get_encoder(self.module)
+    def __init__(self, module: nn.Module, *, adapts_to_load: bool = True) -> None:
+        self.module = module.eval()
+        encoder = get_encoder(module)
+        self.device = next(module.parameters()).device
+        self.device_type = self.device.type
+        self.number_format = str(encoder.autocast_dtype or torch.float32).removeprefix("torch.")
         if is_quantized(encoder):
-            return "int8"
-        return str(encoder.autocast_dtype or torch.float32).removeprefix("torch.")
-
-    @property
-    def num_parameters(self) -> int:
-        return sum(parameter.numel() for parameter in self.module.parameters())
+            self.number_format = "int8"
+        self.num_parameters = sum(parameter.numel() for parameter in module.parameters())
+        self.batch_tokens = MAX_TOKENS_ON_CPU if self.device_type == "cpu" else _MAX_TOKENS
+        self._max_short_tokens = _MAX_SHORT_TOKENS if adapts_to_load and self.device_type == "cpu" else 0
 
     @torch.inference_mode()
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         module: Any = self.module
-        is_short = batch.num_tokens <= _MAX_SHORT_TOKENS and self.device_type == "cpu"
-        with limit_to_free_processors() if is_short and self.adapts_to_load else nullcontext():
-            return _DeviceOutputs(module.named_outputs(to_device(batch, self._device)))
-
-    @property
-    def _device(self) -> torch.device:
-        return next(self.module.parameters()).device
+        is_short = batch.num_tokens <= self._max_short_tokens
+        with limit_to_free_processors() if is_short else nullcontext():
+            return _DeviceOutputs(module.named_outputs(to_device(batch, self.device)))
 
 
 class _DeviceOutputs(Mapping[str, FloatArray]):

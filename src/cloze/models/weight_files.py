@@ -1,5 +1,6 @@
 """Read weights by their names in transformers: model.safetensors, several files with an index, or pytorch_model.bin."""
 
+import json
 import warnings
 import zipfile
 from pathlib import Path
@@ -108,7 +109,16 @@ def _load_safetensors(file: Path) -> dict[str, Tensor]:
     if file.exists() and not file.is_file():
         raise InputError("not a regular file", where=file)
     try:
-        return load_file(file)
+        mapped, weights = load_file(file), {}
+        with file.open("rb") as stream:
+            header_bytes = int.from_bytes(stream.read(8), "little")
+            header = json.loads(stream.read(header_bytes))
+            for name, weight in mapped.items():
+                # a mapped file would count as memory of the process next to its copy, and may change while it is used
+                weights[name] = torch.empty_like(weight)
+                stream.seek(8 + header_bytes + header[name]["data_offsets"][0])
+                stream.readinto(weights[name].view(-1).view(torch.uint8).numpy().data)
+        return weights
     except FileNotFoundError:
         remedy = _OTHER_WEIGHTS
         if file.with_name(TORCH_WEIGHTS_FILE).exists():

@@ -61,12 +61,14 @@ class WeightMapping:
         return external
 
     def from_external(
-        self, external: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]
+        self, external: dict[str, Tensor], shapes: Mapping[str, torch.Size]
     ) -> dict[str, Tensor]:
-        """Return the weights of a model with these shapes; other external weights are ignored.
+        """Return the weights of a model with these shapes in float32; other external weights are ignored.
+
+        Those of the encoder are left in `external` without values, on the device meta, so that memory has them once.
 
         Raises:
-            InputError: weights are missing, of another shape, or not floating-point numbers.
+            InputError: weights are missing, of another shape, not floating-point numbers, or not finite.
         """
         expected = self.external_shapes(shapes)
         if missing := [name for name in expected if name not in external]:
@@ -79,18 +81,36 @@ class WeightMapping:
             if not weight.is_floating_point():
                 dtype = str(weight.dtype).removeprefix("torch.")
                 raise InputError(f"{name} has dtype {dtype}, weights are floating-point numbers")
+            if not _is_finite(weight):
+                what = f"the weight {name} holds NaN or infinite values"
+                raise InputError(what, remedy="Use an earlier checkpoint")
         weights: dict[str, Tensor] = {}
+        storages: set[int] = set()
         for name in shapes:
-            parts = [
-                external[part].T if self._is_transposed(part) else external[part]
-                for part in self.external_names(name)
-            ]
-            # a copy even of a single part: the file may be memory-mapped
-            weights[name] = torch.cat(parts)
+            names = self.external_names(name)
+            parts = [external[part].T if self._is_transposed(part) else external[part] for part in names]
+            weight = torch.cat(parts) if len(parts) > 1 else parts[0].contiguous()
+            storage = weight.untyped_storage()
+            if storage.nbytes() > weight.nbytes or storage.data_ptr() in storages:
+                weight = (
+                    weight.clone()
+                )  # training must not change two weights that share memory, as tied ones may
+            storages.add(storage.data_ptr())
+            weights[name] = weight.float()
+            if name.startswith("bert."):
+                external.update({part: external[part].to("meta") for part in names})
         return weights
 
     def _is_transposed(self, external_name: str) -> bool:
         return self.transposed_suffix is not None and external_name.endswith(self.transposed_suffix)
+
+
+def _is_finite(weight: Tensor) -> bool:
+    if not weight.numel() or weight.is_meta:
+        return True
+    # bounds need no copy of the weight; torch has none of 8-bit numbers
+    bounds = (weight.float() if weight.itemsize == 1 else weight).aminmax()
+    return all(bool(bound.isfinite()) for bound in bounds)
 
 
 def dense(name: str, external_name: str) -> Entries:

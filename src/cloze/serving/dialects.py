@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from cloze.inference.fill_mask import Candidate
-from cloze.inference.word_vectors import Vectors
+from cloze.inference.embedder import Vectors
+from cloze.inference.pretrained_heads import Candidate
 from cloze.serving.native import Embedded, Masks, answer, embed, fill, predict, rank, tag
 from cloze.serving.routes import Dialect, Route, as_list
 from cloze.serving.schema import (

@@ -11,10 +11,10 @@ import numpy as np
 import orjson
 
 from cloze.errors import InputError
+from cloze.inference.embedder import Vectors
 from cloze.inference.explain import ExplainConfig, Explanation, PendingExplanation
-from cloze.inference.sentence_scorer import SentenceScore
+from cloze.inference.pretrained_heads import SentenceScore
 from cloze.inference.text_predictors import span_questions
-from cloze.inference.word_vectors import Vectors
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_CANDIDATES
 from cloze.serving.routes import Route, as_list, count_truncated, estimate_tokens, run_predictions

@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder
+from cloze.inference.embedder import Embedder, Vectors
 from cloze.inference.explain import check_explainable
-from cloze.inference.exported_graph import ExportedGraph
-from cloze.inference.fill_mask import FillMask
-from cloze.inference.loading import open_model
-from cloze.inference.model_files import ModelFiles
-from cloze.inference.next_sentence import NextSentence
+from cloze.inference.graph_model import GraphModel
+from cloze.inference.model import Model
 from cloze.inference.predictor import Predictor, find_task_name
-from cloze.inference.sentence_scorer import SentenceScorer
-from cloze.inference.word_vectors import Vectors
+from cloze.inference.pretrained_heads import FillMask, NextSentence, SentenceScorer
 from cloze.models.config_file import load_labels
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.engine import Engine
 from cloze.tasks.answers.choice import Choice
 from cloze.tasks.answers.label_set import LabelSet
 from cloze.tasks.answers.number import Number
@@ -66,7 +61,7 @@ class ServedModel:
 
     name: str
     """The name in requests."""
-    tokenizer: Tokenizer
+    model: Model
     vectors: Embedder | None
     fill_mask: FillMask | None
     next_sentence: NextSentence | None
@@ -85,25 +80,24 @@ class ServedModel:
         precision: InferencePrecision | None = None,
     ) -> "ServedModel":
         """Load a checkpoint, the best checkpoint of a run, or an exported graph."""
-        files = open_model(directory, precision=precision)
-        embedder = fill_mask = next_sentence = None
-        if files.has("vectors"):
-            # each request says whether to normalize, unless a graph does it
-            normalize = None if isinstance(files, ExportedGraph) else False
-            embedder = Embedder.load(files, device=device, normalize=normalize)
-        if files.has("masked-word"):
-            fill_mask = FillMask.load(files, device=device)
-        if files.has("next-sentence"):
-            next_sentence = NextSentence.load(files, device=device)
-        predictor = _load_predictor(files, device=device)
-        for head in (fill_mask, next_sentence, predictor):
-            if embedder is not None and head is not None and head.has_module:
-                head.module.bert = embedder.encoder  # the same weights: keep one copy
-        labels = () if predictor is None else load_labels(files.directory) or predictor.labels
+        model = Model.open(directory, device=device, precision=precision)
+        path, has = model.directory, model.has
+        assert path is not None
+        # each request says whether to normalize, unless a graph does it
+        normalize = None if isinstance(model, GraphModel) else False
+        embedder = Embedder.load(model, normalize=normalize) if has("vectors") else None
+        fill_mask = FillMask(model) if has("masked-word") else None
+        next_sentence = NextSentence(model) if has("next-sentence") else None
+        predictor = _load_predictor(model, path)
+        labels = () if predictor is None else load_labels(path) or predictor.labels
         if not any((embedder, fill_mask, next_sentence, predictor)):
             remedy = "Give the model that it was exported from"
-            raise InputError("a graph whose outputs nothing reads", where=files.directory, remedy=remedy)
-        return cls(name, files.tokenizer, embedder, fill_mask, next_sentence, predictor, labels)
+            raise InputError("a graph whose outputs nothing reads", where=path, remedy=remedy)
+        return cls(name, model, embedder, fill_mask, next_sentence, predictor, labels)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.model.tokenizer
 
     @property
     def embedder(self) -> Embedder:
@@ -112,20 +106,14 @@ class ServedModel:
         return self.vectors
 
     @property
-    def _engine(self) -> Engine:
-        """The engine of a head: all of them have the same encoder."""
-        head = self.vectors or self.fill_mask or self.next_sentence or self.finetuned
-        return head.engine
-
-    @property
     def encoder(self) -> "Encoder":
         """The encoder that all heads share."""
-        return self.embedder.encoder
+        return self.model.encoder
 
     @property
     def config(self) -> EncoderConfig:
         """The architecture of the encoder."""
-        return self._engine.config
+        return self.model.config
 
     @property
     def finetuned(self) -> Predictor:
@@ -146,7 +134,8 @@ class ServedModel:
     @property
     def number_format(self) -> str:
         """The format of matrix products: float32, bfloat16 or int8; of graphs also float16."""
-        return self._engine.number_format
+        head = self.vectors or self.fill_mask or self.next_sentence or self.finetuned
+        return head.engine.number_format
 
     def prompt(self, name: str | None) -> str:
         """Return the prompt of a name, or the default prompt; refuse one that the model lacks."""
@@ -207,7 +196,7 @@ class ServedModel:
     def sentence_scorer(self) -> SentenceScorer:
         """The masked-word head as a scorer of sentences."""
         assert self.fill_mask is not None
-        return SentenceScorer(self.fill_mask.engine, self.fill_mask.tokenizer)
+        return SentenceScorer(self.model)
 
     def check_example_lengths(self, examples: Sequence[LabeledText]) -> list[None]:
         """Refuse an example that would be truncated; those read in windows never are."""
@@ -237,11 +226,11 @@ def _finetuned_for(*kinds: type, remedy: str) -> Ability:
 
 def _has_layers(served: ServedModel) -> bool:
     # a graph has no modules, a pair of encoders no layers of its own
-    return served.vectors is not None and served.vectors.has_module and hasattr(served.encoder, "layers")
+    return not isinstance(served.model, GraphModel) and hasattr(served.encoder, "layers")
 
 
 def _makes_vectors(served: ServedModel) -> bool:
-    return served.vectors is not None and (_has_layers(served) or not served.vectors.has_module)
+    return served.vectors is not None and (isinstance(served.model, GraphModel) or _has_layers(served))
 
 
 def _is_explainable(served: ServedModel) -> bool:
@@ -320,14 +309,14 @@ def find_model(
     raise InputError(what, where="model", remedy=remedy)
 
 
-def _load_predictor(files: ModelFiles, *, device: str) -> Predictor | None:
-    task = find_task_name(files.directory)
+def _load_predictor(model: Model, directory: Path) -> Predictor | None:
+    task = find_task_name(directory)
     if task is None:
         return None
     try:
-        if load_task(files.directory) is None:
-            find_task(task).for_external_checkpoint(files.directory)
+        if load_task(directory) is None:
+            find_task(task).for_external_checkpoint(directory)
     except InputError as error:  # no task reads such a head
-        warnings.warn(f"{files.directory}: served without its head: {error.what}", stacklevel=2)
+        warnings.warn(f"{directory}: served without its head: {error.what}", stacklevel=2)
         return None
-    return Predictor.load(files, device=device, task=task)
+    return Predictor.load(model, task=task)

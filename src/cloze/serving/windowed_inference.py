@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from cloze.errors import InputError
 from cloze.explorer.span_scores import SpanScores, join_scores
 from cloze.inference.explain import Attributions, EmbeddingPath, PathSegment
-from cloze.inference.fill_mask import FillMask, MaskedSequence, top_tokens
 from cloze.inference.predictor import Predictor
-from cloze.inference.sentence_scorer import MaskedCopy, SentenceScore, SentenceScorer
+from cloze.inference.pretrained_heads import (
+    FillMask,
+    MaskedCopy,
+    MaskedSequence,
+    SentenceScore,
+    SentenceScorer,
+    top_tokens,
+)
 from cloze.serving.batcher import WindowedInput
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.answers.kind import TextAnswer

@@ -10,7 +10,7 @@ import numpy as np
 from cloze.arguments import check_integer
 from cloze.data.batch import Indices
 from cloze.errors import InputError
-from cloze.models.engine import Engine, run_by_length
+from cloze.models.engine import Batches, Engine, run_batches
 from cloze.progress import SILENT, Progress
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.task_batch import Array, TaskBatch
@@ -63,9 +63,9 @@ def compute_outputs(
         return answer.batch([features[i] for i in indices])
 
     outputs: dict[int, Array] = {}
-    lengths = [feature.num_tokens for feature in features]
+    batches = Batches([feature.num_tokens for feature in features], make_batch, max_tokens)
     with progress.bar("predicting", total=len(features), unit="sequences") as bar:
-        for indices, batch, named in run_by_length(engine, lengths, make_batch, max_tokens=max_tokens):
+        for indices, batch, named in run_batches(engine, batches):
             logits, *more = named.values()  # a question's start and end are side by side
             logits = np.stack([logits, *more], axis=-1) if more else logits
             outputs.update(zip(indices.tolist(), answer.outputs(logits, batch), strict=True))

@@ -79,8 +79,6 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
     """`problem_type` of config.json."""
     weight_settings: ClassVar[tuple[str, ...]] = ()
     """Settings that the weights depend on; they cannot change after training."""
-    head_settings: ClassVar[tuple[str, ...]] = ()
-    """Settings that a head without weights follows; they may change after training."""
     averaged_settings: ClassVar[tuple[str, ...]] = ()
     """Tuned settings, which are averaged where the logits of several models are."""
     uses_in_batch_negatives: ClassVar[bool] = False

@@ -69,7 +69,6 @@ class Vectors(AnswerKind[LabeledText, AnswerT]):
     """The vectors of two texts. The head has no weights, so every checkpoint answers."""
 
     head_name = None
-    head_settings: ClassVar[tuple[str, ...]] = ("pooling", "truncate_dim")
 
     pooling: Pooling | None = None
     """Pooling of the last layer; None: as the checkpoint's files of sentence-transformers say, else mean."""

@@ -1,0 +1,331 @@
+"""Compute with a graph that `cloze export` wrote, in ONNX Runtime: on CPUs and without torch.
+
+Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions, D hidden.
+"""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+import numpy as np
+
+from cloze import artifacts
+from cloze.choices import GraphPrecision, InferencePrecision
+from cloze.config import from_dict
+from cloze.data.batch import MaskedBatch, PackedBatch
+from cloze.errors import InputError, RunError, is_out_of_memory
+from cloze.file_io import read_json
+from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE, GRAPH_FILE
+from cloze.inference.model import Model
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.engine import (
+    MAX_TOKENS_ON_CPU,
+    RUNNING,
+    FloatArray,
+    HeadKind,
+    Output,
+    OutputKind,
+    TaskOutput,
+    VectorOutput,
+)
+from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, INPUTS
+from cloze.models.pooling import pool_groups
+from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
+from cloze.optional_dependencies import import_package, require
+from cloze.process import compute_threads, openmp_threads
+from cloze.tasks.arrays import normalize
+from cloze.tokenization.loading import load_tokenizer
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+_HIDDEN, _TOKENS, _VECTORS = "last_hidden_state", "token_embeddings", "sentence_embedding"
+_VECTOR_SHAPES: Mapping[str, tuple[str, ...]] = {
+    _HIDDEN: ("length", "hidden_size"),
+    _VECTORS: ("dimensions",),
+}
+_SHAPES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "BertForPreTraining": {
+        "prediction_logits": ("length", "vocab_size"),
+        "seq_relationship_logits": ("two",),
+    },
+    "BertForMaskedLM": {"logits": ("length", "vocab_size")},
+    "BertForNextSentencePrediction": {"logits": ("two",)},
+    "BertForSequenceClassification": {"logits": ("classes",)},
+    "BertForTokenClassification": {"logits": ("length", "classes")},
+    "BertForMultipleChoice": {"logits": ()},
+    "BertForQuestionAnswering": {"start_logits": ("length",), "end_logits": ("length",)},
+}
+"""The shapes of outputs after the size of the batch, by the class of the model."""
+_LOGITS: Mapping[HeadKind, tuple[str, ...]] = {
+    "masked-word": ("length", "vocab_size"),
+    "next-sentence": ("two",),
+}
+"""The shape of the logits of each head."""
+_MAX_OUTPUTS = 1 << 23  # numbers of an output, 32 MB: ONNX Runtime keeps the memory of the largest batch
+_SILENT = 4  # ONNX Runtime's log prints names of the file as they are; errors are exceptions, too
+_EXPORT_AGAIN = "Export the model again: cloze export MODEL -o NEW"
+_REMEDY = "Give the model that it was exported from"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GraphFacts:
+    """What `cloze export` wrote about a graph and answers need."""
+
+    model: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    precision: GraphPrecision
+    parameters: int
+    encoder: EncoderConfig
+
+
+class GraphOutput(NamedTuple):
+    """An output as the description of a graph has it."""
+
+    name: str
+    width: tuple[int, ...]
+    """Its sizes after the batch and the length."""
+    is_of_tokens: bool
+    """Whether it has a value for each token."""
+
+
+class GraphModel(Model):
+    """A graph whose files are verified and read once for all outputs that it has."""
+
+    directory: Path
+
+    def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
+        """Read a graph; refuse another device or precision, and files that do not agree."""
+        require(["onnxruntime"], extra="onnx", where=directory)
+        artifacts.verify(directory, kind=GRAPH_KIND)
+        self.facts = read_graph_facts(directory)
+        super().__init__(self.facts.encoder, load_tokenizer(directory), directory)
+        table = read_json(directory / CONFIG_FILE)
+        rows = {"max_position_embeddings": 1 + self.tokenizer.pad_id}  # of RoBERTa, before the first position
+        for name in ENCODER_FACTS:
+            size = getattr(self.config, name)
+            if table.get(name, size) not in (size, size + rows.get(name, 0)):
+                what = f"{name} is {size}, in {CONFIG_FILE} {table[name]!r}"
+                raise InputError(what, where=directory / GRAPH_FACTS_FILE, remedy=_EXPORT_AGAIN)
+        if precision not in (None, "auto", stored := self.facts.precision):
+            what = f"is a graph in {stored}, not {precision}"
+            is_exported = precision in get_args(GraphPrecision)
+            remedy = f"Export one: cloze export MODEL --precision {precision}" if is_exported else _REMEDY
+            raise InputError(what, where=directory, remedy=remedy)
+        if device not in ("auto", "cpu"):
+            what = f"an exported graph runs on the CPU, not on {device}"
+            raise InputError(what, where="device", remedy=_REMEDY)
+        threads = openmp_threads() or compute_threads()  # torch's is 1 where a server loads
+        self._session = start_session(directory / GRAPH_FILE, threads=threads)
+
+    def has(self, kind: OutputKind) -> bool:
+        if kind == "vectors":
+            return bool({_VECTORS, _HIDDEN} & {*self.facts.outputs})
+        return _LOGITS[kind] in _SHAPES.get(self.facts.model, {}).values()
+
+    def _start(self, output: Output) -> "GraphEngine":
+        facts, shapes = self.facts, _SHAPES.get(self.facts.model, {})
+        sizes = {"vocab_size": self.config.vocab_size, "hidden_size": self.config.hidden_size, "two": 2}
+        if isinstance(output, TaskOutput):
+            kind, sizes["classes"] = f"a head for the task {output.task}", output.num_classes
+            names = {name: name for name in shapes} if facts.model == output.head_name else {}
+        elif isinstance(output, VectorOutput):
+            kind, shapes = f"vectors of {'texts' if output.pooling else 'tokens'}", _VECTOR_SHAPES
+            sizes["dimensions"] = min(output.truncate_dim or self.config.hidden_size, self.config.hidden_size)
+            names = self._vector_names(output)
+        else:
+            kind = f"the {output} head"
+            logits = [name for name, shape in shapes.items() if shape == _LOGITS[output]]
+            names = dict(zip(("logits",), logits, strict=False))
+        if not names:
+            raise InputError(
+                f"a graph of {facts.model}, without {kind}", where=self.directory, remedy=_REMEDY
+            )
+        outputs = {}
+        for name, stored in names.items():
+            width = tuple(sizes[size] for size in shapes[stored] if size != "length")
+            outputs[name] = GraphOutput(stored, width, "length" in shapes[stored])
+        return GraphEngine(self._session, facts, outputs, output, self.directory / GRAPH_FILE)
+
+    def _vector_names(self, output: VectorOutput) -> dict[str, str]:
+        """Return the output of the graph from which vectors are computed, by its name in `run`."""
+        if output.layers not in (None, (self.config.num_hidden_layers,)):
+            raise InputError("an exported graph has the last layer alone", where="layers", remedy=_REMEDY)
+        if _HIDDEN in self.facts.outputs:
+            return {_TOKENS: _HIDDEN}
+        if output.pooling is None or _VECTORS not in self.facts.outputs:
+            return {}
+        stored = load_sentence_encoder_config(self.directory) or SentenceEncoderConfig()
+        for name in ("pooling", "normalize", "truncate_dim"):
+            value, expected = getattr(output, name), getattr(stored, name)
+            if value != expected:
+                raise InputError(
+                    f"the exported graph has {expected}, not {value}", where=name, remedy=_REMEDY
+                )
+        return {_VECTORS: _VECTORS}
+
+
+class GraphEngine:
+    """Some outputs of a graph, by the names that `run` gives them; from vectors of tokens, those of texts."""
+
+    device_type = "cpu"
+
+    def __init__(
+        self,
+        session: "onnxruntime.InferenceSession",
+        facts: GraphFacts,
+        outputs: Mapping[str, GraphOutput],
+        output: Output,
+        file: Path,
+    ) -> None:
+        """Compute a small batch, and refuse a graph that has other inputs or outputs than its description."""
+        self.number_format: str = facts.precision
+        self.num_parameters = facts.parameters
+        # fewer tokens where each has scores of the whole vocabulary
+        widths = (output.width[0] for output in outputs.values() if output.is_of_tokens and output.width)
+        self.batch_tokens = min(MAX_TOKENS_ON_CPU, _MAX_OUTPUTS // max(widths, default=1))
+        self._session, self._outputs, self._output = session, outputs, output
+        ids_BL = np.zeros((2, min(3, facts.encoder.max_position_embeddings)), np.int64)
+        try:
+            if [stored.name for stored in session.get_outputs()] != list(facts.outputs):
+                raise RunError(f"its outputs are not {', '.join(facts.outputs)}")
+            self._compute({"input_ids": ids_BL, "attention_mask": ids_BL + 1, "token_type_ids": ids_BL})
+        except (RunError, UnicodeDecodeError) as error:
+            problem = getattr(error, "what", error)
+            what = f"not the graph that {GRAPH_FACTS_FILE} and {CONFIG_FILE} describe: {problem}"
+            raise InputError(what, where=file, remedy=_EXPORT_AGAIN) from error
+
+    def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
+        """Return the outputs for a batch, padded for the graph; for a `MaskedBatch` only at the masked tokens.
+
+        Raises:
+            RunError: the graph cannot be computed, or its outputs are not finite or of another shape than described.
+        """
+        inputs, rows = _pad(batch)
+        values = {
+            name: array.reshape(-1, *output.width)[rows] if output.is_of_tokens else array
+            for (name, output), array in zip(self._outputs.items(), self._compute(inputs), strict=True)
+        }
+        if not all(np.isfinite(array).all() for array in values.values()):
+            remedy = "Export the model again in float32, or use the model itself"
+            raise RunError("the exported graph computes values that are not finite", remedy=remedy)
+        output = self._output
+        if _TOKENS not in values or not isinstance(output, VectorOutput) or output.pooling is None:
+            return values
+        vectors_BD = np.concatenate(pool_groups(values[_TOKENS], batch, output.pooling))
+        vectors_BD = normalize(vectors_BD) if output.normalize else vectors_BD
+        return {_VECTORS: vectors_BD[:, : output.truncate_dim]}
+
+    def _compute(self, inputs: Mapping[str, Any]) -> list[FloatArray]:
+        outputs = self._outputs.values()
+        try:
+            arrays: list[FloatArray] = _run(self._session, [output.name for output in outputs], inputs)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            what = f"ONNX Runtime cannot compute it: {_one_line(error)}"
+            raise RunError(what, remedy=_EXPORT_AGAIN) from error
+        for output, array in zip(outputs, arrays, strict=True):
+            shape = (*inputs["input_ids"].shape[: 1 + output.is_of_tokens], *output.width)
+            actual = getattr(array, "dtype", None), getattr(array, "shape", None)
+            if actual != (np.float32, shape):
+                what = f"its output {output.name} is {actual[0]} {actual[1]}, not float32 {shape}"
+                raise RunError(what, remedy=_EXPORT_AGAIN)
+        return arrays
+
+
+def _pad(batch: PackedBatch) -> tuple[dict[str, Any], Any]:
+    """Return the inputs of a graph, [B, L], and the indices of the requested tokens among the B x L positions."""
+    requested = batch.masked_lm_positions if isinstance(batch, MaskedBatch) else slice(None)
+    names = ("input_ids", "token_type_ids")
+    if len(batch.length_groups) == 1:  # nothing to pad
+        (group,) = batch.length_groups
+        inputs = {name: getattr(batch, name).reshape(group.count, group.length) for name in names}
+        return {**inputs, "attention_mask": np.ones_like(inputs["input_ids"])}, requested
+    is_real_BL = np.arange(batch.max_seqlen) < np.diff(batch.cu_seqlens)[:, None]
+    inputs = {name: np.zeros(is_real_BL.shape, np.int64) for name in names}
+    for name, ids_BL in inputs.items():
+        ids_BL[is_real_BL] = getattr(batch, name)
+    return {**inputs, "attention_mask": is_real_BL.astype(np.int64)}, np.flatnonzero(is_real_BL)[requested]
+
+
+def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.InferenceSession":
+    """Return ONNX Runtime's session of a graph; copies and pickles contain the graph, and start their own."""
+    runtime = import_package("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.enable_mem_pattern = False  # plans for each new shape take memory and time
+    options.log_severity_level = _SILENT
+
+    def reduce(_: Any) -> tuple[Any, ...]:
+        data = graph if isinstance(graph, bytes) else graph.read_bytes()
+        return partial(start_session, data, threads=threads), ()
+
+    session_class: Any = type("Session", (runtime.InferenceSession,), {"__reduce__": reduce})
+    source = graph if isinstance(graph, bytes) else str(graph)
+    try:
+        session: onnxruntime.InferenceSession = session_class(
+            source, options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # also UnicodeDecodeError, of a message with a name in the file
+        if is_out_of_memory(error):
+            raise
+        what = f"ONNX Runtime {runtime.__version__} cannot read it: {_one_line(error)}"
+        where = None if isinstance(graph, bytes) else graph
+        raise InputError(what, where=where, remedy="Export the model again, or update onnxruntime") from error
+    return session
+
+
+def _run(session: "onnxruntime.InferenceSession", names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
+    """Run a graph so that Ctrl-C ends it, whatever loops it has.
+
+    The main thread waits for another one: within ONNX Runtime it could not handle signals.
+    """
+    options = import_package("onnxruntime").RunOptions()
+    options.log_severity_level = _SILENT
+    RUNNING.add(options)
+    try:
+        if threading.current_thread() is not threading.main_thread():
+            return session.run(names, inputs, options)
+        return _other_thread().submit(session.run, names, inputs, options).result()
+    finally:
+        options.terminate = True
+        RUNNING.discard(options)
+
+
+@cache
+def _other_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="cloze-graph")
+
+
+os.register_at_fork(after_in_child=_other_thread.cache_clear)  # a forked process has no threads but its first
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def read_graph_facts(directory: Path) -> GraphFacts:
+    """Return what `cloze export` wrote about a graph; refuse missing facts and other inputs."""
+    where, remedy = directory / GRAPH_FACTS_FILE, _EXPORT_AGAIN
+    table = read_json(where)
+    names = [field.name for field in fields(GraphFacts)]
+    missing = [name for name in names if name not in table]
+    if not missing and isinstance(table["encoder"], dict):
+        missing = [f"encoder.{name}" for name in ENCODER_FACTS if name not in table["encoder"]]
+    if missing:
+        raise InputError(f"{missing[0]} is missing", where=where, remedy=remedy)
+    facts = from_dict(GraphFacts, {name: table[name] for name in names}, where=str(where))
+    try:
+        facts.encoder.check_size()
+    except ValueError as error:
+        raise InputError(str(error), where=where, remedy=remedy) from None
+    if facts.inputs != INPUTS:
+        raise InputError(f"the inputs are not {', '.join(INPUTS)}", where=where, remedy=remedy)
+    return facts

@@ -1,0 +1,274 @@
+"""A model that answers: a checkpoint in PyTorch, or an exported graph in ONNX Runtime."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copyfile
+from typing import TYPE_CHECKING, Self, get_args
+
+from cloze import artifacts
+from cloze.arguments import check_choice, check_path
+from cloze.choices import InferencePrecision
+from cloze.data.batch import Indices
+from cloze.errors import InputError
+from cloze.hub import name_of_snapshot
+from cloze.model_paths import is_graph, refuse_graph, resolve_checkpoint
+from cloze.models.encoder_config import EncoderConfig
+from cloze.models.engine import (
+    Batches,
+    BatchT,
+    Engine,
+    FloatArray,
+    Output,
+    OutputKind,
+    VectorOutput,
+    run_batches,
+)
+from cloze.suggestions import suggests_keywords
+from cloze.tokenization.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # a graph answers without torch
+    from torch import nn
+
+    from cloze.models.encoder import Encoder
+
+_UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"), (1, ""))
+
+
+class Model(ABC):
+    """A model that answers: one encoder, which all outputs share, and its tokenizer.
+
+    >>> import cloze
+    >>> from cloze.inference.model import Model
+    >>> model = Model.open("cloze-mini")
+    >>> cloze.FillMask(model)("She closed the [MASK].")[0][0].token
+    'door'
+    """
+
+    def __init__(self, config: EncoderConfig, tokenizer: Tokenizer, directory: Path | None) -> None:
+        """Refuse a tokenizer of another model; `directory` is None for a model that was built in memory."""
+        if tokenizer.vocab_size > config.vocab_size:
+            what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
+            raise InputError(what, where=directory, remedy="The files belong to different models")
+        self.config, self.tokenizer, self.directory = config, tokenizer, directory
+        self._engines: dict[Output, Engine] = {}
+
+    @staticmethod
+    def open(
+        model: "Path | str | Model", *, device: str = "auto", precision: InferencePrecision | None = None
+    ) -> "Model":
+        """Open a checkpoint, the best one of a run, or an exported graph; return an open model as it is.
+
+        Args:
+            model: a directory, a bundled model, or hf://org/name.
+            device: cpu, cuda, mps or auto.
+            precision: number format of matrix products; None is that of the files.
+
+        Raises:
+            InputError: there is no such model, or it is damaged.
+        """
+        check_choice(precision, (*get_args(InferencePrecision), None), "precision")
+        if isinstance(model, Model):
+            return model
+        path = resolve_checkpoint(check_path(model, "model"), graphs=True)
+        if is_graph(path):
+            from cloze.inference.graph_model import GraphModel
+
+            return GraphModel(path, device, precision)
+        from cloze.inference.torch_model import TorchModel
+
+        return TorchModel(path, device, precision)
+
+    @staticmethod
+    def of(module: "nn.Module", tokenizer: Tokenizer) -> "Model":
+        """Return a module in memory as a model: an encoder, or a head on one."""
+        from cloze.inference.torch_model import ModuleModel
+
+        return ModuleModel(module, tokenizer)
+
+    @abstractmethod
+    def has(self, kind: OutputKind) -> bool:
+        """Return whether the files have such an output."""
+
+    @abstractmethod
+    def _start(self, output: Output) -> Engine:
+        """Return what computes an output; an InputError if the files lack it."""
+
+    def engine(self, output: Output) -> Engine:
+        """Return what computes an output.
+
+        Raises:
+            InputError: the model lacks it, or was fine-tuned for another task.
+        """
+        if output not in self._engines:
+            self._engines[output] = self._start(output)
+        return self._engines[output]
+
+    def run(
+        self, output: Output, batches: Batches[BatchT]
+    ) -> Iterator[tuple[Indices, BatchT, Mapping[str, FloatArray]]]:
+        """Yield the indices of inputs, their batch and its outputs by their names in transformers."""
+        return run_batches(self.engine(output), batches)
+
+    def module(self, output: Output) -> "nn.Module":
+        """Return the module of PyTorch that computes an output.
+
+        Raises:
+            InputError: there is no such output, or the model is an exported graph or an ensemble.
+        """
+        if self.directory is not None:
+            refuse_graph(self.directory)
+        module: nn.Module | None = getattr(self.engine(output), "module", None)
+        if module is None:
+            raise InputError("an ensemble is several models", remedy="Take each of them")
+        return module
+
+    @property
+    def encoder(self) -> "Encoder":
+        """The encoder, a module of PyTorch."""
+        module = self.module(VectorOutput(None))  # first: without torch a graph is refused as one
+        from cloze.models.encoder import get_encoder
+
+        return get_encoder(module)
+
+
+@dataclass(frozen=True, repr=False)
+class Answerer:
+    """Base of the classes that answer with an output of a model."""
+
+    model: Model
+
+    if TYPE_CHECKING:
+
+        @property
+        def output(self) -> Output:
+            """The output of the model that answers."""
+
+    def __post_init__(self) -> None:
+        _ = self.engine  # a model that lacks the output is refused here
+
+    @classmethod
+    @suggests_keywords()
+    def load(
+        cls, model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None
+    ) -> Self:
+        """Load a model and its tokenizer.
+
+        Args:
+            model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
+            device: cpu, cuda, mps or auto.
+            precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
+                the directory of an int8 model.
+
+        Raises:
+            InputError: there is no such model, it is damaged, or its head is another one.
+        """
+        return cls(Model.open(model, device=device, precision=precision))
+
+    @property
+    def engine(self) -> Engine:
+        return self.model.engine(self.output)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.model.tokenizer
+
+    @property
+    def directory(self) -> Path | None:
+        """The directory of the model; None for one that was built in memory."""
+        return self.model.directory
+
+    @property
+    def module(self) -> "nn.Module":
+        """The model as a module of PyTorch, with its head; an InputError for an ensemble or an exported graph."""
+        return self.model.module(self.output)
+
+    @property
+    def encoder(self) -> "Encoder":
+        """The encoder below the head, a module for tensors."""
+        return self.model.encoder
+
+    @property
+    def max_positions(self) -> int:
+        """The number of tokens that the model takes."""
+        return self.model.config.max_position_embeddings
+
+    def __repr__(self) -> str:
+        count = self.engine.num_parameters
+        size, unit = next(pair for pair in _UNITS if count >= pair[0])
+        facts = [*self._facts(), f"{count / size:.1f}{unit} parameters" if unit else f"{count} parameters"]
+        name = [] if self.directory is None else [repr(_model_name(self.directory))]
+        return f"{type(self).__name__}({', '.join([*name, *facts])})"
+
+    def save(self, path: Path | str, *, overwrite: bool = False) -> None:
+        """Write the model as a checkpoint, with the model card of the one that it was loaded from.
+
+        Args:
+            path: the directory to write.
+            overwrite: replace a directory that cloze wrote.
+
+        Raises:
+            InputError: `path` exists, or a checkpoint cannot hold such a model.
+            RunError: the disk is full or cannot be written.
+        """
+        _ = self.module  # first: without torch a graph is refused as one
+        from cloze.models.checkpoint import KIND
+
+        if (number_format := self.engine.number_format) == "int8":
+            remedy = "Write one with cloze export --to int8"
+            raise InputError("an int8 model cannot be saved", where="save", remedy=remedy)
+        if number_format != "float32":
+            what, remedy = (
+                f"the weights are rounded to {number_format}",
+                "Load it with the `precision` float32",
+            )
+            raise InputError(what, where="save", remedy=remedy)
+        path = check_path(path, "path")
+        artifacts.check_output_path(path, overwrite=overwrite, inputs=[self.directory])
+        with artifacts.write_directory(path, kind=KIND, overwrite=overwrite) as directory:
+            self._write(directory)
+            if self.directory is not None and (self.directory / artifacts.CARD_FILE).is_file():
+                copyfile(self.directory / artifacts.CARD_FILE, directory / artifacts.CARD_FILE)
+
+    def _facts(self) -> list[str]:
+        return []
+
+    def _write(self, directory: Path) -> None:
+        from cloze.models.checkpoint import save_model
+
+        save_model(directory, self.module, self.tokenizer)
+
+
+def _model_name(checkpoint: Path) -> str:
+    """Return the name of a checkpoint's directory, or of the run that it is in."""
+    if (hub_name := name_of_snapshot(checkpoint)) is not None:
+        return hub_name.repo
+    path = checkpoint.resolve()
+    for folder in ("checkpoints", "trials"):
+        if path.parent.name == folder:
+            path = path.parents[1]
+    return path.name
+
+
+@suggests_keywords()
+def load_encoder(
+    model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None
+) -> "Encoder":
+    """Return the encoder of a model, a `torch.nn.Module`; `cloze.load_tokenizer` reads its tokenizer.
+
+    Args, raises: as for the classes that answer; an exported graph is no such model.
+    """
+    from cloze.inference.torch_model import TorchModel
+
+    check_choice(precision, (*get_args(InferencePrecision), None), "precision")
+    path = resolve_checkpoint(check_path(model, "model"))
+    return TorchModel(path, device, precision).load(lambda encoder: encoder)
+
+
+def check_length(
+    input_ids: Sequence[int], limit: int, *, where: str = "text", remedy: str = "Give a shorter text"
+) -> None:
+    """Refuse a text with more tokens than the model takes."""
+    if len(input_ids) > limit:
+        raise InputError(f"{len(input_ids):,} tokens, the model takes {limit}", where=where, remedy=remedy)

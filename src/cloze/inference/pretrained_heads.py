@@ -1,0 +1,429 @@
+"""Answer with the heads of pre-training: fill in masked words, predict the next sentence, score sentences.
+
+The score of a sentence is its pseudo-log-likelihood: each token is predicted from all the others, in a copy of the
+sentence in which it is masked, and the logarithms of the true tokens' probabilities are added. Scores rank sentences
+of similar length, as of a minimal pair or the hypotheses of a speech recognizer; they are not the logarithm of a
+probability of the sentence.
+
+Shapes: P masked tokens or masked copies, V vocabulary, A tokens to choose from, K chosen ones, L tokens of a sentence.
+
+Source:
+    Salazar et al. 2020, "Masked language model scoring"; Kauf and Ivanova 2023, "A better way to do masked language
+    model scoring".
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, overload
+
+import numpy as np
+
+from cloze.arguments import (
+    check_choice,
+    check_integer,
+    check_one_or_many,
+    check_pairs,
+    check_text,
+    iterate_texts,
+)
+from cloze.data.batch import Indices, MaskedBatch, PackedBatch, collate
+from cloze.errors import InputError
+from cloze.inference.model import Answerer, check_length
+from cloze.models.engine import Batches, FloatArray, Output
+from cloze.results import Result
+from cloze.suggestions import suggests_keywords
+from cloze.tasks.arrays import log_of_sum, softmax, split_rows
+from cloze.tasks.features import half_overlapping, max_context_windows
+from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
+
+ChosenT = TypeVar("ChosenT")
+
+_MAX_TOKENS = 4096  # in one pass through the model, because of the scores of the vocabulary
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Candidate(Result):
+    """A token for a [MASK]."""
+
+    token: str
+    """The text of the token."""
+    probability: float
+    """Among all tokens of the vocabulary."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FilledText(Result):
+    """A text, and the candidates for each [MASK] in it."""
+
+    text: str
+    masks: list[list[Candidate]]
+
+
+def top_tokens(
+    logits: FloatArray, top_k: int, *, among: Sequence[int] | None = None
+) -> list[list[tuple[int, float]]]:
+    """Return the ids and the probabilities of the most probable tokens of each row, the best first.
+
+    Args:
+        logits: of masked tokens, [P, V].
+        top_k: number of tokens, at most V.
+        among: the ids of tokens to choose from; by default all.
+    """
+    log_sums_P1 = log_of_sum(logits)[:, None]
+    ids = np.arange(logits.shape[1]) if among is None else np.unique(among)
+    logits_PA = logits if among is None else logits[:, ids]
+    top_k = min(top_k, len(ids))
+    best_PK = np.argpartition(logits_PA, -top_k)[:, -top_k:]
+    logits_PK = np.take_along_axis(logits_PA, best_PK, 1)
+    probabilities_PK = np.exp(logits_PK - log_sums_P1)
+    order_PK = np.lexsort((best_PK, -logits_PK))
+    rows = (np.take_along_axis(values, order_PK, 1).tolist() for values in (ids[best_PK], probabilities_PK))
+    return [list(zip(*row, strict=True)) for row in zip(*rows, strict=True)]
+
+
+def top_candidates(logits: FloatArray, text_of: Callable[[int], str], top_k: int) -> list[list[Candidate]]:
+    """Return the `top_k` most probable tokens of each row of logits, [P, V], the best first."""
+    return [
+        [Candidate(text_of(token_id), probability) for token_id, probability in row]
+        for row in top_tokens(logits, top_k)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedSequence:
+    """The token ids of a text, and the positions of the masked tokens to predict."""
+
+    ids: Sequence[int]
+    positions: Sequence[int]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, repr=False)
+class MaskedLanguageModel(Answerer):
+    """A model with the masked-word head of pre-training."""
+
+    output: ClassVar[Output] = "masked-word"
+
+    def logits(self, sequences: Sequence[MaskedSequence]) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the index of each sequence, in order of length, and the logits of its masked tokens, [P, V]."""
+
+        def pack(indices: Indices) -> MaskedBatch:
+            batch = collate([sequences[i].ids for i in indices])
+            starts = zip(batch.cu_seqlens.tolist(), indices, strict=False)
+            places = [start + place for start, i in starts for place in sequences[i].positions]
+            return MaskedBatch.extend(batch, masked_lm_positions=np.array(places, np.int64))
+
+        lengths = [sequence.num_tokens for sequence in sequences]
+        max_tokens = min(_MAX_TOKENS, self.engine.batch_tokens)
+        for indices, _, outputs in self.model.run(self.output, Batches(lengths, pack, max_tokens)):
+            logits = outputs["logits"][:, : self.tokenizer.vocab_size]
+            yield from zip(
+                indices.tolist(),
+                split_rows(logits, [len(sequences[i].positions) for i in indices]),
+                strict=True,
+            )
+
+
+@dataclass(frozen=True, repr=False)
+class FillMask(MaskedLanguageModel):
+    """Predicts the token at every [MASK] of a text, independently of each other."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, texts: str, *, top_k: int = 5, long_texts: Literal["windows"] | None = None
+    ) -> list[list[Candidate]]: ...
+    @overload
+    def __call__(
+        self, texts: Sequence[str], *, top_k: int = 5, long_texts: Literal["windows"] | None = None
+    ) -> list[list[list[Candidate]]]: ...
+    @suggests_keywords()
+    def __call__(self, texts: Any, *, top_k: int = 5, long_texts: Literal["windows"] | None = None) -> Any:
+        """Return the `top_k` most probable tokens for each [MASK], in the order of the text; of a list, for each text.
+
+        >>> import cloze
+        >>> fill_mask = cloze.FillMask.load("cloze-mini")
+        >>> [candidates] = fill_mask("She closed the [MASK] behind her.")
+        >>> candidates[0].token
+        'door'
+        >>> len(fill_mask(["She closed the [MASK].", "[MASK] closed the [MASK]."], top_k=1)[1])
+        2
+
+        Args:
+            texts: one text, or any number.
+            top_k: number of tokens for each [MASK].
+            long_texts: windows: read as much of a text with more tokens than the model takes as fits around each
+                [MASK]; None refuses such a text.
+
+        Raises:
+            InputError: a text has no [MASK] or more tokens than the model takes, or `top_k` is less than 1.
+        """
+        checked, is_one = check_one_or_many(texts)
+        read = [(text, f"texts[{i}]" if len(checked) > 1 else "text") for i, text in enumerate(checked)]
+        filled = self.fill_texts(read, top_k=top_k, long_texts=long_texts)
+        return filled[0].masks if is_one else [answer.masks for answer in filled]
+
+    def fill_texts(
+        self, texts: Sequence[tuple[str, str]], *, top_k: int, long_texts: Literal["windows"] | None = None
+    ) -> list[FilledText]:
+        """Return texts with the candidates for each [MASK], given their places; warn of unknown words."""
+        top_k = check_integer(top_k, "top_k")
+        masked = [self.mask(text, long_texts=long_texts, where=place) for text, place in texts]
+        filled = [
+            FilledText(text, masks)
+            for (text, _), masks in zip(texts, self.fill(masked, top_k=top_k), strict=True)
+        ]
+        count_unknown(self.tokenizer, [text for text, _ in texts]).warn("texts", stacklevel=3)
+        return filled
+
+    def fill(
+        self, masked: Sequence[Sequence[MaskedSequence]], *, top_k: int = 5
+    ) -> list[list[list[Candidate]]]:
+        """Return the candidates of texts that `mask` has encoded."""
+        return self.choose(masked, lambda _, logits: top_candidates(logits, self.tokenizer.text_of, top_k))
+
+    def choose(
+        self,
+        masked: Sequence[Sequence[MaskedSequence]],
+        choose_tokens: Callable[[int, FloatArray], list[ChosenT]],
+    ) -> list[list[ChosenT]]:
+        """Return the tokens that a function chooses for each [MASK] of texts from `mask`, given as windows.
+
+        The function takes the index of a text and the logits of its masked tokens, [P, V].
+        """
+        text_of_window = [text for text, windows in enumerate(masked) for _ in windows]
+        sequences = list(chain.from_iterable(masked))
+        chosen = {
+            index: choose_tokens(text_of_window[index], logits_PV)
+            for index, logits_PV in self.logits(sequences)
+        }
+        indices = iter(range(len(sequences)))
+        return [[mask for _ in windows for mask in chosen[next(indices)]] for windows in masked]
+
+    def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> FloatArray:
+        """Return the probability of each token of the vocabulary at each [MASK], [masks, V]; raises as a call."""
+        windows = self.mask(check_text(text), long_texts=long_texts)
+        of_window = dict(self.logits(windows))
+        logits_MV = np.concatenate([of_window[index] for index in range(len(windows))])
+        return softmax(logits_MV).astype(np.float32)
+
+    def mask(
+        self, text: str, *, long_texts: Literal["windows"] | None = None, where: str = "text"
+    ) -> list[MaskedSequence]:
+        """Encode a text, or the windows of a long text that have the most context around each [MASK]."""
+        ids = self.tokenizer.encode(text).input_ids
+        positions = [place for place, token_id in enumerate(ids) if token_id == self.tokenizer.mask_id]
+        if not positions:
+            mask = self.tokenizer.special_token("mask")
+            place = None if where == "text" else where
+            raise InputError(f"no {mask} in {text!r}", where=place, remedy=f"Write {mask} in place of a word")
+        if long_texts is None:
+            remedy = "Give a shorter text, or say `long_texts=windows`"
+            check_length(ids, self.max_positions, where=where, remedy=remedy)
+        windows = half_overlapping(len(ids) - 2, self.max_positions - 2)
+        best = max_context_windows(windows)
+        window_of_mask = np.array([best[place - 1] for place in positions])
+        return [
+            MaskedSequence(
+                self.tokenizer.join(ids[1:-1][windows[number]])[0],
+                [
+                    p - windows[number].start
+                    for p, w in zip(positions, window_of_mask, strict=True)
+                    if w == number
+                ],
+            )
+            for number in dict.fromkeys(window_of_mask.tolist())
+        ]
+
+
+IS_NEXT = 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NextSentencePrediction(Result):
+    """Whether sentence B follows sentence A."""
+
+    is_next: bool
+    probability: float
+    """That it follows."""
+
+
+@dataclass(frozen=True, repr=False)
+class NextSentence(Answerer):
+    """Predicts whether sentence B follows sentence A."""
+
+    output: ClassVar[Output] = "next-sentence"
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, sentence_a: str, sentence_b: str
+    ) -> NextSentencePrediction: ...
+    @overload
+    def __call__(
+        self, sentence_a: Sequence[str], sentence_b: Sequence[str]
+    ) -> list[NextSentencePrediction]: ...
+    @overload
+    def __call__(self, sentence_a: Sequence[tuple[str, str]]) -> list[NextSentencePrediction]: ...
+    @suggests_keywords()
+    def __call__(self, sentence_a: Any, sentence_b: Any = None) -> Any:
+        """Return the prediction for a pair of sentences, or that for each in lists or tuples.
+
+        >>> import cloze
+        >>> follows = cloze.NextSentence.load("cloze-mini")
+        >>> follows("He opened the letter.", "It was from his brother.").is_next
+        True
+        >>> len(follows([("He opened the letter.", "It was from his brother."), ("He ate.", "Snow fell.")]))
+        2
+
+        Args:
+            sentence_a: one sentence, or any number; or tuples of two.
+            sentence_b: the second sentence of each, if `sentence_a` has no tuples.
+
+        Raises:
+            InputError: a sentence is not a str, or a pair has more tokens than the model takes.
+        """
+        pairs, is_one = check_pairs(sentence_a, sentence_b, ("sentence_a", "sentence_b"), required=True)
+        predictions = [NextSentencePrediction(p > 0.5, p) for p in self.probabilities(pairs)]
+        count_unknown(self.tokenizer, [" ".join(pair) for pair in pairs]).warn("pairs")
+        return predictions[0] if is_one else predictions
+
+    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the probability of each pair of texts, computed in batches of similar length."""
+        encodings = [self.tokenizer.encode(*pair) for pair in pairs]
+        for encoding in encodings:
+            check_length(
+                encoding.input_ids, self.max_positions, where="pair", remedy="Give shorter sentences"
+            )
+
+        def pack(indices: Indices) -> PackedBatch:
+            chosen = [encodings[i] for i in indices]
+            return collate([e.input_ids for e in chosen], [e.token_type_ids for e in chosen])
+
+        probabilities = np.empty(len(pairs))
+        for indices, _, outputs in self.model.run(self.output, Batches(list(map(len, encodings)), pack)):
+            probabilities[indices] = softmax(outputs["logits"])[:, IS_NEXT]
+        return probabilities.tolist()
+
+
+WordMasking: TypeAlias = Literal["later", "none"]
+"""Which other tokens of its word are masked with a token: "later" (Kauf and Ivanova) or "none" (Salazar et al.). With
+none, the first token of a rare word is predicted from the later ones, and the word counts as probable."""
+
+_MAX_TOKENS_OF_WINDOW = 1 << 18  # copies in memory at once, sorted by length
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TokenScore(Result):
+    """A token and the logarithm of its probability, in nats."""
+
+    token: str
+    """The text of the token."""
+    log_probability: float
+    """In nats."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SentenceScore(Result):
+    """The pseudo-log-likelihood of a sentence."""
+
+    score: float
+    """The sum over the tokens, in nats."""
+    tokens: tuple[TokenScore, ...]
+    """Without [CLS] and [SEP]."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedCopy(MaskedSequence):
+    """A sentence in which a token is masked, and perhaps others of its word."""
+
+    target: int
+    """The id of the token that is predicted."""
+
+
+@dataclass(frozen=True, repr=False)
+class SentenceScorer(MaskedLanguageModel):
+    """Scores sentences by the head of pre-training."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, texts: str, *, word_masking: WordMasking = "later"
+    ) -> SentenceScore: ...
+    @overload
+    def __call__(
+        self, texts: Sequence[str], *, word_masking: WordMasking = "later"
+    ) -> list[SentenceScore]: ...
+    @suggests_keywords()
+    def __call__(self, texts: Any, *, word_masking: WordMasking = "later") -> Any:
+        """Return the score of a sentence, or of each of a list.
+
+        Args:
+            texts: one sentence, or any number.
+            word_masking: which other tokens of its word are masked with a token.
+
+        Raises:
+            InputError: `texts` is no text or list of texts, or a text has more tokens than the model takes.
+        """
+        checked, is_one = check_one_or_many(texts)
+        scores = list(self.scores(checked, word_masking=word_masking))
+        return scores[0] if is_one else scores
+
+    def scores(
+        self,
+        texts: Iterable[str],
+        *,
+        word_masking: WordMasking = "later",
+        where: Callable[[int], str] = "texts[{}]".format,
+    ) -> Iterator[SentenceScore]:
+        """Yield the score of each sentence, in order, some at a time; that of an empty one is 0.
+
+        A text with more tokens than the model takes raises an InputError, which names the place that `where` returns.
+        """
+        check_choice(word_masking, get_args(WordMasking), "word_masking")
+        window: list[list[MaskedCopy]] = []
+        num_tokens, unknown = 0, NONE_UNKNOWN
+        for number, text in enumerate(iterate_texts(texts)):
+            window.append(self.masked_copies(text, word_masking, where=partial(where, number)))
+            unknown += count_unknown(self.tokenizer, [text], [{copy.target for copy in window[-1]}])
+            num_tokens += sum(copy.num_tokens for copy in window[-1])
+            if num_tokens >= _MAX_TOKENS_OF_WINDOW:
+                yield from self._score(window)
+                window, num_tokens = [], 0
+        unknown.warn("texts")
+        yield from self._score(window)
+
+    def _score(self, copies_of_text: Sequence[Sequence[MaskedCopy]]) -> Iterator[SentenceScore]:
+        log_probabilities = iter(self.log_probabilities(list(chain.from_iterable(copies_of_text))))
+        for copies in copies_of_text:
+            yield self.join(copies, list(islice(log_probabilities, len(copies))))
+
+    def masked_copies(
+        self, text: str, word_masking: WordMasking = "later", *, where: Callable[[], str] = lambda: "text"
+    ) -> list[MaskedCopy]:
+        """Return a copy for each token of a sentence, [CLS] and [SEP] apart; refuse a text that is too long."""
+        ids = self.tokenizer.encode(text).input_ids
+        if len(ids) > self.max_positions:
+            check_length(ids, self.max_positions, where=where(), remedy="Give one sentence at a time")
+        ids_L = np.asarray(ids, np.int64)
+        word_L = np.cumsum(~self.tokenizer.is_continuation[ids_L])
+        is_masked_LL = np.eye(len(ids_L), dtype=np.bool_)
+        if word_masking == "later":
+            is_masked_LL = np.triu(word_L[:, None] == word_L)
+        masked_LL = np.where(is_masked_LL, self.tokenizer.mask_id, ids_L)
+        return [MaskedCopy(masked_LL[i], (i,), ids[i]) for i in range(1, len(ids) - 1)]
+
+    def log_probabilities(self, copies: Sequence[MaskedCopy]) -> list[float]:
+        """Return the logarithm of the probability of each copy's token, computed in batches of similar length."""
+        log_probabilities = np.empty(len(copies))
+        for index, (logits_V,) in self.logits(copies):
+            log_probabilities[index] = logits_V[copies[index].target] - log_of_sum(logits_V)
+        return log_probabilities.tolist()
+
+    def join(self, copies: Sequence[MaskedCopy], log_probabilities: Sequence[float]) -> SentenceScore:
+        """Return the score of a sentence from those of its copies."""
+        tokens = (self.tokenizer.tokens[copy.target] for copy in copies)
+        return SentenceScore(math.fsum(log_probabilities), tuple(map(TokenScore, tokens, log_probabilities)))

@@ -1,0 +1,125 @@
+"""Compute with a checkpoint or a module in PyTorch."""
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TypeVar
+
+from torch import Tensor, nn
+
+from cloze.choices import InferencePrecision
+from cloze.errors import InputError
+from cloze.inference.model import Model
+from cloze.models.checkpoint import load_model, verify_checkpoint
+from cloze.models.config_file import load_config
+from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
+from cloze.models.engine import Output, OutputKind, TaskOutput, VectorOutput
+from cloze.models.heads import BertForMaskedLM, BertForNextSentencePrediction
+from cloze.models.quantization import stored_precision
+from cloze.models.sentence_encoder import SentenceEncoder, TokenEncoder
+from cloze.models.torch_engine import TorchEngine
+from cloze.models.weight_files import load_weights
+from cloze.models.weight_mapping import MissingWeightsError
+from cloze.tasks.config import load_task
+from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.precision import prepare_for_inference, resolve_device
+
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+
+_BIASES = {"masked-word": "masked_lm.bias", "next-sentence": "next_sentence.bias"}
+"""A weight of each head, by its name in cloze."""
+
+
+class TorchModel(Model):
+    """A checkpoint whose files are verified and read once; all heads share its encoder."""
+
+    directory: Path
+
+    def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
+        verify_checkpoint(directory)  # first: a directory of another kind is reported as such
+        super().__init__(load_config(directory), load_tokenizer(directory), directory)
+        self.device, self.precision = resolve_device(device), precision or stored_precision(directory)
+        self._encoder: Encoder | None = None
+        self._class = get_encoder_class(self.config)
+
+    @cached_property
+    def _weights(self) -> dict[str, Tensor]:
+        """The weights by their Hugging Face names; without values where the encoder has them."""
+        return load_weights(self.directory, self._class.names)
+
+    def has(self, kind: OutputKind) -> bool:
+        if kind == "vectors":
+            return True
+        if kind == "masked-word" and self.config.attends_to != "all":
+            return False
+        return all(name in self._weights for name in self._class.names.heads[_BIASES[kind]])
+
+    def load(self, head: Callable[[Encoder], ModuleT]) -> ModuleT:
+        """Return a module in evaluation mode, whose encoder is that of all others.
+
+        Raises:
+            InputError: it is damaged, or was fine-tuned for another task.
+        """
+        try:
+            module = load_model(self.directory, head, verify=False, weights=self._weights)
+        except MissingWeightsError as error:
+            finetuned = load_task(self.directory)
+            if finetuned is None:
+                raise
+            what = f"a model for the task {finetuned[0].name!r}: {error.what}"
+            raise InputError(what, where=self.directory, remedy="Give a pre-trained model") from error
+        if self._encoder is not None:
+            module.bert = self._encoder
+            return module.to(self.device)
+        module = module.to(self.device)
+        prepare_for_inference(module, self.precision)
+        self._encoder = get_encoder(module)
+        return module
+
+    def _start(self, output: Output) -> TorchEngine:
+        if isinstance(output, VectorOutput):
+            return TorchEngine(self.load(partial(vector_head, output)))
+        if isinstance(output, TaskOutput):
+            return TorchEngine(self.load(output.head))
+        if output == "masked-word":
+            if (attends_to := self.config.attends_to) != "all":
+                what = f"attends to the {attends_to} only, and does not predict masked tokens"
+                raise InputError(what, where=self.directory)
+            return TorchEngine(self.load(BertForMaskedLM))
+        if not self._class.trains_on_pairs and not self.has(output):
+            family = self._class.names.family
+            what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
+            raise InputError(what, where=self.directory, remedy="Give a BERT with its next-sentence head")
+        return TorchEngine(self.load(BertForNextSentencePrediction))
+
+
+class ModuleModel(Model):
+    """A module in memory: an encoder, or a head on one."""
+
+    def __init__(self, module: nn.Module, tokenizer: Tokenizer) -> None:
+        super().__init__(get_encoder(module).config, tokenizer, None)
+        self._module = module
+
+    def has(self, kind: OutputKind) -> bool:
+        return kind == "vectors"
+
+    def _start(self, output: Output) -> TorchEngine:
+        if isinstance(output, VectorOutput):
+            return TorchEngine(vector_head(output, get_encoder(self._module)))
+        return TorchEngine(self._module)
+
+
+def vector_head(output: VectorOutput, encoder: Encoder) -> TokenEncoder:
+    """Return the head without weights that computes vectors of texts or tokens."""
+    layers, combine = output.layers, output.combine
+    if output.pooling is None:
+        return TokenEncoder(encoder, layers=layers, combine=combine)
+    return SentenceEncoder(
+        encoder,
+        pooling=output.pooling,
+        normalize=output.normalize,
+        truncate_dim=output.truncate_dim,
+        layers=layers,
+        combine=combine,
+    )
