@@ -63,12 +63,7 @@ class WordVectors:
 
 
 def join_windows(hidden_of_window: Sequence[Vectors], windows: Sequence[slice]) -> Vectors:
-    """Return the vector of each token from the window with the most context around it, [L, D].
-
-    Args:
-        hidden_of_window: [CLS], tokens and [SEP] of each window; [CLS] and [SEP] are taken from the first and the last.
-        windows: the places of their tokens in the text.
-    """
+    """Return the vector of each token from the window with the most context around it, [L, D]."""
     if len(windows) == 1:
         return hidden_of_window[0]
     inner = [
@@ -81,12 +76,7 @@ def join_windows(hidden_of_window: Sequence[Vectors], windows: Sequence[slice]) 
 def pool_words(
     hidden: Vectors, encoding: Encoding, tokenizer: Tokenizer, *, prompt_length: int
 ) -> tuple[list[tuple[int, int]], Vectors]:
-    """Return the places of the words after the prompt, and the mean over the tokens of each, [W, D].
-
-    Args:
-        hidden: the vectors of the tokens without [CLS] and [SEP], [L, D]; those of a truncated text are fewer.
-        prompt_length: characters of the prompt; places are counted from its end.
-    """
+    """Return the places of words, counted from the end of the prompt, and the mean over the tokens of each, [W, D]."""
     count = len(hidden)
     starts_word_L = ~tokenizer.is_continuation[encoding.input_ids[1 : count + 1]]
     starts_word_L[:1] = True  # byte-level tokenizers mark the space before a word alone
@@ -99,12 +89,7 @@ def pool_words(
 
 
 def _means_of_parts(hidden: Vectors, starts: npt.NDArray[Any]) -> Vectors:
-    """Return the mean of each part of some token vectors, [W, D].
-
-    Args:
-        hidden: token vectors, [L, D].
-        starts: the first token of each part, [W], the first of them 0.
-    """
+    """Return the mean of each part of token vectors, [W, D]; `starts` are the first tokens of the parts, [W]."""
     if not len(starts):
         return np.empty((0, hidden.shape[1]), np.float32)
     sums_WD: Vectors = np.add.reduceat(hidden, starts)

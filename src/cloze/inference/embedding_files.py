@@ -98,14 +98,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> EmbeddingFileSummary:
-    """Write the vectors of a file's texts, in their order and in bounded memory.
-
-    Args:
-        source: path or URL of a text file with a text per line, or of a table; - is stdin.
-        output: path or URL ending in .npy, .parquet or .jsonl; it appears only when it is complete.
-        clean: kind of text that the texts are cleaned as.
-        workers: processes on a machine without an accelerator, or a cluster.
-    """
+    """Write the vectors of a file's texts, in their order and in bounded memory, to .npy, .parquet or .jsonl."""
     check_output_file(output, overwrite=overwrite, source=source)
     suffix = _check_format(output, of)
     if clean is not None and of == "words":

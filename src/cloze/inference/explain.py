@@ -161,10 +161,7 @@ class PathSegment:
 
 
 def integrated_gradients(path: EmbeddingPath, steps: int, *, max_tokens: int = 4096) -> Attributions:
-    """Attribute an output of a model to the tokens of a text.
-
-    The gradient of the output is averaged along the path and multiplied by the difference of its ends; a token's
-    attribution is the sum over its D numbers.
+    """Return the mean gradient along a path times the difference of its ends, summed over the D numbers of a token.
 
     Source: Sundararajan et al. 2017, 3 and 5.
     """
@@ -227,11 +224,7 @@ class Explanation(Result):
 
 
 def check_explainable(predictor: Predictor) -> None:
-    """Refuse models whose predictions cannot be explained.
-
-    Raises:
-        InputError: the task has no logit for a whole text, or the predictor is an ensemble.
-    """
+    """Refuse a task without a logit for a whole text, an ensemble, an exported graph and an int8 model."""
     if not isinstance(predictor.task.answer, OneLabel | LabelSet | Number):
         what = f"predictions of {predictor.task.name} are not labels or scores of whole texts"
         raise InputError(what, where="explain", remedy="Leave it out")

@@ -80,13 +80,8 @@ def write_submission(
 ) -> dict[str, str]:
     """Write the zip; return the source of each file, as in "run-of-cola" or "majority: 0".
 
-    Models and test data are checked before the first prediction.
-
-    Args:
-        models: checkpoints or runs, fine-tuned for tasks of GLUE; several of one task only with `ensemble`.
-        data: the directory of GLUE's data.
-        fill_majority: whether to fill the file of a task without a model with the most frequent label of its training
-            data, or for STS-B the mean score.
+    Models and test data are checked before the first prediction. `fill_majority` fills the file of a task without a
+    model with the most frequent label of its training data, or for STS-B the mean score.
     """
     by_task = _models_by_task(models, files, ensemble=ensemble, fill_majority=fill_majority)
     planned = [_plan(file, by_task, data) for file in files]

@@ -202,11 +202,7 @@ class GraphEngine:
             raise InputError(what, where=file, remedy=_EXPORT_AGAIN) from error
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
-        """Return the outputs for a batch, padded for the graph; for a `MaskedBatch` only at the masked tokens.
-
-        Raises:
-            RunError: the graph cannot be computed, or its outputs are not finite or of another shape than described.
-        """
+        """Return the outputs for a batch, padded for the graph; for a `MaskedBatch` only at the masked tokens."""
         inputs, rows = _pad(batch)
         values = {
             name: array.reshape(-1, *output.width)[rows] if output.is_of_tokens else array

@@ -130,15 +130,7 @@ def load_ensemble(
 ) -> Predictor:
     """Load models that were fine-tuned for one task, such as runs with different seeds, as one predictor.
 
-    Args:
-        directories: checkpoints or runs.
-        task: the name of the task; by default that of the first model.
-        device: cpu, cuda, mps or auto. All models are in its memory at once.
-        precision: None is float32, or int8 for directories of int8 models.
-
-    Raises:
-        InputError: a directory has no such model or is repeated, or the models differ in classes, tokenizer or settings
-            of the task, so that their logits cannot be averaged.
+    All models are in memory at once. Those whose logits cannot be averaged are refused.
     """
     _check_distinct(directories)
     first, *others = [
@@ -256,17 +248,7 @@ def stream_predictions(
     total: int | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield every example with its prediction, in order and in bounded memory.
-
-    Args:
-        predictor: the result of `load_ensemble`, perhaps with other settings of its task.
-        models: the same models, for workers to load.
-        precision: as in `load_ensemble`.
-
-    Raises:
-        InputError: an example is invalid; those before it may have been yielded.
-        RunError: a worker died.
-    """
+    """Yield every example with its prediction, in order and in bounded memory; workers load the same `models`."""
     predict = predictor.predict
     if not placement.in_process:
         load = partial(

@@ -96,11 +96,7 @@ class Model(ABC):
         """Return what computes an output; an InputError if the files lack it."""
 
     def engine(self, output: Output) -> Engine:
-        """Return what computes an output.
-
-        Raises:
-            InputError: the model lacks it, or was fine-tuned for another task.
-        """
+        """Return what computes an output; an InputError if the model lacks it."""
         if output not in self._engines:
             self._engines[output] = self._start(output)
         return self._engines[output]
@@ -112,11 +108,7 @@ class Model(ABC):
         return run_batches(self.engine(output), batches)
 
     def module(self, output: Output) -> "nn.Module":
-        """Return the module of PyTorch that computes an output.
-
-        Raises:
-            InputError: there is no such output, or the model is an exported graph or an ensemble.
-        """
+        """Return the module of PyTorch that computes an output; an InputError for a graph or an ensemble."""
         if self.directory is not None:
             refuse_graph(self.directory)
         module: nn.Module | None = getattr(self.engine(output), "module", None)

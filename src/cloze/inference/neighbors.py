@@ -124,12 +124,7 @@ def neighbors_in_file(
     *,
     top_k: int = 10,
 ) -> list[Neighbor]:
-    """Return the rows nearest to a text, without the text itself.
-
-    Args:
-        embedder: with the settings that made the file.
-        query: a text; in a file of words, the mean of its words.
-    """
+    """Return the rows nearest to a text, in a file of words to the mean of its words, without the text itself."""
     _, texts, vectors = next(file.chunks(), ((), (), np.empty((0, 0))))
     if not len(vectors):
         raise InputError("contains no vectors", where=file.path)
@@ -152,12 +147,7 @@ def neighbors_in_table(
     *,
     top_k: int = 10,
 ) -> list[Neighbor]:
-    """Return the tokens whose word embeddings are nearest to a word's; their row is the token id + 1.
-
-    Args:
-        embedder: of layer 0.
-        query: a word; of several tokens or words, the mean.
-    """
+    """Return the tokens whose word embeddings are nearest to a word's or the mean of several; row is token id + 1."""
     tokenizer = embedder.tokenizer
     target = _vector_of_words(embedder, query)
     excluded = {*tokenizer.encode(query).tokens}

@@ -177,14 +177,9 @@ class Predictor(Answerer):
         total: int | None = None,
         progress: Progress = SILENT,
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield every example with its prediction, in order and in bounded memory.
+        """Yield every example with its prediction, in order and in bounded memory; the first ones of invalid data, too.
 
-        Args:
-            predict: `self.predict`, or the same in a worker.
-            total: number of examples, if known.
-
-        Raises:
-            InputError: an example is invalid; those before it may have been yielded.
+        `predict` is `self.predict`, or the same in a worker.
         """
         remaining = self._iterate(examples)
         pending: deque[Sequence[Any]] = deque()
@@ -207,11 +202,7 @@ class Predictor(Answerer):
         losses.unknown.warn("examples")
 
     def evaluate(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Evaluation:
-        """Score the predictions for at least one labeled example; all are checked before the first prediction.
-
-        Raises:
-            InputError: an example is invalid.
-        """
+        """Score the predictions for at least one labeled example; all are checked before the first prediction."""
         labeled = list(self._iterate(examples))
         self.task.answer.check_scorable(labeled)
         answers = list(self.stream(labeled, total=len(labeled), progress=progress))
@@ -220,10 +211,7 @@ class Predictor(Answerer):
 
 
 def read_ahead(examples: Iterable[Any], source: Data) -> tuple[Iterator[Any], int | None]:
-    """Read up to 20,000 examples of a source, so that an invalid one is reported before the first prediction.
-
-    Return all examples, and their number if there are no more or the source knows it.
-    """
+    """Read up to 20,000 examples, so that an invalid one is reported first; return all, and their number if known."""
     if str(source) == STDIN:
         return iter(examples), None
     remaining = iter(examples)

@@ -65,13 +65,7 @@ class FilledText(Result):
 def top_tokens(
     logits: FloatArray, top_k: int, *, among: Sequence[int] | None = None
 ) -> list[list[tuple[int, float]]]:
-    """Return the ids and the probabilities of the most probable tokens of each row, the best first.
-
-    Args:
-        logits: of masked tokens, [P, V].
-        top_k: number of tokens, at most V.
-        among: the ids of tokens to choose from; by default all.
-    """
+    """Return the ids and probabilities of the most probable tokens of each row of logits, [P, V], the best first."""
     log_sums_P1 = log_of_sum(logits)[:, None]
     ids = np.arange(logits.shape[1]) if among is None else np.unique(among)
     logits_PA = logits if among is None else logits[:, ids]

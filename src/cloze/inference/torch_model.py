@@ -56,11 +56,7 @@ class TorchModel(Model):
         return all(name in self._weights for name in self._class.names.heads[_BIASES[kind]])
 
     def load(self, head: Callable[[Encoder], ModuleT]) -> ModuleT:
-        """Return a module in evaluation mode, whose encoder is that of all others.
-
-        Raises:
-            InputError: it is damaged, or was fine-tuned for another task.
-        """
+        """Return a module in evaluation mode, whose encoder is that of all others."""
         try:
             module = load_model(self.directory, head, verify=False, weights=self._weights)
         except MissingWeightsError as error:

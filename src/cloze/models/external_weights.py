@@ -147,11 +147,7 @@ def is_google_checkpoint(source: Path) -> bool:
 
 
 def find_model_class(directory: Path) -> type[nn.Module]:
-    """Return the class of the model whose weights a directory has: an encoder, or one with a head.
-
-    Raises:
-        InputError: a file is missing or damaged.
-    """
+    """Return the class of the model whose weights a directory has: an encoder, or one with a head."""
     with torch.device("meta"):
         encoder = build_encoder(load_config(directory))
         weights, _ = read_weight_headers(directory, encoder.names)
