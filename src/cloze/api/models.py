@@ -148,7 +148,7 @@ def explain(
     from cloze.inference import explain as explanations
     from cloze.inference.load import as_predictor
     from cloze.inference.predictor import Predictor
-    from cloze.reports.explanation_page import ExplainedText, write_explanations
+    from cloze.reports.explanation_page import write_explanations
     from cloze.tasks.data import read_memory
 
     if output is not None:
@@ -169,7 +169,7 @@ def explain(
     ]
     if output is not None:
         name = predictor.directory if isinstance(model, Predictor) else model
-        shown = list(map(ExplainedText, examples, explained))
+        shown = list(zip(examples, explained, strict=True))
         write_explanations(Path(output), shown, task=predictor.task.name, model=str(name))
     return explained[0] if is_one else explained
 

@@ -119,7 +119,7 @@ def predict_file(
                 explanation = explain_prediction(predictor, example, prediction)
                 row |= {"explanation": asdict(explanation)}
                 if page is not None:
-                    explained.append(explanation_page.ExplainedText(example, explanation))
+                    explained.append((example, explanation))
             yield row
 
     remaining = rows()

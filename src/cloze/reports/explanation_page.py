@@ -1,9 +1,9 @@
 """HTML page of `cloze predict --explain`: texts with their words shaded by attribution."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from cloze.inference.explain import Explanation
 from cloze.reports.page import format_value, write_page
@@ -14,12 +14,8 @@ MAX_TEXTS = 500
 """Texts on a page; more would be slow to open."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedText:
-    """A text with the explanation of its prediction."""
-
-    example: LabeledText
-    explanation: Explanation
+ExplainedText: TypeAlias = tuple[LabeledText, Explanation]
+"""A text, and the explanation of its prediction."""
 
 
 def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str, model: str) -> None:
@@ -29,13 +25,13 @@ def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str,
         texts: in order; the first `MAX_TEXTS` are shown.
     """
     shown = texts[:MAX_TEXTS]
-    gaps = [abs(text.explanation.convergence_gap) for text in texts]
-    steps = sorted({text.explanation.steps for text in texts})
+    gaps = [abs(explanation.convergence_gap) for _, explanation in texts]
+    steps = sorted({explanation.steps for _, explanation in texts})
     extent = format_count(len(texts), "text")
     write_page(
         path,
         "explanations",
-        [_describe(text) for text in shown],
+        [_describe(*text) for text in shown],
         name=model,
         kind=f"Explanations: {task}",
         extent=extent if len(shown) == len(texts) else f"{extent}, the first {len(shown):,} shown",
@@ -50,6 +46,6 @@ def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str,
     )
 
 
-def _describe(text: ExplainedText) -> dict[str, Any]:
-    texts = [segment for segment in (text.example.text, text.example.pair) if segment is not None]
-    return {"texts": texts, **asdict(text.explanation)}
+def _describe(example: LabeledText, explanation: Explanation) -> dict[str, Any]:
+    texts = [segment for segment in (example.text, example.pair) if segment is not None]
+    return {"texts": texts, **asdict(explanation)}
