@@ -43,6 +43,7 @@ def test_a_table_called_text_is_refused_and_the_remedy_works(
     path = _write(tmp_path, "a.txt", content)
     for read in (
         lambda path: list(task_of("classification").examples(path, labeled=False)),
+        lambda path: list(task_of("classification", format="prodigy").examples(path, labeled=False)),
         lambda path: list(read_texts(path)),
     ):
         with pytest.raises(InputError, match=rf"a\.txt:1: .*{message}"):
@@ -53,6 +54,14 @@ def test_a_table_called_text_is_refused_and_the_remedy_works(
         "a film",
         "a book",
     ]
+
+
+def test_settings_of_labeled_rows_hold_for_lines_of_text(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a.txt", "a film\na book\n")
+    examples = task_of("classification", skip_bad_rows=True).examples(path, labeled=False)
+    assert [example.text for example in examples] == ["a film", "a book"]
+    with pytest.raises(InputError, match=r"a\.txt:1: 'answer' is null"):
+        list(task_of("classification", format="prodigy").examples(path, labeled=False))
 
 
 def test_columns_without_names_are_no_plain_text(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ def open_source(data: Data, options: ReadOptions) -> Source:
     files = glob_files(data)
     source = Source(files[0] if files else data, options)
     source.format = _find_format(source)
-    if options.leave_out == (InputError,) and not source.format.has_rows:
+    if options.leave_out == (InputError,) and not source.has_rows:
         what = "a format without rows that could be left out"
         raise InputError(what, where=data, remedy="Leave out `skip_bad_rows`")
     return replace(source, data=data, files=files) if files else source

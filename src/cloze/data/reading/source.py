@@ -100,7 +100,7 @@ class Format:
     is_text_file: bool = True
     """Whether a setting can name it."""
     has_rows: bool = True
-    """Whether a text is a row, which can be left out if it is bad."""
+    """Whether examples are rows, not words, questions or lines."""
     blank_lines_end_sentences: bool = False
     """Whether blank lines may be missing, so that sentences are joined."""
     count: "Callable[[Source], int | None]" = lambda source: None
@@ -137,6 +137,11 @@ class Source:
             return self.format.rows(self)
         sources = (Source(file, self.options, self.format) for file in self.files)
         return chain.from_iterable(map(self.format.rows, sources))
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether tools may have written the rows, and bad ones can be left out."""
+        return self.format.has_rows or self.options.reader == "texts"
 
     @cached_property
     def extension(self) -> str:

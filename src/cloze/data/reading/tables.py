@@ -93,7 +93,7 @@ def parse_rows(
         rows: the rows, if they differ from those of the source.
     """
     config, is_json = source.options, source.format.is_json
-    tool = named_tool(config.format) if source.format.has_rows else None
+    tool = named_tool(config.format) if source.has_rows else None
     errors, left_out = BadRows(), BadRows()
     has_flag, skip_broken = config.leave_out is not None, config.skip_broken
     leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))

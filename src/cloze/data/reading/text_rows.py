@@ -19,7 +19,7 @@ def read_texts(source: Source) -> Iterator[RawRow]:
         raise InputError("contains no text", where=source)
     columns = source.options.columns
     names = columns[0].names if columns else ("text",)
-    if source.options.format is None:
+    if source.options.format != "text":
         _check_plain(source.sample, names, f"{'stdin' if str(source) == STDIN else source}:1")
     return (({names[0]: line}, where) for line, where in source.lines)
 
