@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+import cloze
 from cloze.cli import main
-from cloze.finetuning.baselines import score_baselines
 from cloze.finetuning.data import read_examples
 from cloze.tasks.registry import TASKS
 from cloze.tasks.task import AnyTask
@@ -103,10 +103,8 @@ PLAIN = "Ann\tNOUN\nran\tVERB\n\nAnn\tNOUN\nBob\tNOUN\n"
     ],
 )
 def test_scores(write, name, file, content, metric, expected):
-    task, examples = read(name, write(file, content))
-    results = {
-        result.baseline: result.scores[metric] for result in score_baselines(task, examples, examples, [None])
-    }
+    data = write(file, content)
+    results = {row.baseline: row.scores[metric] for row in cloze.baseline(name, train=data, dev=data)}
     assert results == pytest.approx(expected, nan_ok=True)
 
 

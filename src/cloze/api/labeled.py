@@ -1,27 +1,39 @@
 """Score baselines on labeled data, write GLUE's submission, and describe tasks."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack
 
 from cloze.arguments import check_path, check_paths, iterate
 from cloze.errors import InputError
 from cloze.options import Device, LabeledOptions, Overwrite, ShowProgress
 from cloze.progress import resolve_progress
+from cloze.results import Result
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.reading.formats import FormatDescription
-    from cloze.finetuning.baselines import BaselineScores
     from cloze.tasks.description import TaskDescription
     from cloze.tasks.task import AnyTask
 
 
-class BaselineResult(list["BaselineScores"]):
+@dataclass(frozen=True, slots=True, repr=False)
+class BaselineScores(Result):
+    """The scores of a baseline trained on some examples."""
+
+    baseline: str
+    train_examples: int
+    scores: dict[str, float]
+    seconds: float
+
+
+class BaselineResult(list[BaselineScores]):
     """The scores of baselines, by method and number of training examples."""
 
     def __init__(
-        self, scores: "Sequence[BaselineScores]", task: "AnyTask", num_examples: int, data: str
+        self, scores: Sequence[BaselineScores], task: "AnyTask", num_examples: int, data: str
     ) -> None:
         super().__init__(scores)
         self.task = task
@@ -56,14 +68,13 @@ def baseline(
     Raises:
         InputError: a row of the data or a setting is wrong, or scikit-learn is not installed.
     """
-    from cloze.finetuning.baselines import score_baselines
-    from cloze.finetuning.data import read_examples
+    from cloze.finetuning.data import read_examples, sample
     from cloze.finetuning.preparation import check_trainable
     from cloze.optional_dependencies import require
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import find_files, open_data
 
-    numbers = _parse_sizes(sizes)
+    numbers, shown = _parse_sizes(sizes), resolve_progress(progress)
     configured = with_settings(task, **options)
     check_trainable(configured)
     require(["sklearn"], extra="tasks", where="a baseline")
@@ -74,9 +85,22 @@ def baseline(
     if dev is not None:
         configured, dev_file = open_data(configured, dev, "dev", "dev")
     fitted, examples, held_out = read_examples(configured, train_file, dev_file)
-    scores = score_baselines(fitted, examples, held_out, numbers, progress=resolve_progress(progress))
+    if not any(size is None or size <= len(examples) for size in numbers):
+        raise InputError(f"there are {len(examples):,} examples to learn from", where=fitted.name)
+    if not (baselines := fitted.answer.baselines(examples)):
+        raise InputError("has no baseline", where=fitted.name)
+    results = []
+    for size in numbers:
+        if size is not None and size > len(examples):
+            shown.note(f"{size:,} examples are left out: there are {len(examples):,}")
+            continue
+        learned = examples if size is None else sample(examples, size)
+        for name, predict in baselines.items():
+            start = perf_counter()
+            scores = fitted.score(held_out, predict(learned, held_out))
+            results.append(BaselineScores(name, len(learned), scores, perf_counter() - start))
     data = f"held out of {train_file}" if dev_file is None else str(dev_file)
-    return BaselineResult(scores, fitted, len(held_out), data)
+    return BaselineResult(results, fitted, len(held_out), data)
 
 
 @suggests_keywords()

@@ -1,14 +1,11 @@
 """`cloze baseline TASK`: score baselines that need no encoder."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloze.api.labeled import BaselineResult, baseline
 from cloze.cli.parser import verb
 from cloze.tables import format_score, text_table
-
-if TYPE_CHECKING:
-    from cloze.finetuning.baselines import BaselineScores
 
 
 @verb(baseline)
@@ -23,7 +20,7 @@ def show(result: BaselineResult) -> tuple[dict[str, Any], str]:
     return table, f"{_format_table(result)}\n  on {result.num_examples:,} examples: {result.data}"
 
 
-def _format_table(results: "list[BaselineScores]") -> str:
+def _format_table(results: BaselineResult) -> str:
     """Return a column for each baseline and size, and a row for each score."""
     rows = [["  training examples", *(f"{result.train_examples:,}" for result in results)]]
     for name in dict.fromkeys(name for result in results for name in result.scores):
