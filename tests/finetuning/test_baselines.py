@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -156,11 +155,3 @@ def test_invalid_input_is_refused(task, content, flags, message, write, capsys):
     lines = [line for line in error.splitlines() if not line.startswith("warning: ")]
     assert len(lines) == 1
     assert message in error
-
-
-def test_missing_scikit_learn_is_named(write, monkeypatch, capsys):
-    monkeypatch.setattr("cloze.optional_dependencies.find_spec", lambda package: None)
-    assert main(["baseline", "classification", "-d", str(write("a.tsv", LABELED))]) == 2
-    message = capsys.readouterr().err
-    what = r"error: a baseline: needs the package sklearn\. Run pip install (-e )?'.*\[tasks\]'\.\n"
-    assert re.fullmatch(what, message)

@@ -347,6 +347,11 @@ BAD_RUNS: list[tuple[dict[str, Any], str, str]] = [
         "max_seq_length 64, the model takes 40 tokens. Say `max_seq_length=40`",
     ),
     ({"train": "data.tsv", "dev_fraction": 0.9}, ONE_LABEL + "c\tno\n", "no training examples are left"),
+    (
+        {"train": "data.tsv"},
+        "review\tliked\n" + "the film\tyes\nthe film\tno\n" * 9,
+        "all 18 belong to 1 group (a text, document or query), which stay together",
+    ),
     ({"data_sha256": "0" * 64}, "", "not the data that the settings were made for"),
 ]
 """Changed settings, the content of data.tsv, and the error."""
@@ -426,13 +431,3 @@ def test_classes_without_training_examples_are_warned_of(reviews, tmp_path):
         DataWarning, match=r"dev.tsv: no training example has 'so-so' \(2 examples\) of the data"
     ):
         read_examples(task, reviews, dev)
-
-
-def test_data_of_one_text_say_why_nothing_is_left(tmp_path):
-    data = tmp_path / "one.tsv"
-    data.write_text("text\tlabel\n" + "the film\tyes\nthe film\tno\n" * 9)
-    told = (
-        r"no training examples are left: all 18 belong to 1 group \(a text, document or query\), which stay"
-    )
-    with pytest.raises(InputError, match=told):
-        read_examples(task_of("classification"), data, None)

@@ -198,12 +198,3 @@ def test_heads_of_other_programs(make_head, labels, names, reason, tmp_path, bui
     else:
         with pytest.raises(InputError, match=reason):
             load_trained_head(task, tmp_path / "other")
-
-
-def test_missing_weights_are_reported_once(tmp_path, build_encoder, tokenizer, config):
-    directory = write_checkpoint(tmp_path / "other", build_encoder(), tokenizer.tokens)
-    (directory / "model.safetensors").unlink()
-    (directory / "manifest.json").unlink()
-    prepared = prepare(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress(quiet=True))
-    with pytest.raises(InputError, match=r"model\.safetensors: no such file"):
-        prepared.build_model()
