@@ -198,6 +198,19 @@ def test_flipped_bits_and_truncation_are_detected(tmp_path, data):
         ('{"kind": "thing", "format_version": 99, "files": {}}', "format version 99"),
         ('{"kind": "graph", "format_version": 1, "files": {}}', "is a graph, not a checkpoint"),
         ('{"kind": "checkpoinu", "format_version": 1, "files": {}}', "damaged manifest"),
+        ('{"kind": ["checkpoint"], "format_version": 1, "files": {}}', r"damaged manifest \(no kind "),
+        ('{"kind": null, "format_version": 1, "files": {}}', r"damaged manifest \(no kind "),
+        ('{"kind": "checkpoint", "format_version": "1", "files": {}}', "format_version must be a number"),
+        ('{"kind": "checkpoint", "format_version": true, "files": {}}', "format_version must be a number"),
+        ('{"kind": "checkpoint", "format_version": 1, "files": []}', "damaged manifest .'list' object"),
+        (
+            '{"kind": "checkpoint", "format_version": 1, "files": {"a.txt": 3}}',
+            "damaged manifest .'int' object",
+        ),
+        (
+            '{"kind": "checkpoint", "format_version": 1, "files": {"a.txt": {"bytes": "9", "sha256": "0"}}}',
+            "bytes must be numbers",
+        ),
     ],
 )
 def test_damaged_manifest_is_an_error(out, damage, message):

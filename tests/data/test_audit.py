@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cloze.data.audit import AuditConfig, audit_dataset
-from cloze.data.audit_instances import Measure
+from cloze.data.audit_measures import Measure
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset

@@ -146,30 +146,6 @@ def test_a_file_that_is_not_a_shard_is_refused(tmp_path, content):
         Dataset.open(data, verify=False)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"documents": 5},
-        {"tokens": 1},
-        {"unheard_of": 1},
-        {"documents": None},
-        {"held_out_below": -1},
-        {"held_out_below": 2**64},
-        {"train_token_counts": [1] * 20},
-        {"train_token_counts": [0] * 19},
-        {"train_token_counts": "1"},
-        {"train_token_counts": [[1], [2, 3]]},
-        None,
-    ],
-)
-def test_info_that_differs_from_the_shards_is_refused(tmp_path, change):
-    data = write(tmp_path / "data", ROWS)
-    info = json.loads((data / "dataset.json").read_text())
-    (data / "dataset.json").write_text("{" if change is None else json.dumps({**info, **change}))
-    with pytest.raises(InputError, match=r"dataset\.json"):
-        Dataset.open(data, verify=False)
-
-
 def test_other_directories_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such directory"):
         Dataset.open(tmp_path / "nowhere")

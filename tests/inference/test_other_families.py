@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import cloze
 from cloze.cli import main
-from cloze.data.audit_text import Lengths, count_split
+from cloze.data.audit_measures import Lengths, count_split
 from cloze.data.batch import collate
 from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError

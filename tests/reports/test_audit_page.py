@@ -5,8 +5,15 @@ from dataclasses import replace
 import pytest
 
 from cloze.data.audit import Audit
-from cloze.data.audit_instances import InstanceExample, InstanceStats, Measure, Token
-from cloze.data.audit_text import Distribution, DuplicateTexts, SplitCounts
+from cloze.data.audit_measures import (
+    Distribution,
+    DuplicateTexts,
+    InstanceExample,
+    InstanceStats,
+    Measure,
+    SplitCounts,
+    Token,
+)
 from cloze.reports.audit_page import format_audit, write_audit_page
 from pages import page_data, read_page
 

@@ -12,15 +12,11 @@ from typing import Any
 import numpy as np
 
 from cloze import file_io
-from cloze.data.audit_instances import (
-    InstanceExample,
-    InstanceStats,
-    measure_instances,
-    show_instances,
-)
-from cloze.data.audit_text import (
+from cloze.data.audit_measures import (
     Distribution,
     DuplicateTexts,
+    InstanceExample,
+    InstanceStats,
     SplitCounts,
     count_split,
     digest_sentences,
@@ -28,7 +24,9 @@ from cloze.data.audit_text import (
     held_out_seen,
     log_bins,
     log_distribution,
+    measure_instances,
     measure_lengths,
+    show_instances,
 )
 from cloze.data.dataset import REPORT_FILE, Dataset, Split
 from cloze.data.instances.instances import DynamicInstances

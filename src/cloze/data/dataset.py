@@ -9,6 +9,7 @@ training. Several shards are read as one array without a copy.
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,10 +18,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cloze import artifacts, config, file_io
-from cloze.data.held_out import choose_held_out_threshold
+from cloze import artifacts, file_io
 from cloze.data.shards import Digests, Integers, Shard, TokenIds, join_offsets
-from cloze.errors import InputError
 
 KIND = "dataset"
 INFO_FILE = "dataset.json"
@@ -31,9 +30,11 @@ MIN_DOCUMENTS_FOR_PAIRS = 4
 DOMINANT_DOCUMENT_SHARE = 0.5
 """Warn if one document has more than this share of the tokens."""
 _HELD_OUT_WITHOUT_PAIRS = 0.005
+_NUM_DIGESTS = 2**64
+_HELD_OUT_TOKENS = 40_000  # about 300 sequences of 128 tokens
+_MIN_HELD_OUT_FRACTION, _MAX_HELD_OUT_FRACTION = 0.005, 0.1
 _PART_SENTENCES, _MIN_PARTS = 100, 20
 """A single document is cut into parts of this many sentences, or this many parts."""
-_BUILD_AGAIN = "Build the data set again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,16 +65,9 @@ class DatasetInfo:
 
 def _read_info(directory: Path) -> tuple[DatasetInfo, Integers]:
     """Read `dataset.json`."""
-    path = directory / INFO_FILE
-    table = file_io.read_json(path, remedy=_BUILD_AGAIN)
-    counts = table.pop("train_token_counts", None)
-    info = config.from_dict(DatasetInfo, table, where=str(path))
-    if not all(0 <= value < 2**64 for value in asdict(info).values()):
-        raise InputError("a number is negative or too large", where=path, remedy=_BUILD_AGAIN)
-    are_counts = isinstance(counts, list) and all(type(n) is int and 0 <= n <= info.tokens for n in counts)
-    if not are_counts or len(counts) != info.vocab_size:
-        raise InputError("no counts of all tokens", where=path, remedy=_BUILD_AGAIN)
-    return info, np.array(counts, np.int64)
+    table = file_io.read_json(directory / INFO_FILE)
+    counts = table.pop("train_token_counts")
+    return DatasetInfo(**table), np.array(counts, np.int64)
 
 
 def without_words(ids: npt.NDArray[Any], vocab_size: int) -> npt.NDArray[Any]:
@@ -129,11 +123,6 @@ class Documents:
     def lengths(self) -> Integers:
         """Tokens of each document [D]."""
         return self.sentence_offsets[self.end_sentence] - self.sentence_offsets[self.first_sentence]
-
-    @property
-    def largest_id(self) -> int:
-        """The largest token ID, with its mark if it continues a word; all tokens are read."""
-        return max((int(shard.max(initial=0)) for shard in self._shards), default=0)
 
     def __len__(self) -> int:
         return len(self.first_sentence)
@@ -220,25 +209,15 @@ class Dataset:
 
     @classmethod
     def open(cls, path: Path, *, verify: bool = True) -> "Dataset":
-        """Open a data set and `verify` every file; InputError if the directory is not a data set or is damaged."""
+        """Open a data set and `verify` every file; InputError if the directory is not a data set or is damaged.
+
+        The files are what their checksums say, so that their content is not checked again.
+        """
         path = Path(path)
         manifest = (artifacts.verify if verify else artifacts.read_manifest)(path, kind=KIND)
         info, token_counts = _read_info(path)
         shards = tuple(path / name for name in sorted(manifest.files) if name.endswith(".arrow"))
-        documents = info.map_documents(shards)
-        if (len(documents), documents.sentence_offsets[-1]) != (info.documents, info.tokens):
-            what = "its numbers of documents and tokens are not those of the shards"
-            raise InputError(what, where=path / INFO_FILE, remedy=_BUILD_AGAIN)
-        if not info.tokens:
-            raise InputError("holds no text", where=path, remedy=_BUILD_AGAIN)
-        if verify and documents.largest_id >= info.vocab_size * (1 + info.has_words):
-            what = f"token ID {documents.largest_id:,}, the vocabulary has {info.vocab_size:,} tokens"
-            raise InputError(what, where=path, remedy=_BUILD_AGAIN)
-        dataset = cls(path, info, shards, documents.cut(), token_counts)
-        if dataset.split("train").num_tokens != token_counts.sum():
-            what = "its counts of tokens are not those of the training documents"
-            raise InputError(what, where=path / INFO_FILE, remedy=_BUILD_AGAIN)
-        return dataset
+        return cls(path, info, shards, info.map_documents(shards).cut(), token_counts)
 
     @property
     def vocab_size(self) -> int:
@@ -267,6 +246,29 @@ def split_documents(documents: Documents, info: DatasetInfo, name: Split) -> Doc
     is_long_enough = documents.end_sentence - documents.first_sentence >= min_sentences
     held_out = is_long_enough & (documents.digests < np.uint64(below))
     return documents.select(np.flatnonzero(held_out if name == "validation" else ~held_out))
+
+
+def choose_validation_fraction(digests: Digests, lengths: Integers) -> float:
+    """Return the share of the documents to hold out: 0.005, or more if that share has fewer than 40,000 tokens.
+
+    `digests` and `lengths` in tokens are of the documents of two sentences or more.
+    """
+    total = int(lengths.sum())
+    if total * _MIN_HELD_OUT_FRACTION >= _HELD_OUT_TOKENS or not total:
+        return _MIN_HELD_OUT_FRACTION
+    order = np.argsort(digests)
+    wanted = min(_HELD_OUT_TOKENS, _MAX_HELD_OUT_FRACTION * total)
+    last = order[np.searchsorted(np.cumsum(lengths[order]), wanted)]
+    return math.nextafter(int(digests[last]) / _NUM_DIGESTS, 1.0)
+
+
+def choose_held_out_threshold(digests: Digests, validation_fraction: float, *, on_each_side: int) -> int:
+    """Return the digest below which documents are held out. 0 if `on_each_side` of it there would be too few."""
+    if len(digests) < 2 * on_each_side:
+        return 0
+    low = int(np.partition(digests, on_each_side - 1)[on_each_side - 1]) + 1
+    high = int(np.partition(digests, -on_each_side)[-on_each_side])
+    return min(max(int(validation_fraction * _NUM_DIGESTS), low), high) if low <= high else 0
 
 
 def dataset_fingerprint(directory: Path) -> str:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cloze.data.reading.arrow_files import map_record_batch, write_record_batch
-from cloze.errors import InputError
 
 Integers = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -76,12 +75,8 @@ class Shard:
         """Map a file that `write_shard` wrote."""
         remedy = "The file is damaged: copy or build the data set again"
         sentences, digests, paragraphs = map_record_batch(path, _COLUMNS, remedy=remedy).columns
-        if not _has_types(sentences, digests, paragraphs):
-            raise InputError(
-                "its columns have other types than those of a data set", where=path, remedy=remedy
-            )
         paragraph_digests, starts, ends = (paragraphs.values.field(name) for name in _PARAGRAPH_FIELDS)
-        shard = cls(
+        return cls(
             token_ids=sentences.values.values.to_numpy(),
             sentence_offsets=sentences.values.offsets.to_numpy(),
             document_offsets=sentences.offsets.to_numpy(),
@@ -91,42 +86,6 @@ class Shard:
             paragraph_starts=starts.to_numpy(),
             paragraph_ends=ends.to_numpy(),
         )
-        if not shard.is_consistent:
-            raise InputError("its documents and sentences do not cover its tokens", where=path, remedy=remedy)
-        return shard
-
-    @property
-    def is_consistent(self) -> bool:
-        """Whether documents cover all sentences, sentences all tokens, and paragraphs are within."""
-        num_sentences = len(self.sentence_offsets) - 1
-        covers = [
-            (self.sentence_offsets, len(self.token_ids)),
-            (self.document_offsets, num_sentences),
-            (self.paragraph_offsets, len(self.paragraph_digests)),
-        ]
-        ends_D = self.document_offsets[1:]
-        return (
-            all(offsets[0] == 0 and offsets[-1] == total for offsets, total in covers)
-            and bool((np.diff(self.document_offsets) > 0).all())
-            and bool((self.paragraph_starts < self.paragraph_ends).all())
-            and int(self.paragraph_starts.min(initial=0)) >= 0
-            and int(self.paragraph_ends.max(initial=0)) <= (int(ends_D[-1]) if len(ends_D) else 0)
-        )
-
-
-def _has_types(sentences: pa.Array, digests: pa.Array, paragraphs: pa.Array) -> bool:
-    """Return whether columns have the types of a shard, and no nulls."""
-    is_list, is_struct = pa.types.is_list, pa.types.is_struct
-    return (
-        is_list(sentences.type)
-        and is_list(sentences.type.value_type)
-        and sentences.type.value_type.value_type in (pa.uint16(), pa.uint32())
-        and digests.type == pa.uint64()
-        and is_list(paragraphs.type)
-        and is_struct(paragraphs.type.value_type)
-        and {*_PARAGRAPH_FIELDS} <= {field.name for field in paragraphs.type.value_type}
-        and not any(column.null_count for column in (sentences, sentences.values, digests, paragraphs))
-    )
 
 
 def write_shard(path: Path, shard: Shard, *, vocab_size: int) -> None:

@@ -8,8 +8,13 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from cloze.data.audit import Audit
-from cloze.data.audit_instances import InstanceExample, InstanceStats, Token
-from cloze.data.audit_text import LONG_SENTENCE, Distribution
+from cloze.data.audit_measures import (
+    LONG_SENTENCE,
+    Distribution,
+    InstanceExample,
+    InstanceStats,
+    Token,
+)
 from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE
 from cloze.reports.page import Table, format_value, write_page
 from cloze.tables import text_table

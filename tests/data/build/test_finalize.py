@@ -17,8 +17,7 @@ from cloze.data.build.corpus import build_dataset
 from cloze.data.build.finalize import read_summary
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig, BuildSummary
-from cloze.data.dataset import Dataset, DatasetInfo
-from cloze.data.held_out import choose_held_out_threshold
+from cloze.data.dataset import Dataset, DatasetInfo, choose_held_out_threshold
 from cloze.errors import InputError, RunError
 from cloze.progress import Progress
 from corpora import Rows, rows_of, save_vocabulary

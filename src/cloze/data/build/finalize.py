@@ -24,8 +24,16 @@ from cloze.data.build.duplicates import Duplicate, DuplicateCounts, Mask, drop_f
 from cloze.data.build.part_files import Part
 from cloze.data.build.parts import BuildSummary, count_shard
 from cloze.data.build.plan import BuildPlan
-from cloze.data.dataset import KIND, REPORT_FILE, Dataset, DatasetInfo, split_documents, without_words
-from cloze.data.held_out import choose_held_out_threshold, choose_validation_fraction
+from cloze.data.dataset import (
+    KIND,
+    REPORT_FILE,
+    Dataset,
+    DatasetInfo,
+    choose_held_out_threshold,
+    choose_validation_fraction,
+    split_documents,
+    without_words,
+)
 from cloze.data.shards import Digests, Integers, Offsets, Shard, shard_name, write_shard
 from cloze.tokenization.tokenizer import Tokenizer
 
