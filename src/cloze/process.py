@@ -8,23 +8,15 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import Literal
 
-_SPIN_COUNT = "4000"
-"""Turns of the loop in which a thread of GNU's OpenMP waits before it sleeps, about 80 microseconds; by default
-300,000."""
+_SPIN_COUNT = "4000"  # turns of GNU OpenMP's waiting loop, about 80 microseconds; by default 300,000
 _WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 _NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 THREAD_VARIABLES = (*_WAITING, *_NUMBER)
 """Variables of the environment that OpenMP reads when it is loaded."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
-_NEVER = 2**31 - 1
-_LARGE = 2**30
-_RETURNED = 2**24
-_MAPPED = 2**22
 _may_choose_threads = False
-_CACHED_KERNELS = MappingProxyType({"batches": 256, "requests": 64})
 
 
 def configure_process(work: Literal["batches", "requests"] = "batches") -> None:
@@ -40,29 +32,20 @@ def configure_process(work: Literal["batches", "requests"] = "batches") -> None:
     """
     from cloze.arguments import check_choice
 
-    check_choice(work, (*_CACHED_KERNELS,), "work")
+    check_choice(work, ("batches", "requests"), "work")
     configure_threads()
     configure_memory(work)
 
 
 def configure_threads() -> None:
-    """Let threads that wait for each other sleep soon, and start no more of them than there are processors.
+    """Let threads that wait for each other sleep soon, and start no more of them than there are usable processors.
 
-    The threads of OpenMP share every operation. One that has finished its part keeps its processor busy for
-    milliseconds while it waits, which beside other programs is the processor that the others need: an operation takes
-    many times as long. Waits of microseconds cost an idle machine little.
-
-    A container may use fewer processors than the machine has. torch starts a thread for each of the machine, and the
-    system stops them all as soon as they have used up the container's time.
-
-    Variables of the environment that the user has set stay: GOMP_SPINCOUNT and OMP_WAIT_POLICY, OMP_NUM_THREADS and
-    MKL_NUM_THREADS.
-
-    Warns:
-        UserWarning: torch, or another library that loads OpenMP, is imported already: its threads wait as before.
+    Variables of the environment that the user has set stay. Warns as `configure_process`.
     """
     global _may_choose_threads
     is_late = _openmp_is_loaded()
+    # A thread that has finished its part spins for milliseconds. On a busy machine it holds the core that the others
+    # wait for, and every operation takes many times longer. Waits of microseconds cost an idle machine little.
     if not os.environ.keys() & {*_WAITING}:
         os.environ["GOMP_SPINCOUNT"] = _SPIN_COUNT
         if is_late:
@@ -73,6 +56,8 @@ def configure_threads() -> None:
         return
     waits_briefly = os.environ.get("GOMP_SPINCOUNT") == _SPIN_COUNT and "OMP_WAIT_POLICY" not in os.environ
     _may_choose_threads = waits_briefly and not is_late
+    # In a container torch starts a thread for each core of the machine, and the system stops them all as soon as they
+    # have used up the container's time.
     if (threads := usable_processors()) < _processors_of_affinity():
         os.environ["OMP_NUM_THREADS"] = str(threads)
         if torch := sys.modules.get("torch"):
@@ -80,10 +65,7 @@ def configure_threads() -> None:
 
 
 def may_choose_threads() -> bool:
-    """Return whether this process called `configure_process` in time and its user set nothing about threads.
-
-    Threads that wait for long would count as running tasks.
-    """
+    """Return whether this process called `configure_process` in time and its user set nothing about threads."""
     return _may_choose_threads
 
 
@@ -119,39 +101,31 @@ def set_intra_op_threads(threads: int) -> None:
 
 
 def configure_memory(work: Literal["batches", "requests"] = "batches") -> None:
-    """Bound the memory that glibc and oneDNN keep for later computations.
-
-    Batches, of training or of many texts: glibc keeps large freed blocks for the next one. By default it returns many
-    of them, and their pages are faulted in one by one; a training step on a CPU then spends 5 to 20% of its time
-    there, int8 inference up to half.
-
-    Requests to a server that runs for weeks: glibc returns large freed blocks to the system. By default it keeps ever
-    larger ones, and as lengths vary, the gaps between them add up.
-
-    oneDNN computes in bfloat16 and int8 with a kernel of up to half a megabyte for each shape, and takes longer to make
-    one than to use it. A step of fine-tuning has up to six for each length of its texts, the same in all layers; a
-    server keeps those of a few forward passes. torch keeps a thousand more in each thread by default, which grows a
-    server in bfloat16 by 400 MB. Both read their limit from the environment when they first compute.
-
-    glibc's settings have an effect on Linux only.
-    """
-    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(cache, str(_CACHED_KERNELS[work]))
+    """Bound the memory that glibc and oneDNN keep for later computations."""
+    # oneDNN has a kernel of up to half a megabyte for each shape in bfloat16 and int8, which takes longer to make than
+    # to use. A step of fine-tuning has up to six for each length of its texts; a server keeps those of a few forward
+    # passes. torch keeps a thousand more in each thread by default, 400 MB in a server.
+    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # read at the first computation
+        os.environ.setdefault(cache, "256" if work == "batches" else "64")
     if sys.platform != "linux":
         return
     import ctypes  # the start of a command does not need it
 
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE if work == "batches" else _MAPPED)
-        libc.mallopt(_M_TRIM_THRESHOLD, _NEVER if work == "batches" else _RETURNED)
+    if not hasattr(libc, "mallopt"):
+        return
+    if (
+        work == "batches"
+    ):  # Large blocks are kept: else a step faults their pages in one by one, 5 to 20% of its time.
+        libc.mallopt(_M_MMAP_THRESHOLD, 2**30)
+        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+    else:  # They are returned: as lengths vary, the gaps between those that are kept add up over weeks.
+        libc.mallopt(_M_MMAP_THRESHOLD, 2**22)
+        libc.mallopt(_M_TRIM_THRESHOLD, 2**24)
 
 
 def usable_processors(process: Path = Path("/proc/self")) -> int:
-    """Return the number of processors that this process may use: those of its affinity, or of its quota if fewer.
-
-    Containers have a quota, which the number of cores does not show. The quotas of all control groups around the
-    process count, of both versions; a fraction of a processor is left out.
+    """Return the number of processors that this process may use: its affinity, or its containers' quota if fewer.
 
     Args:
         process: directory of the process in Linux's /proc.
@@ -187,7 +161,7 @@ def _control_groups(process: Path) -> Iterator[Path]:
 
 
 def _quota(group: Path) -> float | None:
-    """Return the processors that a control group may use, or None if it has no limit or none that can be read."""
+    """Return the processors that a control group may use; None without a limit that can be read."""
     try:
         if (file := group / "cpu.max").exists():
             quota, period = map(int, file.read_text("ascii").split())

@@ -8,10 +8,12 @@ seeds, device and number format are fixed: a slow or busy machine takes longer a
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any, TypeVar
 
 from cloze import artifacts, file_io
 from cloze.api.datasets import build_dataset
@@ -25,6 +27,8 @@ from cloze.parallel_map import AnyWorkers
 from cloze.progress import SILENT, Progress, format_duration
 from cloze.reports.run_report import write_report
 from cloze.tasks.texts import LabeledText
+
+Value = TypeVar("Value")
 
 BUNDLED_MODEL = "cloze-mini"
 MASKED_TEXTS = (
@@ -43,8 +47,9 @@ _EPOCHS = 1
 _PASSAGE_WORDS = 60
 _MAX_WIDTH = 80
 _DEVICE = "cpu"
-_STAGE_SECONDS = {"vocabulary": 6, "corpus": 4, "pre-training": 175, "fine-tuning": 105, "answers": 10}
+_STAGE_SECONDS = (6, 4, 175, 105, 10)
 """On two idle cores of a Xeon."""
+_SHORT_FLAGS = {"output": "-o", "model": "-m", "train": "-d"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,28 +100,84 @@ def run_demo(
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> DemoResult:
-    """Train a vocabulary, an encoder and a classifier on twelve novels, and ask them questions.
-
-    Args:
-        output: directory of all results.
-        size: amounts of data and training.
-        workers: processes for vocabulary and corpus.
-        overwrite: replace the results of an earlier demo.
-        progress: progress output.
-
-    Raises:
-        InputError: `output` exists.
-        Interrupted: SIGINT or SIGTERM was received.
-    """
+    """Train a vocabulary, an encoder and a classifier, and ask them questions, as `cloze.run_demo` does."""
     if not overwrite:  # each stage replaces its own directory
         artifacts.check_output_path(output, overwrite=False)
-    stages = _Stages(output, size, workers, progress, progress.clock())
-    stages.write_texts()
-    stages.train_vocabulary()
-    stages.build_corpus()
-    pretraining = stages.pretrain()
-    scores = stages.finetune()
-    return stages.answer(pretraining, scores)
+    names = ("text", "vocabulary", "corpus", "pretrained", "novelist")
+    text, vocabulary, corpus, encoder, classifier = (output / name for name in names)
+    train, test = output / "passages/learned.tsv", output / "passages/tested.tsv"
+    stages = _Stages(progress, progress.clock())
+    stages.introduce()
+    _write_texts(text, train, test, size)
+    stages.run(
+        "1. Vocabulary: the tokens, words and parts of words, that text is split into.",
+        ["vocab", text],
+        partial(train_vocabulary, text, workers=workers),
+        output=vocabulary,
+        size=size.vocabulary_size,
+    )
+    stages.run(
+        "2. Corpus: the tokenized text; a chapter is a document.",
+        ["corpus", text],
+        partial(build_dataset, text, workers=workers),
+        vocabulary=vocabulary,
+        output=corpus,
+        format="sentences",
+    )
+    metrics = stages.run(
+        "3. Pre-training: a small encoder learns to predict masked tokens, and whether one sentence follows another.",
+        ["pretrain"],
+        pretrain,
+        data=corpus,
+        output=encoder,
+        config="demo",
+        steps=size.pretrain_steps,
+    )
+    scores = stages.run(
+        "4. Fine-tuning: cloze-mini, the bundled model, learns to name the author of a passage. It is tested on the "
+        "other novel of each author. All twelve were in its pre-training text, without their authors.",
+        ["finetune", "classification"],
+        partial(finetune, "classification"),
+        output=classifier,
+        model=BUNDLED_MODEL,
+        train=train,
+        dev=test,
+        text_column="passage",
+        label_column="novelist",
+        learning_rate=_LEARNING_RATE,
+        settings={"epochs": _EPOCHS, "precision": "float32", "device": _DEVICE},
+    ).scores
+    stages.begin("5. Answers. Ask your own questions:", ["fill", "-m", encoder, MASKED_TEXTS[0]])
+    stages.show_command(["fill", "-m", BUNDLED_MODEL, MASKED_TEXTS[0]])
+    stages.show_command(["next", "-m", BUNDLED_MODEL, *PAIRS[0]])
+    stages.show_command(["predict", "classification", "-m", classifier, test])
+    models = {"this encoder": encoder, BUNDLED_MODEL: Path(BUNDLED_MODEL)}
+    fill_masks = {name: FillMask.load(model, device=_DEVICE) for name, model in models.items()}
+    next_sentence = {name: NextSentence.load(model, device=_DEVICE) for name, model in models.items()}
+    passages = [_passages(novelist.test_novel, 3, size)[1] for novelist in NOVELISTS]
+    predictions, _ = TextClassifier.load(classifier, device=_DEVICE).predict(list(map(LabeledText, passages)))
+    return DemoResult(
+        masks=tuple(
+            Answer(text, name, tuple((candidate.token, candidate.probability) for candidate in candidates))
+            for text in MASKED_TEXTS
+            for name, fill_mask in fill_masks.items()
+            for candidates in fill_mask(text, top_k=5)
+        ),
+        next_sentences=tuple(
+            (a, b, name, predict(a, b).probability)
+            for a, b in PAIRS
+            for name, predict in next_sentence.items()
+        ),
+        novelists=tuple(
+            Answer(
+                text, BUNDLED_MODEL, tuple(Counter(prediction.probabilities).most_common(2)), novelist.name
+            )
+            for novelist, text, prediction in zip(NOVELISTS, passages, predictions, strict=True)
+        ),
+        pretraining=metrics,
+        scores=scores,
+        reports=(write_report(encoder), write_report(classifier)),
+    )
 
 
 def format_result(result: DemoResult) -> str:
@@ -158,168 +219,73 @@ def format_result(result: DemoResult) -> str:
     return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
+def _write_texts(text: Path, train: Path, test: Path, size: DemoSize) -> None:
+    """Write a sentence per line for pre-training, and passages with their author for fine-tuning."""
+    rows: dict[Path, list[str]] = {train: [], test: []}
+    for novelist in NOVELISTS:
+        chapters = read_chapters(novelist.train_novel, size.max_chapters)
+        sentences = "\n".join("".join(f"{sentence}\n" for sentence in chapter) for chapter in chapters)
+        file_io.write_text(text / f"{novelist.train_novel.file}.txt", sentences)
+        for file, novel, count in (
+            (train, novelist.train_novel, size.train_passages),
+            (test, novelist.test_novel, size.test_passages),
+        ):
+            rows[file] += [f"{passage}\t{novel.author}\n" for passage in _passages(novel, count, size)]
+    for file, lines in rows.items():
+        file_io.write_text(file, "passage\tnovelist\n" + "".join(lines))
+
+
+def _passages(novel: Novel, count: int, size: DemoSize) -> list[str]:
+    """Return up to `count` passages, evenly spaced."""
+    chapters = read_chapters(novel, size.max_chapters)
+    passages = [p for chapter in chapters for p in split_passages(chapter, min_words=_PASSAGE_WORDS)]
+    if len(passages) <= count:
+        return passages
+    return [passages[i * len(passages) // count] for i in range(count)]
+
+
+@dataclass(slots=True)
 class _Stages:
-    output: Path
-    size: DemoSize
-    workers: AnyWorkers
+    """Prints what a stage does, its command, and how long the demo still takes, judged by the stages before."""
+
     progress: Progress
     started_at: float
+    number: int = 0
 
-    def write_texts(self) -> None:
-        """Write a sentence per line for pre-training, and passages with their author for fine-tuning."""
+    def introduce(self) -> None:
         titles = ", ".join(novelist.train_novel.title for novelist in NOVELISTS)
-        minutes = round(sum(_STAGE_SECONDS.values()) / 60)
-        self._note(
-            f"This takes about {minutes} minutes on two idle cores, longer on slow or busy ones. Steps and seeds are "
+        minutes = round(sum(_STAGE_SECONDS) / 60)
+        self.progress.note(
+            f"\nThis takes about {minutes} minutes on two idle cores, longer on slow or busy ones. Steps and seeds are "
             "fixed, so the results do not depend on the time."
         )
-        self._note(f"Two novels each by six authors. For training: {titles}.")
-        train_rows, test_rows = [], []
-        for novelist in NOVELISTS:
-            chapters = read_chapters(novelist.train_novel, self.size.max_chapters)
-            text = "\n".join("".join(f"{sentence}\n" for sentence in chapter) for chapter in chapters)
-            file_io.write_text(self.output / "text" / f"{novelist.train_novel.file}.txt", text)
-            train_rows += self._rows(novelist.train_novel, self.size.train_passages)
-            test_rows += self._rows(novelist.test_novel, self.size.test_passages)
-        for name, rows in (("learned.tsv", train_rows), ("tested.tsv", test_rows)):
-            file_io.write_text(self.output / "passages" / name, "passage\tnovelist\n" + "".join(rows))
+        self.progress.note(f"\nTwo novels each by six authors. For training: {titles}.")
 
-    def train_vocabulary(self) -> None:
-        text, vocabulary, size = self._at("text"), self._at("vocabulary"), self.size.vocabulary_size
-        self._begin(
-            "vocabulary",
-            "1. Vocabulary: the tokens, words and parts of words, that text is split into.",
-            ["vocab", text, "-o", vocabulary, "--size", size],
-        )
-        train_vocabulary(
-            text, output=vocabulary, size=size, workers=self.workers, overwrite=True, progress=self.progress
-        )
+    def run(
+        self, text: str, command: Sequence[object], function: Callable[..., Value], **keywords: Any
+    ) -> Value:
+        """Call the function of a verb, after its command line with the same arguments."""
+        self.begin(text, [*command, *_flags(keywords)])
+        return function(**keywords, overwrite=True, progress=self.progress)
 
-    def build_corpus(self) -> None:
-        text, vocabulary, corpus = self._at("text"), self._at("vocabulary"), self._at("corpus")
-        self._begin(
-            "corpus",
-            "2. Corpus: the tokenized text; a chapter is a document.",
-            ["corpus", text, "--vocabulary", vocabulary, "-o", corpus, "--format", "sentences"],
-        )
-        build_dataset(
-            text,
-            vocabulary=vocabulary,
-            output=corpus,
-            format="sentences",
-            workers=self.workers,
-            overwrite=True,
-            progress=self.progress,
-        )
-
-    def pretrain(self) -> dict[str, float]:
-        corpus, run, steps = self._at("corpus"), self._at("pretrained"), self.size.pretrain_steps
-        self._begin(
-            "pre-training",
-            "3. Pre-training: a small encoder learns to predict masked tokens, and whether one sentence follows "
-            "another.",
-            ["pretrain", "--data", corpus, "-o", run, "--config", "demo", "--steps", steps],
-        )
-        return pretrain(
-            data=corpus, output=run, config="demo", steps=steps, overwrite=True, progress=self.progress
-        )
-
-    def finetune(self) -> dict[str, float]:
-        train, test = self._at("passages/learned.tsv"), self._at("passages/tested.tsv")
-        run = self._at("novelist")
-        settings = {"epochs": _EPOCHS, "precision": "float32", "device": _DEVICE}
-        self._begin(
-            "fine-tuning",
-            "4. Fine-tuning: cloze-mini, the bundled model, learns to name the author of a passage. It is "
-            "tested on the other novel of each author. All twelve were in its pre-training text, without "
-            "their authors.",
-            [
-                *("finetune", "classification", "-m", BUNDLED_MODEL, "-o", run, "-d", train, "--dev", test),
-                *("--text-column", "passage", "--label-column", "novelist"),
-                *("--learning-rate", _LEARNING_RATE),
-                *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")),
-            ],
-        )
-        return finetune(
-            "classification",
-            output=run,
-            model=BUNDLED_MODEL,
-            train=train,
-            dev=test,
-            text_column="passage",
-            label_column="novelist",
-            learning_rate=_LEARNING_RATE,
-            settings=settings,
-            overwrite=True,
-            progress=self.progress,
-        ).scores
-
-    def answer(self, pretraining: dict[str, float], scores: dict[str, float]) -> DemoResult:
-        encoder, classifier = self._at("pretrained"), self._at("novelist")
-        self._begin(
-            "answers", "5. Answers. Ask your own questions:", ["fill", "-m", encoder, MASKED_TEXTS[0]]
-        )
-        self._note("", ["fill", "-m", BUNDLED_MODEL, MASKED_TEXTS[0]])
-        self._note("", ["next", "-m", BUNDLED_MODEL, *PAIRS[0]])
-        self._note("", ["predict", "classification", "-m", classifier, self._at("passages/tested.tsv")])
-        models = {"this encoder": encoder, BUNDLED_MODEL: Path(BUNDLED_MODEL)}
-        fill_masks = {name: FillMask.load(model, device=_DEVICE) for name, model in models.items()}
-        masks = [
-            Answer(text, name, tuple((candidate.token, candidate.probability) for candidate in candidates))
-            for text in MASKED_TEXTS
-            for name, fill_mask in fill_masks.items()
-            for candidates in fill_mask(text, top_k=5)
-        ]
-        next_sentence = {name: NextSentence.load(model, device=_DEVICE) for name, model in models.items()}
-        passages = [self._passages(novelist.test_novel, 3)[1] for novelist in NOVELISTS]
-        classify = TextClassifier.load(classifier, device=_DEVICE)
-        predictions, _ = classify.predict(list(map(LabeledText, passages)))
-        novelists = [
-            Answer(
-                text, BUNDLED_MODEL, tuple(Counter(prediction.probabilities).most_common(2)), novelist.name
-            )
-            for novelist, text, prediction in zip(NOVELISTS, passages, predictions, strict=True)
-        ]
-        return DemoResult(
-            tuple(masks),
-            tuple(
-                (a, b, name, predict(a, b).probability)
-                for a, b in PAIRS
-                for name, predict in next_sentence.items()
-            ),
-            tuple(novelists),
-            pretraining,
-            scores,
-            (write_report(encoder), write_report(classifier)),
-        )
-
-    def _at(self, name: str) -> Path:
-        return self.output / name
-
-    def _passages(self, novel: Novel, count: int) -> list[str]:
-        """Return up to `count` passages, evenly spaced."""
-        chapters = read_chapters(novel, self.size.max_chapters)
-        passages = [p for chapter in chapters for p in split_passages(chapter, min_words=_PASSAGE_WORDS)]
-        if len(passages) <= count:
-            return passages
-        return [passages[i * len(passages) // count] for i in range(count)]
-
-    def _rows(self, novel: Novel, count: int) -> list[str]:
-        return [f"{passage}\t{novel.author}\n" for passage in self._passages(novel, count)]
-
-    def _begin(self, stage: str, text: str, command: Sequence[object]) -> None:
-        """Print what a stage does, and how long the demo still takes, judged by the time of the stages before."""
-        names, seconds = list(_STAGE_SECONDS), list(_STAGE_SECONDS.values())
-        number = names.index(stage)
-        self._note(text, command)
-        if number:
-            slowdown = (self.progress.clock() - self.started_at) / sum(seconds[:number])
-            left = format_duration(max(slowdown, 1) * sum(seconds[number:]))
+    def begin(self, text: str, command: Sequence[object]) -> None:
+        self.progress.note(f"\n{text}")
+        self.show_command(command)
+        if self.number:
+            slowdown = (self.progress.clock() - self.started_at) / sum(_STAGE_SECONDS[: self.number])
+            left = format_duration(max(slowdown, 1) * sum(_STAGE_SECONDS[self.number :]))
             self.progress.note(f"   about {left} left in all")
+        self.number += 1
 
-    def _note(self, text: str, command: Sequence[object] = ()) -> None:
-        if text:
-            self.progress.note(f"\n{text}")
-        if command:
-            self.progress.note(f"   $ cloze {shlex.join(map(str, command))}")
+    def show_command(self, command: Sequence[object]) -> None:
+        self.progress.note(f"   $ cloze {shlex.join(map(str, command))}")
+
+
+def _flags(keywords: Mapping[str, Any]) -> Iterator[object]:
+    """Yield the flags of keywords; `settings` are those of --set."""
+    for name, value in keywords.items():
+        if name == "settings":
+            for setting in value.items():
+                yield from ("--set", "=".join(map(str, setting)))
+        else:
+            yield from (_SHORT_FLAGS.get(name, f"--{name.replace('_', '-')}"), value)
