@@ -44,8 +44,8 @@ from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import build_optimizer, clip_gradients, set_learning_rate
-from cloze.training.parallelize import accumulate_gradients
 from cloze.training.precision import autocast, resolve_device, resolve_dtype, training_arithmetic
+from cloze.training.step import accumulate_gradients
 from experiments.step_cost import pretraining_step_flops
 
 _TOLERANCES = {torch.float32: (1e-4, 1e-3), torch.bfloat16: (2e-2, 5e-2)}

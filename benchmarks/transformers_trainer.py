@@ -25,8 +25,7 @@ from cloze.models.bert import BertConfig, BertModel
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.predict import predict
 from cloze.tasks.task import AnyTask
-from cloze.training.budget import Budget
-from cloze.training.optimizer import build_optimizer, learning_rate_at, round_warmup
+from cloze.training.optimizer import Budget, build_optimizer, learning_rate_at, round_warmup
 
 
 class PaddedModel(nn.Module):

@@ -10,7 +10,7 @@ from pathlib import Path
 from cloze import config as configuration
 from cloze.errors import InputError
 from cloze.models.encoder_config import SIZES
-from cloze.pretraining.plan import plan_pretraining
+from cloze.pretraining.run import plan_pretraining
 from cloze.progress import SILENT, Progress
 from experiments.study import STUDIES, Study, check_study, read_study
 

@@ -19,8 +19,8 @@ from cloze.progress import SILENT, Progress
 from cloze.tables import text_table
 from cloze.tasks.data import find_split_file
 from cloze.tasks.registry import find_task
-from cloze.training.environment import describe_environment
 from cloze.training.precision import resolve_device
+from cloze.training.run_directory import describe_environment
 from experiments.markdown_tables import markdown_table
 from experiments.published import SOURCE, published_table, table_name
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze import file_io
-from cloze.training.environment import ENVIRONMENT
+from cloze.training.run_directory import ENVIRONMENT
 
 MASKED = "masked_lm_loss"
 NEXT_SENTENCE = "next_sentence_accuracy"

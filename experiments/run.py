@@ -34,7 +34,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
-from cloze.training.run_lock import file_lock
+from cloze.training.run_directory import file_lock
 from experiments.plan import NO_DATA, OUTCOME, PlannedRun, describe_plan, plan_study, runs_of_seeds
 from experiments.plots import require_matplotlib
 from experiments.record import write_study_record

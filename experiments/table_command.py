@@ -10,7 +10,7 @@ from cloze.config import to_toml
 from cloze.errors import InputError
 from cloze.file_io import write_text
 from cloze.process import configure_memory
-from cloze.training.budget import parse_duration
+from cloze.training.optimizer import parse_duration
 from experiments.ablations import ABLATIONS, STUDY_FILE, AblationConfig, start_ablation
 from experiments.plan import plan_study
 from experiments.result_tables import reproduce

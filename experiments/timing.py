@@ -16,7 +16,7 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
 from cloze.models.encoder import Encoder
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.plan import plan_pretraining
+from cloze.pretraining.run import plan_pretraining
 from cloze.progress import Progress, format_duration
 from cloze.tables import text_table
 from cloze.tokenization.loading import load_tokenizer

@@ -101,7 +101,6 @@ def check_output_path(
     """Raise unless `path` is free, an empty directory, or may be overwritten.
 
     Args:
-        overwrite: whether it may replace a file, or a directory that cloze wrote.
         inputs: files and directories that are read; they must not be inside of what is replaced.
         resume_hint: another remedy, for the message.
         hint_file: the file of directories for which it is a remedy.
@@ -160,14 +159,10 @@ def write_directory(
 
     Args:
         path: the destination; if it is a link, the directory that it points to.
-        kind: one of `KINDS`: recorded in the manifest, and checked by readers.
         temporary_parent: where to fill it, on the same disk; None is next to `path`. A killed writer leaves the
             temporary directory there, which the next one deletes.
         before_commit: called with the finished directory just before the rename.
         exchange: replace an existing directory in one step, where the system can.
-
-    Raises:
-        RunError: the disk is full or cannot be written, or the directory that is replaced cannot be deleted.
     """
     assert kind in KINDS, kind
     path = Path(path)
@@ -331,12 +326,7 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
 
 
 def parse_record(table: Mapping[str, Any]) -> FileRecord:
-    """Return the record in a JSON object.
-
-    Raises:
-        KeyError: a value is missing.
-        TypeError: one is of another type.
-    """
+    """Return the record in a JSON object; KeyError or TypeError if it is none."""
     record = FileRecord(table["bytes"], table["sha256"])
     if type(record.bytes) is not int or not isinstance(record.sha256, str):
         raise TypeError("bytes must be numbers, sha256 strings")

@@ -578,7 +578,6 @@ CASES = {
     "--init without a tokenizer": bad_init(
         "{tmp}/copy", "{tmp}/copy: no tokenizer: neither", prepare=external(remove_tokenizer)
     ),
-    "a missing old_data": case(PRETRAIN + "--data {data} --set old_data={tmp}/none", "{tmp}/none"),
     "--init with infinite weights": bad_init(
         "{tmp}/copy", "holds NaN or infinite values", prepare=external(fill_pooler("inf"))
     ),

@@ -294,7 +294,6 @@ REMEDIES = {
     "--init without a tokenizer": Remedy(
         "the directory of a vocabulary, or of a (model)", {"{tmp}/copy": "{run}", "": DRY}
     ),
-    "a missing old_data": Remedy(CORPUS_WROTE, {"--set old_data={tmp}/none": "", "": DRY}),
     "--init with infinite weights": Remedy(
         "Use an (earlier) checkpoint", {"{tmp}/copy": "{run}/checkpoints/step-00000002", "": DRY}
     ),

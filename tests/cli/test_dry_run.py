@@ -39,7 +39,8 @@ def test_a_plan_that_does_not_fit(error_line: ErrorLine, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("cloze.pretraining.objective.PretrainingObjective.forward", refuse)
     line = error_line(PRETRAIN, "--steps", "4", code=1)
-    assert "error: out of memory. Say --set micro_batch_tokens=N" in line
+    what = "out of memory at step 1 with one sequence at a time"
+    assert line == f"error: {what}. Use shorter sequences or a smaller model."
 
 
 def test_a_plan_of_finetuning(tmp_path: Path, cloze: Cloze) -> None:

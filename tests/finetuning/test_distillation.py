@@ -36,7 +36,7 @@ from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
-from cloze.training.losses import sigmoid_divergence, softmax_divergence
+from cloze.training.metric_sums import sigmoid_divergence, softmax_divergence
 from family_cases import CASES, FAMILIES, REVIEWS
 from helpers import task_of
 from runs import assert_same_run, finetune, plan_finetuning, prepare, resume_finetuning, rows, validate

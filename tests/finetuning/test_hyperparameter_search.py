@@ -22,7 +22,7 @@ from cloze.reports.run_report import write_report
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
-from cloze.training.run_lock import run_lock
+from cloze.training.run_directory import run_lock
 from family_cases import REVIEWS
 from helpers import finetuning_of
 from runs import finetune, resume_finetuning

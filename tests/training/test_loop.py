@@ -24,14 +24,13 @@ from cloze.data.batch import DataPosition
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Bar, Progress
-from cloze.training.budget import Budget, parse_duration
 from cloze.training.checkpoints import CheckpointConfig, newest_checkpoint, read_state
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.metric_sums import LogWindow, MetricAccumulator, MetricSums
 from cloze.training.objective import Objective, StepData
-from cloze.training.optimizer import OptimizerConfig
+from cloze.training.optimizer import Budget, OptimizerConfig, parse_duration
 from cloze.training.run import TrainingRun
 from runs import CARD, losses, rows, weights
 
@@ -65,17 +64,17 @@ class LineObjective(Objective):
     def forward(self, batch: int) -> MetricSums:
         self.at_batch(batch)
         self.seen.append(batch)
-        square = self.evaluation_step(batch)
+        square = self.square(batch)
         return {"square": (square * math.nan if batch in self.poison else square, 1)}
 
-    def evaluation_step(self, batch: int) -> Tensor:
+    def square(self, batch: int) -> Tensor:
         generator = torch.Generator().manual_seed(batch)
         x = torch.randn(11, 7, generator=generator)
         return ((self.model(x) - x.sum(1, keepdim=True)) ** 2).mean()
 
     def evaluate(self) -> Iterator[MetricSums]:
         for batch in (1000, 1001):
-            yield {"square": (self.evaluation_step(batch), 1)}
+            yield {"square": (self.square(batch), 1)}
 
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         return (-metrics["loss"],)
@@ -86,9 +85,6 @@ class LineObjective(Objective):
 
 class NumberedBatches:
     """Steps of three numbered batches each."""
-
-    def may_be_at(self, position: DataPosition, step: int) -> bool:
-        return position == DataPosition(0, 0, step)
 
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[int]:
         batches = [position.index * MICRO_BATCHES + i for i in range(MICRO_BATCHES)]
@@ -648,27 +644,3 @@ def test_a_row_of_the_log_has_the_means_of_its_steps():
         "gradient_norm": 3.0,
         "tokens_per_second": 10.0,
     }
-
-
-def test_a_row_of_the_log_covers_the_steps_before_a_resume(tmp_path: Path) -> None:
-    """Rows are written every 7 steps, checkpoints every 5: the row of step 14 has steps of both processes."""
-    evaluation = EvaluationConfig(times=1, log_every_steps=7)
-    whole = _train(tmp_path / "whole", evaluation=evaluation, every_steps=5)
-    killed = LineObjective()
-
-    def fail(batch: int) -> None:
-        if batch == 12 * MICRO_BATCHES:
-            raise OSError("killed")
-
-    killed.at_batch = fail
-    with pytest.raises(OSError, match="killed"):
-        _train(tmp_path / "killed", killed, evaluation=evaluation, every_steps=5)
-    resumed = _train(tmp_path / "killed", evaluation=evaluation, every_steps=5, resume=True)
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-    kept = ("kind", "step", "loss", "square", "gradient_norm", "learning_rate")
-    logs = [
-        [{name: row.get(name) for name in kept} for row in rows(tmp_path / run)]
-        for run in ("whole", "killed")
-    ]
-    assert [row["step"] for row in logs[0]][:2] == [7, 14]
-    assert logs[0] == logs[1]

@@ -13,21 +13,23 @@ from torch import Tensor, nn
 
 from cloze.data.batch import DataPosition, PretrainingBatch
 from cloze.models.batch import pack_padded
-from cloze.models.bert import GOOGLE, BertModel
-from cloze.models.heads import BertForPreTraining
+from cloze.models.bert import GOOGLE, BertConfig, BertModel
+from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 from cloze.progress import SILENT
-from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import MetricSums
 from cloze.training.metrics_log import read_metrics
+from cloze.training.muon import MuonConfig
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import (
+    Budget,
     OptimizerConfig,
     build_optimizer,
     clip_gradients,
     learning_rate_at,
     round_warmup,
+    set_learning_rate,
 )
 from cloze.training.run import TrainingRun
 from runs import CARD
@@ -66,14 +68,11 @@ class GoogleObjective(Objective):
         return StepData([None], self.batch.num_tokens, self.counts, position, "the batch")
 
     def forward(self, batch: None) -> MetricSums:
-        return self.evaluation_step(batch)
-
-    def evaluation_step(self, batch: None) -> MetricSums:
         masked, following = self.model.losses(self.batch)
         return {"masked": (masked, self.counts["masked"]), "following": (following, self.counts["following"])}
 
     def evaluate(self) -> Iterator[MetricSums]:
-        yield self.evaluation_step(None)
+        yield self(None)
 
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         return (-metrics["loss"],)
@@ -189,12 +188,6 @@ def test_learning_rate_stays_at_its_peak_before_a_shorter_decay():
     assert rates == pytest.approx([0, 0.5, 1, 1, 1, 0.75, 0.5, 0.25, 0])
 
 
-@pytest.mark.parametrize("fraction", [0.0, -0.1, 1.1, math.nan])
-def test_decay_fraction_out_of_range_is_refused(fraction):
-    with pytest.raises(ValueError, match="decay_fraction"):
-        OptimizerConfig(decay_fraction=fraction)
-
-
 def test_warmup_has_whole_steps():
     """As Google's int(num_train_steps * warmup_proportion)."""
     config = OptimizerConfig(learning_rate=1.0e-3, warmup_fraction=0.1)
@@ -224,19 +217,48 @@ def test_clipping_scales_to_the_global_norm():
     assert parameters[1].grad[0].item() == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("layer_decay", [0.5, 1.0])
+def test_the_rate_falls_from_the_head_to_the_embeddings(layer_decay):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BertForSequenceClassification(BertModel(BertConfig(vocab_size=20, **sizes)), num_labels=2)
+    optimizer = build_optimizer(model, OptimizerConfig(layer_decay=layer_decay))
+    set_learning_rate(optimizer, 1e-3)
+    rates = {parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
+    depths = {"embeddings.": 3, "layers.0.": 2, "layers.1.": 1}
+    assert len(rates) == len(list(model.parameters()))
+    for name, parameter in model.named_parameters():
+        depth = next((depth for part, depth in depths.items() if part in name), 0)
+        assert rates[parameter] == pytest.approx(1e-3 * layer_decay**depth), name
+
+
+def test_weight_decay_is_that_of_matrices():
+    groups = build_optimizer(nn.Linear(2, 2), OptimizerConfig()).param_groups
+    assert [(len(group["params"]), group["weight_decay"]) for group in groups] == [(1, 0.01), (1, 0.0)]
+
+
 @pytest.mark.parametrize(
-    "wrong",
+    ("kind", "wrong"),
     [
-        {"learning_rate": 0.0},
-        {"warmup_fraction": 1.0},
-        {"beta2": 1.0},
-        {"epsilon": 0.0},
-        {"epsilon": math.nan},
-        {"weight_decay": math.inf},
-        {"max_grad_norm": 0.0},
-        {"max_grad_norm": math.nan},
+        (OptimizerConfig, {"learning_rate": 0.0}),
+        (OptimizerConfig, {"warmup_fraction": 1.0}),
+        (OptimizerConfig, {"decay_fraction": 0.0}),
+        (OptimizerConfig, {"decay_fraction": 1.1}),
+        (OptimizerConfig, {"layer_decay": 1.5}),
+        (OptimizerConfig, {"beta2": 1.0}),
+        (OptimizerConfig, {"epsilon": math.nan}),
+        (OptimizerConfig, {"weight_decay": math.inf}),
+        (OptimizerConfig, {"max_grad_norm": 0.0}),
+        (MuonConfig, {"learning_rate": 0.0}),
+        (MuonConfig, {"momentum": 1.0}),
+        (MuonConfig, {"weight_decay": -1.0}),
+        (MuonConfig, {"newton_schulz_steps": 0}),
     ],
 )
-def test_settings_out_of_range_are_refused(wrong):
+def test_settings_out_of_range_are_refused(kind, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        OptimizerConfig(**wrong)
+        kind(**wrong)
+
+
+def test_layer_decay_and_muon_exclude_each_other():
+    with pytest.raises(ValueError, match="exclude each other"):
+        OptimizerConfig(layer_decay=0.5, muon=MuonConfig())

@@ -14,8 +14,7 @@ from cloze.artifacts import is_free
 from cloze.errors import InputError
 from cloze.models.bert import BertModel
 from cloze.training.distributed import DistributedContext
-from cloze.training.run_directory import create_run_directory, is_run
-from cloze.training.run_lock import run_lock
+from cloze.training.run_directory import create_run_directory, is_run, run_lock
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 ALONE = DistributedContext(torch.device("cpu"))

@@ -144,11 +144,11 @@ def plan_pretraining(*, output: str | Path | None = None, **options: Unpack[Pret
     Takes the arguments of `pretrain`, and raises its errors.
     """
     from cloze.api.settings import PretrainingRequest, find_initial_checkpoint
-    from cloze.pretraining import plan
+    from cloze.pretraining import run as pretraining
 
     config = PretrainingRequest(output, options).resolve()
     progress = resolve_progress(options["progress"])
-    return plan.plan_pretraining(config, find_initial_checkpoint(config), progress=progress)
+    return pretraining.plan_pretraining(config, find_initial_checkpoint(config), progress=progress)
 
 
 @suggests_keywords(_setting_names)

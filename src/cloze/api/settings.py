@@ -37,8 +37,8 @@ from cloze.tasks.config import check_has_settings, to_toml
 from cloze.tasks.data import find_files, read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
-from cloze.training.budget import parse_duration
 from cloze.training.distributed import num_restarts
+from cloze.training.optimizer import parse_duration
 from cloze.training.run_directory import changed_settings, is_run, run_settings_file
 
 Resolved = TypeVar("Resolved")

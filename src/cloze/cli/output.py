@@ -106,7 +106,7 @@ def _format_memory(plan: "RunPlan") -> list[str]:
 
 
 def _format_time(plan: "RunPlan") -> list[str]:
-    lines = ["time, from a few micro-batches"]
+    lines = ["time, from the first steps"]
     for phase in plan.phases:
         steps = f"{phase.steps:,} steps of {phase.tokens:,} tokens, {phase.step_seconds:.3g} s each"
         lines.append(f"  {phase.name}: {steps}: {format_duration(phase.seconds)}")

@@ -19,7 +19,6 @@ import numpy as np
 
 from cloze import artifacts
 from cloze.callbacks import Callback
-from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.file_io import read_json, write_json
 from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
@@ -40,16 +39,15 @@ from cloze.tasks.task_batch import Scores
 from cloze.training.checkpoints import keep_best_checkpoint, link_checkpoints, remove_checkpoints
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.interrupts import Interrupted
-from cloze.training.memory import available_memory
 from cloze.training.plan import PlannedPhase, RunPlan, plan_run
-from cloze.training.precision import resolve_device, resolve_dtype
+from cloze.training.precision import resolve_device
 from cloze.training.run_directory import (
     check_output,
     create_run_directory,
     is_run,
     replace_settings,
+    run_lock,
 )
-from cloze.training.run_lock import run_lock
 from cloze.training.workers import LoadedPerWorker, place_workers
 
 TRIALS, TRIALS_FOLDER = "trials.json", "trials"
@@ -127,7 +125,7 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress) -> di
 
 
 def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> RunPlan:
-    """Measure memory and time of a run in a few micro-batches; nothing is written.
+    """Measure memory and time of a run in a few of its steps; nothing is written.
 
     For several runs the first one is timed; their epochs may differ.
     """
@@ -136,22 +134,17 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     config = prepared.config
     trials = [*chain.from_iterable(expand_grid(config).values())]
     epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)
-    available = available_memory(context.device)
     of_first = replace(prepared, config=trials[0])
-    objective, batches = FinetuningObjective(prepared.build_model(), of_first), FinetuningBatches(of_first)
+    batches = FinetuningBatches(of_first)
     if prepared.teacher is not None:
         progress.note("the outputs of the teacher are computed once before, which the estimate leaves out")
-    dev_tokens = sum(feature.num_tokens for group in prepared.data.dev_features for feature in group)
-    evaluations = epochs * config.evaluations_per_epoch + 1  # and one of the best checkpoint
-    step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
     return plan_run(
-        objective,
-        config.optimizer,
-        resolve_dtype(prepared.precision, context.device),
-        [PlannedPhase(f"{epochs:g} epochs", step, round(epochs * batches.steps_per_epoch))],
-        budget_seconds=config.budget_seconds,
-        evaluation_tokens=evaluations * dev_tokens,
-        available_memory=available,
+        lambda: FinetuningObjective(prepared.build_model(), of_first),
+        batches,
+        replace(trials[0], precision=prepared.precision),
+        [PlannedPhase(f"{epochs:g} epochs", round(epochs * batches.steps_per_epoch))],
+        context,
+        evaluations=epochs * config.evaluations_per_epoch + 1,  # and one of the best checkpoint
         runs=len(trials),
         progress=progress,
     )

@@ -47,11 +47,6 @@ class FinetuningBatches:
         """Steps of an epoch; the last one may have fewer features."""
         return -(-len(self.features) // self.prepared.config.batch_size)
 
-    def may_be_at(self, position: DataPosition, step: int) -> bool:
-        """Return whether a run that has taken `step` steps is at this position."""
-        epoch, steps = divmod(step, self.steps_per_epoch)
-        return position == DataPosition(0, epoch, steps * self.prepared.config.batch_size)
-
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
         """Return this rank's share of the next `batch_size` features of the epoch."""
         end = position.index + self.prepared.config.batch_size
@@ -101,6 +96,7 @@ class FinetuningObjective(Objective):
         self.prepared = prepared
         self.config, self.context = prepared.config, prepared.context
         self.device = prepared.context.device
+        self.num_evaluation_batches = len(self._dev_batches())
 
     def forward(self, batch: Any) -> MetricSums:
         """Return the loss of a batch, and what else the task measures."""
@@ -118,11 +114,6 @@ class FinetuningObjective(Objective):
         weight = self.config.distillation.weight if batch.is_labeled else 1.0
         loss = weight * soft_loss + ((1 - weight) * loss_sum if weight < 1 else 0.0)
         return {**hard, "soft_loss": (soft_loss.detach(), count), "loss": (loss, count)}
-
-    def evaluation_step(self, batch: Any) -> Tensor:
-        """Return the logits of a batch."""
-        logits: Tensor = self.model(batch)
-        return logits
 
     def _dev_batches(self) -> list[Indices]:
         """Return the dev features of each batch, by their indices."""
@@ -143,7 +134,7 @@ class FinetuningObjective(Objective):
                 continue
             batch = self.task.answer.batch([flat[i] for i in indices])
             on_device = to_device(batch, self.device)
-            logits = self.evaluation_step(on_device).float()
+            logits: Tensor = self.model(on_device).float()
             of_features = self.task.answer.outputs(logits.cpu().numpy(), batch)
             outputs.update(zip(indices.tolist(), of_features, strict=True))
             yield {"loss": self.task.answer.loss(logits, on_device)[1]["loss"]}

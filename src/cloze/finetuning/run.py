@@ -23,9 +23,9 @@ from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
 from cloze.tasks.config import load_finetuned_task, save_finetuned, to_toml
 from cloze.tasks.predict import predict
-from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig
 from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
+from cloze.training.optimizer import Budget
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"

@@ -144,11 +144,6 @@ class PretrainConfig(RunSettings):
     dropout applies."""
     init_commit: str | None = None
     """Commit of a model of the Hugging Face Hub to start from, set at the start of the run, which keeps it."""
-    old_data: Changeable[str | None] = None
-    """A data set of the text that the checkpoint was trained on, to measure forgetting: its held-out documents are
-    evaluated, too, as old_masked_lm_loss and so on."""
-    old_data_sha256: str | None = None
-    """SHA-256 of its files, set at the start of the run; another data set is refused."""
     model: ModelConfig = field(default_factory=ModelConfig)
     phases: tuple[PhaseConfig, ...] = PAPER_PHASES
     pairs: PairsConfig = field(default_factory=PairsConfig)

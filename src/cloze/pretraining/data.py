@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,14 @@ from cloze import artifacts
 from cloze.choices import AttendsTo
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.build.plan import content_hash
-from cloze.data.dataset import INFO_FILE, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
+from cloze.data.dataset import MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.instances.google_instances import GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances.instances import DynamicInstances, EpochPlans, InstanceSource, micro_batches, take
 from cloze.data.instances.masking import Targets, describe_whole_words
 from cloze.errors import InputError
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
 from cloze.progress import Progress
-from cloze.tokenization.loading import load_tokenizer, load_wordpiece
+from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.distributed import DistributedContext
@@ -40,19 +40,13 @@ _CAUSAL_PREDICTIONS = 8  # a causal encoder predicts every token, a bidirectiona
 
 
 def verify_data(config: PretrainConfig) -> PretrainConfig:
-    """Verify the data sets of a run; return the settings with the SHA-256 of each."""
-    fingerprints: dict[str, Any] = {}
-    for setting in ("data", "old_data"):
-        path, recorded = getattr(config, setting), getattr(config, f"{setting}_sha256")
-        if path is None:
-            continue
-        fingerprint = dataset_fingerprint(Dataset.open(Path(path)).path)
-        if recorded not in (None, fingerprint):
-            what = "is not the data set that the settings were made for"
-            remedy = f"Restore the run's data, or leave {setting}_sha256 out of a new run's settings"
-            raise InputError(what, where=path, remedy=remedy)
-        fingerprints[f"{setting}_sha256"] = fingerprint
-    return replace(config, **fingerprints)
+    """Verify the data set of a run; return the settings with its SHA-256."""
+    fingerprint = dataset_fingerprint(Dataset.open(Path(config.data)).path)
+    if config.data_sha256 not in (None, fingerprint):
+        what = "is not the data set that the settings were made for"
+        remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
+        raise InputError(what, where=config.data, remedy=remedy)
+    return replace(config, data_sha256=fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +61,6 @@ class PretrainingData:
     supports_pairs: bool
     """As of `Dataset`; only with pairs does --validation-fraction choose the share of held-out documents."""
     held_out: Sequence[PretrainingBatch]
-    old_held_out: Sequence[PretrainingBatch]
     unigram_nats: Tensor
 
     def loss_interval(self) -> float:
@@ -98,26 +91,13 @@ class PretrainingData:
         dataset = Dataset.open(path, verify=False)
         context.check_batch_sizes([phase.batch_size for phase in config.phases])
         tokenizer, train = load_wordpiece(path), dataset.split("train")
-        if tokenizer.vocab_size != dataset.vocab_size:
-            what = f"{tokenizer.vocab_size:,} tokens in its vocabulary, {dataset.vocab_size:,} in {INFO_FILE}"
-            raise InputError(what, where=config.data, remedy="Build the data set again")
-        held_out = _held_out_batches(config, dataset, tokenizer)
-        old_held_out: Sequence[PretrainingBatch] = ()
-        if config.old_data is not None:
-            old = Dataset.open(Path(config.old_data), verify=False)
-            if load_tokenizer(old.path).tokens != tokenizer.tokens:
-                what = f"has another vocabulary than {config.data}"
-                remedy = "Build it with the same vocabulary, cloze corpus --vocabulary"
-                raise InputError(what, where=config.old_data, remedy=remedy)
-            old_held_out = _held_out_batches(config, old, tokenizer)
         return cls(
             context=context,
             tokenizer=tokenizer,
             train=train,
             num_held_out=len(dataset.split("validation")),
             supports_pairs=dataset.supports_pairs,
-            held_out=held_out,
-            old_held_out=old_held_out,
+            held_out=_held_out_batches(config, dataset, tokenizer),
             unigram_nats=unigram_nats(dataset.train_token_counts),
         )
 
@@ -128,21 +108,6 @@ class PretrainingBatches:
 
     phases: Sequence[tuple[PhaseConfig, InstanceSource]]
     context: DistributedContext
-
-    def may_be_at(self, position: DataPosition, step: int) -> bool:
-        if position.phase >= len(self.phases):
-            return False
-        phase, source = self.phases[position.phase]
-        most = step * phase.batch_size
-        least = 0 if position.phase else most  # it is not known how many steps earlier phases took
-        if not position.epoch:
-            return least <= position.index <= most and position.index % phase.batch_size == 0
-        if position.epoch > most:
-            return False
-        # all epochs have about the size of this one; each would have to be planned to count it
-        size = source.num_instances(position.epoch)
-        is_within = position.index < size
-        return is_within and size * position.epoch / 2 <= most and size * (position.epoch + 1) * 2 >= least
 
     def step_data(
         self, progress: float, position: DataPosition, micro_batch_tokens: int

@@ -143,9 +143,6 @@ def resize_token_embeddings(model: BertForPreTraining, rows: Mapping[int, Sequen
     """Set the embedding and output bias of each new token to the mean over its old tokens.
 
     The word embeddings are also the output matrix, so that the head grows with them where an id is beyond their end.
-
-    Args:
-        rows: the id of each new token, with the ids of the old tokens that spell it, at least one.
     """
     vocab_size = max([model.config.vocab_size, *(new_id + 1 for new_id in rows)])
     table = model.bert.embeddings.word_embeddings

@@ -5,20 +5,26 @@ likelihood"); google-research/bert run_pretraining.py:149 @eedf571.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 from cloze.data.batch import PretrainingBatch
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForPreTraining, PreTrainingLogits
-from cloze.pretraining.samples import TOP_K, choose_samples
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import MetricSums
 from cloze.training.objective import Objective
+
+_NUM_SAMPLES = 3
+_TOP_K = 3
+_CONTEXT_TOKENS = 9
+"""Tokens of a text on each side of the hidden word that are shown."""
 
 
 class PretrainingObjective(Objective):
@@ -27,7 +33,6 @@ class PretrainingObjective(Objective):
     Args:
         unigram_nats: [V], the loss on each token of a model that knows token frequencies alone.
         next_sentence: whether the instances are pairs.
-        old_held_out: held-out batches of the text of an earlier run, to measure forgetting.
     """
 
     model: BertForPreTraining
@@ -41,13 +46,12 @@ class PretrainingObjective(Objective):
         unigram_nats: Tensor,
         next_sentence: bool,
         context: DistributedContext,
-        old_held_out: Sequence[PretrainingBatch] = (),
     ) -> None:
         super().__init__(model)
         self.loss_names = ("masked_lm_loss", "next_sentence_loss") if next_sentence else ("masked_lm_loss",)
         self.tokenizer = tokenizer
         self.held_out = held_out
-        self.old_held_out = old_held_out
+        self.num_evaluation_batches = len(held_out)
         self.context = context
         self.device = context.device
         self.unigram_nats = unigram_nats.to(self.device)
@@ -64,25 +68,30 @@ class PretrainingObjective(Objective):
         }
         return {name: losses[name] for name in self.loss_names}
 
-    def evaluation_step(self, batch: PretrainingBatch) -> PreTrainingLogits:
-        logits: PreTrainingLogits = self.model(batch, batch.masked_lm_positions)
-        return logits
-
     def evaluate(self) -> Iterator[MetricSums]:
-        for batch, metrics in self._measure(self.held_out):
-            if batch is not None:
-                unigram_nats = self.unigram_nats[batch.masked_lm_ids]
-                metrics["masked_lm_unigram_loss"] = (unigram_nats.sum(), len(unigram_nats))
+        for on_host in self.context.share(self.held_out):
+            if on_host is None:
+                yield {}
+                continue
+            batch = to_device(on_host, self.device)
+            logits: PreTrainingLogits = self.model(batch, batch.masked_lm_positions)
+            unigram_nats = self.unigram_nats[batch.masked_lm_ids]
+            metrics = {
+                **_loss_and_accuracy("masked_lm", logits.masked_lm_logits, batch.masked_lm_ids),
+                "masked_lm_unigram_loss": (unigram_nats.sum(), len(unigram_nats)),
+            }
+            if "next_sentence_loss" in self.loss_names:
+                labels_B = batch.next_sentence_labels
+                metrics |= _loss_and_accuracy("next_sentence", logits.next_sentence_logits, labels_B)
             yield metrics
-        for _, metrics in self._measure(self.old_held_out):
-            yield {f"old_{name}": metric for name, metric in metrics.items()}
 
     def fill_samples(self) -> list[dict[str, Any]]:
         samples = []
         for sample in self.samples:
             batch = to_device(sample.batch, self.device)
-            logits_V = self.evaluation_step(batch).masked_lm_logits[sample.row].float()
-            top = logits_V[: self.tokenizer.vocab_size].softmax(-1).topk(TOP_K)
+            logits: PreTrainingLogits = self.model(batch, batch.masked_lm_positions)
+            logits_V = logits.masked_lm_logits[sample.row].float()
+            top = logits_V[: self.tokenizer.vocab_size].softmax(-1).topk(_TOP_K)
             candidates = [
                 {"token": self.tokenizer.text_of(token), "probability": round(probability, 6)}
                 for token, probability in zip(top.indices.tolist(), top.values.tolist(), strict=True)
@@ -97,7 +106,6 @@ class PretrainingObjective(Objective):
         shown = {
             "mlm_loss": "masked_lm_loss",
             "mlm_accuracy": "masked_lm_accuracy",
-            "old_mlm_loss": "old_masked_lm_loss",
             "nsp_loss": "next_sentence_loss",
             "nsp_accuracy": "next_sentence_accuracy",
         }
@@ -109,24 +117,61 @@ class PretrainingObjective(Objective):
         keeps_all = has_pairs or model.bert.trains_on_pairs  # some families have no next-sentence head
         save_model(directory, model if keeps_all else model.without_next_sentence(), self.tokenizer)
 
-    def _measure(
-        self, batches: Sequence[PretrainingBatch]
-    ) -> Iterator[tuple[PretrainingBatch | None, dict[str, tuple[Tensor, float]]]]:
-        """Yield each batch of this rank on the device, and losses and accuracies; None and nothing without a batch."""
-        for on_host in self.context.share(batches):
-            if on_host is None:
-                yield None, {}
-                continue
-            batch = to_device(on_host, self.device)
-            logits = self.evaluation_step(batch)
-            metrics = _loss_and_accuracy("masked_lm", logits.masked_lm_logits, batch.masked_lm_ids)
-            if "next_sentence_loss" in self.loss_names:
-                labels_B = batch.next_sentence_labels
-                metrics |= _loss_and_accuracy("next_sentence", logits.next_sentence_logits, labels_B)
-            yield batch, metrics
-
 
 def _loss_and_accuracy(name: str, logits: Tensor, targets: Tensor) -> dict[str, tuple[Tensor, float]]:
     loss = nn.functional.cross_entropy(logits.float(), targets, reduction="sum")
     correct = (logits.argmax(-1) == targets).sum()
     return {f"{name}_loss": (loss, len(targets)), f"{name}_accuracy": (correct, len(targets))}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A held-out instance, and the hidden word of it that is shown."""
+
+    batch: PretrainingBatch
+    """The instance alone."""
+    row: int
+    """The masked position, counted among those of the instance."""
+    text: str
+    answer: str
+
+
+def choose_samples(
+    held_out: Sequence[PretrainingBatch], tokenizer: Tokenizer, unigram_nats: Tensor
+) -> list[Sample]:
+    """Return one hidden word of each of the first held-out instances.
+
+    Of the words of an instance that are hidden by [MASK], the one of median frequency is chosen: neither one that the
+    frequencies alone give, nor one that a small model never learns.
+    """
+    instances = (batch.sequences(i, i + 1) for batch in held_out for i in range(batch.num_sequences))
+    samples: list[Sample] = []
+    for instance in instances:
+        rows = [
+            row
+            for row, position in enumerate(instance.masked_lm_positions)
+            if instance.input_ids[position] == tokenizer.mask_id
+            and tokenizer.tokens[instance.masked_lm_ids[row]].isalpha()
+        ]
+        if not rows:
+            continue
+        rows.sort(key=lambda row: (float(unigram_nats[instance.masked_lm_ids[row]]), row))
+        row = rows[len(rows) // 2]
+        answer = tokenizer.text_of(int(instance.masked_lm_ids[row]))
+        samples.append(Sample(instance, row, _text_around(instance, row, tokenizer), answer))
+        if len(samples) == _NUM_SAMPLES:
+            break
+    return samples
+
+
+def _text_around(instance: PretrainingBatch, row: int, tokenizer: Tokenizer) -> str:
+    """Return the text around a hidden word, with the other hidden words as the model sees them."""
+    position = int(instance.masked_lm_positions[row])
+    start = max(1, position - _CONTEXT_TOKENS)  # not [CLS]
+    end = min(len(instance.input_ids) - 1, position + 1 + _CONTEXT_TOKENS)
+    ids = np.asarray(instance.input_ids).tolist()
+    hidden = tokenizer.special_token("mask")
+    # the other hidden words have another mark: the text has one blank
+    parts = [tokenizer.decode(ids[start:position]), tokenizer.decode(ids[position + 1 : end])]
+    before, after = (part.replace(hidden, "▢") for part in parts)
+    return f"{before} {hidden} {after}".strip()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,10 +22,12 @@ from cloze.pretraining.data import (
 from cloze.pretraining.initial_weights import initial_model, load_for_pretraining, with_initial_architecture
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
-from cloze.training.budget import Budget
-from cloze.training.distributed import init_distributed
+from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
 from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
+from cloze.training.optimizer import Budget
+from cloze.training.plan import PlannedPhase, RunPlan, plan_run
+from cloze.training.precision import resolve_device
 from cloze.training.run import TrainingRun
 from cloze.training.run_directory import check_output
 
@@ -47,14 +50,11 @@ def pretrain(
     Args:
         start: directory of the checkpoint that `config.init` names.
         resume: continue the run in the directory.
-
-    Returns:
-        The last metrics on held-out documents: losses in nats, accuracies in 0..1.
     """
     with init_distributed(config.device) as context:
         progress = progress if context.is_rank_zero else SILENT
         if not resume:
-            inputs = [config.data, config.init, config.old_data]
+            inputs = [config.data, config.init]
             context.run_on_rank_zero(lambda: check_output(run, overwrite=overwrite, inputs=inputs))
             config = with_initial_architecture(config, start)
         config = context.run_on_rank_zero(lambda: verify_data(config))
@@ -100,11 +100,6 @@ def _build_card_info(config: PretrainConfig, data: PretrainingData, start: Path 
     longest = max(phase.max_seq_length for phase, count in zip(config.phases, steps, strict=True) if count)
     held_out = f"{len(data.train):,} documents; {data.num_held_out:,} more held out"
     references = [DatasetReference(LEARNED_FROM, config.data, held_out, str(config.data_sha256))]
-    if config.old_data is not None:
-        sha256 = str(config.old_data_sha256)
-        references.append(
-            DatasetReference("also evaluated on", config.old_data, "held-out documents", sha256)
-        )
     return CardInfo(
         template="pretraining/card.md",
         facts={"config": config, "causal": causal, "heads": heads, "longest": longest},
@@ -119,12 +114,32 @@ def _build_card_info(config: PretrainConfig, data: PretrainingData, start: Path 
     )
 
 
-def _note_losses(run: Path, progress: Progress) -> None:
-    """Warn of a held-out loss above that of token frequencies; print its change since before the first step.
+def plan_pretraining(
+    config: PretrainConfig, start: Path | None = None, *, progress: Progress = SILENT
+) -> RunPlan:
+    """Measure memory and time of a run in a few of its steps; nothing is written."""
+    config = replace(config, google_instances=None)  # drawn ones are as long, and need not be built
+    config = verify_data(with_initial_architecture(config, start))
+    data = PretrainingData.load(config, DistributedContext(resolve_device(config.device)))
+    steps = (
+        [None] * len(config.phases) if config.steps is None else steps_per_phase(config.steps, config.phases)
+    )
+    return plan_run(
+        lambda: build_objective(config, data, initial_model(config, start, data.tokenizer, progress)),
+        build_batches(config, data, Path(), progress),
+        config,
+        [
+            PlannedPhase(f"sequences up to {phase.max_seq_length} tokens", count, phase.fraction)
+            for phase, count in zip(config.phases, steps, strict=True)
+        ],
+        data.context,
+        evaluations=config.evaluation.times + (config.init is not None),  # one before the first step
+        progress=progress,
+    )
 
-    `PretrainingData` counts the tokens of the training documents once, and each evaluation takes the loss of these
-    frequencies on its own masked tokens.
-    """
+
+def _note_losses(run: Path, progress: Progress) -> None:
+    """Warn of a held-out loss above that of token frequencies; print its change since before the first step."""
     evaluations = [row for row in read_metrics(run) if row["kind"] == VALIDATION]
     first, last = evaluations[0], evaluations[-1]
     loss, frequencies = last["masked_lm_loss"], last.get("masked_lm_unigram_loss", math.inf)
@@ -135,14 +150,9 @@ def _note_losses(run: Path, progress: Progress) -> None:
         progress.note(f"warning: {what}. Train longer, or with a {rate} optimizer.learning_rate")
     if first["step"]:
         return
-    for name, text in {
-        "masked_lm_loss": "masked words",
-        "old_masked_lm_loss": "masked words of the old text",
-    }.items():
-        if name in last:
-            verb = "fell" if last[name] < first[name] else "rose"
-            change = f"{abs(last[name] - first[name]):.3f}, from {first[name]:.3f} to {last[name]:.3f}"
-            progress.note(f"the held-out loss on {text} {verb} by {change}")
+    before, verb = first["masked_lm_loss"], "fell" if loss < first["masked_lm_loss"] else "rose"
+    change = f"{abs(loss - before):.3f}, from {before:.3f} to {loss:.3f}"
+    progress.note(f"the held-out loss on masked words {verb} by {change}")
     if best is not last:
         progress.note(f"the best checkpoint is that of step {best['step']:,}: {best['masked_lm_loss']:.3f}")
 
@@ -169,7 +179,6 @@ def build_objective(
         model.to(data.context.device),
         data.tokenizer,
         held_out=data.held_out,
-        old_held_out=data.old_held_out,
         unigram_nats=data.unigram_nats,
         next_sentence=config.pairs.next_sentence,
         context=data.context,

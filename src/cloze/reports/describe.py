@@ -30,9 +30,8 @@ from cloze.pretraining.config import PretrainConfig
 from cloze.reports.run_report import read_run_metrics
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import STATE_FILE, copy_of_settings, read_state
-from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import METRICS
-from cloze.training.run_directory import check_settings, is_run
+from cloze.training.run_directory import ENVIRONMENT, check_settings, is_run
 
 _REMEDY = "Give a directory that cloze wrote, or a Hugging Face model"
 

@@ -20,8 +20,8 @@ from cloze.finetuning.run import SCORES
 from cloze.metrics.breakdown import Breakdown
 from cloze.progress import format_duration
 from cloze.reports.page import Table, format_value, render, tables_in, write_page
-from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import read_metrics
+from cloze.training.run_directory import ENVIRONMENT
 
 REPORT = "report.html"
 

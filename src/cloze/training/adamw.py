@@ -15,12 +15,6 @@ _STEP_WITHOUT_CORRECTION = math.inf
 class AdamW(torch.optim.Optimizer):
     """Adam with decoupled weight decay; without bias correction it is Google's AdamWeightDecayOptimizer.
 
-    Args:
-        groups: parameters, each group with its `weight_decay`.
-        betas: decay of the averages of gradients and squared gradients.
-        epsilon: added to the root of the second.
-        bias_correction: correct the averages for their start at zero.
-
     Source: Loshchilov and Hutter 2019 (arXiv 1711.05101); google-research/bert optimization.py:87-171 @eedf571.
     """
 

@@ -8,13 +8,12 @@ All links are relative. Those to files are for other programs, which load the ru
 """
 
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from safetensors.torch import load_file
@@ -61,12 +60,15 @@ class TrainingState:
     elapsed_seconds: float = 0.0
     tokens: int = 0
     position: DataPosition = DataPosition()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Those of the last evaluation."""
+    evaluations: int = 0
+    """Evaluations that the schedule has had so far."""
+    evaluations_since_best: int = 0
     best_score: tuple[float, ...] = ()
     best_step: int | None = None
     micro_batch_tokens: int | None = None
     """The setting as halved after memory ran out; None if it never did."""
-    log_window: Mapping[str, Any] | None = None
-    """Sums of the steps since the last row of the log, of all ranks; None before the first."""
 
 
 def save_checkpoint(
@@ -75,12 +77,7 @@ def save_checkpoint(
     optimizer_state: Mapping[str, Tensor],
     save_model: Callable[[Path], None],
 ) -> None:
-    """Write the checkpoint of `state.step` atomically, and update `latest` and `best`.
-
-    Args:
-        optimizer_state: tensors by the names of `optimizer_state_tensors`.
-        save_model: writes config, weights, tokenizer and card into a directory.
-    """
+    """Write the checkpoint of `state.step` atomically, and update `latest` and `best`."""
     path = run / _checkpoint_name(state.step)
     with artifacts.write_directory(path, kind=KIND, overwrite=True) as directory:
         save_model(directory)
@@ -221,37 +218,11 @@ def read_state(checkpoint: Path) -> TrainingState:
     A best checkpoint that no longer exists is ignored: it was pruned for a later one, which is damaged.
     """
     values, run = file_io.read_json(checkpoint / STATE_FILE), checkpoint.parent.parent
-    try:
-        position, best_score = DataPosition(**values["position"]), tuple(values["best_score"])
-        state = TrainingState(**{**values, "position": position, "best_score": best_score})
-        is_of_run = _NAME.fullmatch(checkpoint.name)  # a copy may have any name
-        if not _is_possible(state) or (is_of_run and state.step != _step_of(checkpoint)):
-            raise TypeError("a number is of another type, negative or too large")
-    except (KeyError, TypeError) as error:
-        raise does_not_fit(checkpoint / STATE_FILE) from error
+    position, best_score = DataPosition(**values["position"]), tuple(values["best_score"])
+    state = TrainingState(**{**values, "position": position, "best_score": best_score})
     if state.best_step is None or (run / _checkpoint_name(state.best_step)).is_dir():
         return state
     return replace(state, best_step=None, best_score=())
-
-
-def _is_possible(state: TrainingState) -> bool:
-    """Return whether the numbers of a state can be those after its step."""
-    position = state.position
-    counts = [state.step, state.tokens, position.phase, position.epoch, position.index]
-    optional = [state.best_step, state.micro_batch_tokens]
-    numbers = [state.elapsed_seconds, *state.best_score]
-    return (
-        all(type(count) is int and count >= 0 for count in (*counts, *(n for n in optional if n is not None)))
-        and all(isinstance(number, int | float) for number in numbers)
-        and 0 <= state.elapsed_seconds < math.inf
-        and (state.best_step or 0) <= state.step
-    )
-
-
-def does_not_fit(file: Path) -> InputError:
-    """Return the error about a state that cannot be that of the run and the step."""
-    what = "does not fit the run, as a file of another version"
-    return InputError(what, where=file, remedy="Resume with the version that wrote it, or start a new run")
 
 
 def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -259,13 +230,6 @@ def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Op
     parameters = dict(model.named_parameters())
     for key_and_name, tensor in load_file(checkpoint / _OPTIMIZER).items():
         key, _, name = key_and_name.partition("/")
-        if name not in parameters or (tensor.ndim and tensor.shape != parameters[name].shape):
-            raise does_not_fit(checkpoint / _OPTIMIZER)
-        is_signed = key not in ("step", "exp_avg_sq")  # a count and a mean of squares
-        if not tensor.isfinite().all() or not (is_signed or (tensor >= 0).all()):
-            raise does_not_fit(checkpoint / _OPTIMIZER)
-        if key == "step" and tensor.item() > _step_of(checkpoint):
-            raise does_not_fit(checkpoint / _OPTIMIZER)
         optimizer.state[parameters[name]][key] = tensor.to(parameters[name].device)
 
 

@@ -133,11 +133,7 @@ def num_restarts() -> int:
 def init_distributed(device: str) -> Iterator[DistributedContext]:
     """Connect to the other ranks that torchrun started, and disconnect at the end; without torchrun there are none.
 
-    Args:
-        device: cpu, cuda, mps or auto; each rank takes the accelerator of its number on the machine.
-
-    Raises:
-        RunError: a rank was lost; the message names it.
+    Each rank takes the accelerator of its number on the machine. If one is lost, the others raise RunError.
     """
     resolved = resolve_device(device)
     world_size = int(os.environ["WORLD_SIZE"]) if is_torchrun() else 1

@@ -1,11 +1,13 @@
-"""Losses and accuracies as sums and counts, which add up over batches, steps and ranks."""
+"""Losses and accuracies as sums and counts, which add up over batches, steps and ranks; losses over classes.
+
+Source: Hinton et al. 2015, 2, for the divergence from a teacher.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cloze.training.distributed import DistributedContext
 
@@ -13,6 +15,8 @@ MetricSums = Mapping[str, tuple[Tensor, float]]
 """The name of each metric, its sum over a batch, and the number of values summed."""
 EvaluatedSums = Mapping[str, tuple[Tensor | float, float]]
 """The same, where some sums are numbers already."""
+IMPOSSIBLE = -1e9
+"""Logit of padding, which is not infinite: the divergence of two impossible classes is 0, not NaN."""
 
 
 def read_sums(batches: Sequence[EvaluatedSums]) -> list[dict[str, tuple[float, float]]]:
@@ -56,7 +60,7 @@ class MetricAccumulator:
 
 @dataclass(slots=True)
 class LogWindow:
-    """The steps of this rank since the last line of the log."""
+    """The steps of this rank and process since the last line of the log."""
 
     metrics: MetricAccumulator = field(default_factory=MetricAccumulator)
     learning_rate: float = 0.0
@@ -74,36 +78,6 @@ class LogWindow:
         self.tokens += tokens
         self.seconds += seconds
 
-    def to_state(self, context: DistributedContext) -> dict[str, Any]:
-        """Return the window as JSON values, with the metrics of every rank; all ranks call it."""
-        return {
-            "metrics": context.all_gather(self.metrics.sums()),
-            "learning_rate": self.learning_rate,
-            "norms": list(self.norms),
-            "tokens": self.tokens,
-            "seconds": self.seconds,
-        }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any] | None, context: DistributedContext) -> "LogWindow":
-        """Return the window of this rank; rank zero takes the metrics of ranks that no longer exist.
-
-        Args:
-            state: from `to_state`; None is an empty window.
-        """
-        if state is None:
-            return cls()
-        window = cls(
-            learning_rate=state["learning_rate"],
-            norms=list(state["norms"]),
-            tokens=state["tokens"],
-            seconds=state["seconds"],
-        )
-        for rank, sums in enumerate(state["metrics"]):
-            if context.rank == (rank if rank < context.world_size else 0):
-                window.metrics.add(sums)
-        return window
-
     def means(self, loss_names: tuple[str, ...], context: DistributedContext) -> dict[str, float]:
         """Return the means over the steps and all ranks; an empty dictionary without steps."""
         if not self.norms:
@@ -115,3 +89,39 @@ class LogWindow:
         means["gradient_norm"] = sum(self.norms) / len(self.norms)
         means["tokens_per_second"] = self.tokens / self.seconds
         return means
+
+
+def cross_entropy(
+    logits: Tensor, targets: Tensor, *, weight: Tensor | None = None, metric: str = "accuracy"
+) -> tuple[Tensor, MetricSums]:
+    """Return the summed cross entropy of logits [B, C], and loss and accuracy to log."""
+    loss = nn.functional.cross_entropy(logits, targets, weight=weight, reduction="sum")
+    correct = (logits.detach().argmax(-1) == targets).sum()
+    return loss, {"loss": (loss.detach(), len(targets)), metric: (correct, len(targets))}
+
+
+def pad_groups(rows: Tensor, counts: Sequence[int], padding: float) -> Tensor:
+    """Pad consecutive groups of rows to the same length: a tensor [groups, rows, …]. `counts` are their rows."""
+    groups = torch.split(rows, list(counts))
+    return nn.utils.rnn.pad_sequence(list(groups), batch_first=True, padding_value=padding)
+
+
+def softmax_divergence(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
+    """Return the Kullback-Leibler divergence of the student's softmax from the teacher's, summed over the rows.
+
+    The temperature divides both logits, which are finite and have the same shape. The result is multiplied by its
+    square, so that gradients have the same size at each temperature.
+    """
+    log_probabilities = (logits / temperature).log_softmax(-1)
+    teacher_probabilities = (teacher_logits / temperature).softmax(-1)
+    divergence = nn.functional.kl_div(log_probabilities, teacher_probabilities, reduction="sum")
+    return temperature**2 * divergence
+
+
+def sigmoid_divergence(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
+    """Return the divergence of each sigmoid from the teacher's, times the squared temperature, in the same shape."""
+    cross_entropy = nn.functional.binary_cross_entropy_with_logits
+    teacher_probabilities = (teacher_logits / temperature).sigmoid()
+    entropy = cross_entropy(teacher_logits / temperature, teacher_probabilities, reduction="none")
+    loss = cross_entropy(logits / temperature, teacher_probabilities, reduction="none")
+    return temperature**2 * (loss - entropy)

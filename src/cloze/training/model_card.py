@@ -16,8 +16,8 @@ from cloze.file_io import read_json
 from cloze.hub import hub_repo
 from cloze.markdown import render_markdown
 from cloze.training.checkpoints import TrainingState
-from cloze.training.environment import EARLIER, ENVIRONMENT
 from cloze.training.metrics_log import VALIDATION, read_metrics
+from cloze.training.run_directory import EARLIER, ENVIRONMENT
 
 UNKNOWN_LICENSE = "unknown"
 _FIELD = re.compile(r"^(license|base_model):[ \t]*(\S.*)$", re.MULTILINE)

@@ -46,11 +46,8 @@ class MuonAdamW(AdamW):
     """Muon for the hidden matrices, and AdamW for all other parameters.
 
     Args:
-        matrices: parameters of Muon.
-        groups: parameters of AdamW.
         relative_rate: peak of Muon's learning rate, divided by AdamW's.
         product_dtype: format of the products; None chooses bfloat16 on devices that are faster with it.
-        adamw: further arguments of `AdamW`.
 
     Differs: matrices of one shape are made orthogonal in one batch, and a wide one with its transposed like; query,
         key and value, which are one parameter, each by itself.

@@ -45,9 +45,6 @@ class StepData(Generic[Batch]):
 class BatchSource(Protocol):
     """Training instances as a pure function of the position in the data; one thread at a time reads them."""
 
-    def may_be_at(self, position: DataPosition, step: int) -> bool:
-        """Return whether a run that has taken `step` steps can be at this position."""
-
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
         """Return this rank's share of one optimizer step.
 
@@ -65,6 +62,8 @@ class Objective(nn.Module, ABC):
 
     loss_names: tuple[str, ...] = ("loss",)
     """Names of the metrics that add up to the loss."""
+    num_evaluation_batches: int
+    """Batches of an evaluation, of which `evaluate` yields this rank's share."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -77,10 +76,6 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def forward(self, batch: Any) -> MetricSums:
         """Return the losses of a micro-batch as sums with gradients, and other metrics to log."""
-
-    @abstractmethod
-    def evaluation_step(self, batch: Any) -> Any:
-        """Apply the model to a held-out batch. `evaluate` must use the model through this method alone."""
 
     @abstractmethod
     def evaluate(self) -> Iterator[EvaluatedSums]:

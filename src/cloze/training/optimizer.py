@@ -1,5 +1,6 @@
 """The optimizer and its schedule, by default Google's: AdamW without bias correction, a clipped global norm."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -12,7 +13,6 @@ from cloze.errors import InputError
 from cloze.models.encoder import find_encoder
 from cloze.models.torch_internals import scale_
 from cloze.training.adamw import AdamW
-from cloze.training.budget import Budget
 from cloze.training.muon import MuonAdamW, MuonConfig
 
 
@@ -100,6 +100,49 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Set the learning rate of AdamW, and that of Muon in proportion."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("relative_rate", 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A number of optimizer steps, a time, or steps cut short after a time; the schedule and the phases follow it."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    """Time of steps and of saving; evaluations come on top."""
+
+    @property
+    def total(self) -> float:
+        """Total units."""
+        return self.seconds or 0.0 if self.steps is None else self.steps
+
+    @property
+    def unit(self) -> str:
+        """The name of a unit."""
+        return "seconds" if self.steps is None else "steps"
+
+    def used(self, step: int, elapsed_seconds: float) -> float:
+        """Return the units used up; of steps within a time, the larger share of both."""
+        if self.seconds is None:
+            return step
+        share = min(elapsed_seconds / self.seconds, 1.0)
+        return self.total * share if self.steps is None else max(float(step), self.total * share)
+
+    def round_down(self, fraction: float) -> float:
+        """Round a fraction of the run down to whole steps, as Google's code does; on the clock leave it."""
+        return fraction if self.steps is None else int(self.steps * fraction) / self.steps
+
+
+def parse_duration(text: str) -> float:
+    """Read "90s", "30m", "1.5h" or "2h30m" as seconds.
+
+    >>> parse_duration("2h30m")
+    9000.0
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
+    seconds = sum(float(number) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text or seconds <= 0:
+        raise InputError(f"cannot read {text!r} as a time", where="budget", remedy="Write 90s, 30m or 2h")
+    return float(seconds)
 
 
 def round_warmup(config: OptimizerConfig, budget: Budget) -> OptimizerConfig:

@@ -1,25 +1,31 @@
-"""Before a run: its memory and time, measured in a few steps that are thrown away."""
+"""What a run will cost: its time and memory, measured in a few of its steps."""
 
 import math
-import random
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from itertools import islice
+from statistics import fmean
+from typing import NamedTuple
 
 import torch
 
+from cloze.callbacks import Callback
+from cloze.data.batch import DataPosition
 from cloze.progress import Progress
 from cloze.results import Result
-from cloze.training.memory import memory_errors, peak_memory
-from cloze.training.objective import Objective, StepData
-from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients
-from cloze.training.parallelize import accumulate_gradients
-from cloze.training.precision import training_arithmetic
+from cloze.training.checkpoints import TrainingState
+from cloze.training.config import RunSettings
+from cloze.training.distributed import DistributedContext
+from cloze.training.interrupts import StopRequest
+from cloze.training.memory import available_memory, memory_errors, peak_memory
+from cloze.training.metric_sums import read_sums
+from cloze.training.objective import BatchSource, Objective
+from cloze.training.precision import resolve_dtype, training_arithmetic
+from cloze.training.step import OptimizerSteps
 
-_FORWARD_SHARE = 1 / 3  # of a training step: backward takes twice forward
-_SECONDS_PER_STEP = 10.0
-"""Maximum time for a measured step, after its first two micro-batches."""
+_STEPS, _MAX_SECONDS = 5, 30.0
+"""Steps of each phase, and when no further one begins: a step of 256 long sequences takes minutes on a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class RunPlan(Result):
     available_memory: int | None
     """Bytes that were free before; None where the device does not say."""
     micro_batch_tokens: int
-    """Tokens of the largest micro-batch."""
+    """The setting, or what is left of it if memory ran out."""
     phases: tuple[PhaseEstimate, ...]
     evaluation_seconds: float
     """All evaluations of the run."""
@@ -66,8 +72,6 @@ class PlannedPhase(NamedTuple):
     """A phase to measure."""
 
     name: str
-    step: StepData[Any]
-    """One of its steps."""
     steps: int | None
     """Number of steps; None if the budget decides."""
     fraction: float = 1.0
@@ -75,83 +79,63 @@ class PlannedPhase(NamedTuple):
 
 
 def plan_run(
-    objective: Objective,
-    optimizer: OptimizerConfig,
-    dtype: torch.dtype,
+    load: Callable[[], Objective],
+    batches: BatchSource,
+    config: RunSettings,
     phases: Sequence[PlannedPhase],
+    context: DistributedContext,
     *,
-    budget_seconds: float | None,
-    evaluation_tokens: float,
-    available_memory: int | None,
+    evaluations: float,
     runs: int = 1,
     progress: Progress,
 ) -> RunPlan:
-    """Measure a step of each phase of a run.
-
-    Args:
-        objective: the objective, on its device; its model changes.
-        budget_seconds: time of the run without its evaluations.
-        evaluation_tokens: tokens of all evaluations.
-        available_memory: bytes that were free before the model was made.
-    """
-    device = next(objective.parameters()).device
-    timer = StepTimer(objective, optimizer, dtype)
-    step_seconds = []
-    for phase in phases:
-        progress.note(f"timing steps of {phase.name}")
-        step_seconds.append(timer.step_seconds(phase.step))
-    evaluations = evaluation_tokens * _FORWARD_SHARE * step_seconds[-1] / phases[-1].step.num_tokens
-    left = math.inf if budget_seconds is None else budget_seconds
-    estimates = []
-    for phase, seconds in zip(phases, step_seconds, strict=True):
-        planned = math.inf if phase.steps is None else phase.steps
-        steps = int(min(planned, phase.fraction * left / seconds))
-        estimates.append(PhaseEstimate(phase.name, steps, phase.step.num_tokens, seconds))
+    """Take steps of each phase as the run does, and begin one of its `evaluations`; write nothing."""
+    available = available_memory(context.device)
+    objective, dtype = load(), resolve_dtype(config.precision, context.device)
+    steps = OptimizerSteps(
+        path=None,
+        state=TrainingState(),
+        objective=objective,
+        batches=batches,
+        config=config,
+        schedule=config.optimizer,
+        compute_dtype=dtype,
+        context=context,
+        callbacks=Callback(),
+        progress=progress,
+    )
+    budget, estimates, start = config.budget_seconds or math.inf, [], 0.0
+    with training_arithmetic(), memory_errors(), closing(steps):
+        for number, (name, planned, fraction) in enumerate(phases):
+            progress.note(f"timing steps of {name}")
+            steps.state = replace(steps.state, position=DataPosition(number), tokens=0)
+            times = _time_steps(steps, start + fraction / 2)
+            seconds = fmean(times[1:] or times)  # the first step touches memory
+            count = int(min(math.inf if planned is None else planned, fraction * budget / seconds))
+            estimates.append(PhaseEstimate(name, count, steps.state.tokens // len(times), seconds))
+            start += fraction
+        objective.model.eval()
+        started = progress.clock()
+        with torch.inference_mode():  # reading the sums waits for the device
+            measured = [read_sums([sums]) for sums in islice(objective.evaluate(), _STEPS)]
+        share = min(len(measured) / objective.num_evaluation_batches, 1)
+        evaluation_seconds = evaluations * (progress.clock() - started) / share
     return RunPlan(
-        device=str(device),
+        device=str(context.device),
         dtype=str(dtype).removeprefix("torch."),
-        peak_memory=peak_memory(device),
-        available_memory=available_memory,
-        micro_batch_tokens=max(batch.num_tokens for phase in phases for batch in phase.step.batches),
+        peak_memory=peak_memory(context.device),
+        available_memory=available,
+        micro_batch_tokens=steps.micro_batch_tokens,
         phases=tuple(estimates),
-        evaluation_seconds=evaluations,
+        evaluation_seconds=evaluation_seconds,
         runs=runs,
     )
 
 
-class StepTimer:
-    """Times steps of a model, which change it."""
-
-    def __init__(self, objective: Objective, optimizer: OptimizerConfig, dtype: torch.dtype) -> None:
-        self._objective = objective
-        self._dtype = dtype
-        self._max_grad_norm = optimizer.max_grad_norm
-        self._optimizer = build_optimizer(objective.model, optimizer)
-
-    def step_seconds(self, step: StepData[Any]) -> float:
-        """Return how long an optimizer step takes: of many micro-batches some are timed, from all over the step."""
-        chosen = random.Random(0).sample(step.batches, len(step.batches))
-        largest = max(step.batches, key=lambda batch: batch.num_tokens)
-        with training_arithmetic(), memory_errors():
-            # not counted: memory is touched for the first time
-            self._micro_batch_seconds(step, largest)
-            seconds: list[float] = []
-            while len(seconds) < len(chosen) and (not seconds or sum(seconds) < _SECONDS_PER_STEP):
-                seconds.append(self._micro_batch_seconds(step, chosen[len(seconds)]))
-            self._update_seconds()
-            update = self._update_seconds()
-        return len(chosen) * sum(seconds) / len(seconds) + update
-
-    def _micro_batch_seconds(self, step: StepData[Any], batch: Any) -> float:
-        started = time.perf_counter()
-        self._objective.model.train()
-        loss, _ = accumulate_gradients(self._objective, replace(step, batches=[batch]), self._dtype)
-        loss.item()  # waits for the device
-        return time.perf_counter() - started
-
-    def _update_seconds(self) -> float:
-        started = time.perf_counter()
-        norm = clip_gradients(self._objective.model.parameters(), self._max_grad_norm)
-        self._optimizer.step()
-        norm.item()  # waits for the device
-        return time.perf_counter() - started
+def _time_steps(steps: OptimizerSteps, share: float) -> list[float]:
+    times: list[float] = []
+    while len(times) < _STEPS and sum(times) < _MAX_SECONDS:
+        started = steps.progress.clock()
+        steps.take(share, share, StopRequest())
+        times.append(steps.progress.clock() - started)
+    return times

@@ -23,13 +23,11 @@ from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks
 from cloze.progress import Bar, Progress, join_values
 from cloze.tables import format_count
-from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     SETTINGS_FILE,
-    STATE_FILE,
     TrainingState,
-    does_not_fit,
     link_steps,
+    load_optimizer,
     move_later_checkpoints_aside,
     newest_checkpoint,
     note_damaged_links,
@@ -40,17 +38,15 @@ from cloze.training.checkpoints import (
 )
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
-from cloze.training.environment import write_environment
 from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
 from cloze.training.memory import memory_errors
 from cloze.training.metric_sums import EvaluatedSums, LogWindow, MetricAccumulator, read_sums
-from cloze.training.metrics_log import FILLS, METRICS, VALIDATION, default_callbacks, read_metrics
+from cloze.training.metrics_log import FILLS, METRICS, default_callbacks, read_metrics
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
-from cloze.training.optimizer import round_warmup
+from cloze.training.optimizer import Budget, round_warmup
 from cloze.training.precision import resolve_dtype, training_arithmetic
-from cloze.training.run_directory import create_run_directory, replace_settings
-from cloze.training.run_lock import run_lock
+from cloze.training.run_directory import create_run_directory, replace_settings, run_lock, write_environment
 from cloze.training.step import OptimizerSteps
 
 _MAX_LINE_WIDTH = 100
@@ -104,10 +100,7 @@ class TrainingRun:
             resume: train from the newest intact checkpoint.
 
         Raises:
-            InputError: another process uses the run, or a setting is not Unicode text; then nothing was written. Of a
-                resumed run: no checkpoint is intact, a file is damaged, or a setting has changed.
             Interrupted: SIGINT or SIGTERM arrived; the newest checkpoint holds the last step that was not skipped.
-            RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
         """
         if not resume:
             self._objective = load(None)
@@ -141,13 +134,6 @@ class TrainingRun:
         checkpoint: Path | None = None,
         changes: Mapping[str, tuple[Any, Any]] = MappingProxyType({}),
     ) -> dict[str, float]:
-        """Train until the budget is used up; return the metrics of the last evaluation.
-
-        Args:
-            state: that of the checkpoint, or the initial one.
-            checkpoint: the one that the model was read from.
-            changes: settings that the resumed run changes: the values before and from here.
-        """
         batches = build_batches()
         self._compute_dtype = resolve_dtype(self.config.precision, self.context.device)
         self.context.run_on_rank_zero(
@@ -168,9 +154,7 @@ class TrainingRun:
             progress=self.progress,
         )
         if checkpoint is not None:
-            if not batches.may_be_at(state.position, state.step):
-                raise does_not_fit(checkpoint / STATE_FILE)
-            self._steps.resume(checkpoint)
+            load_optimizer(checkpoint, self._model, self._steps.optimizer)
         used = self.budget.used(state.step, state.elapsed_seconds)
         done = used if self.budget.unit == "seconds" else state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
@@ -179,19 +163,18 @@ class TrainingRun:
             self._saved_at = self.progress.clock()
             self._started_at = self.progress.clock() - state.elapsed_seconds
             try:
-                last_metrics, evaluations = self.context.run_on_rank_zero(self._last_evaluation)
-                if self.evaluate_first and not state.step and not last_metrics:
+                if self.evaluate_first and not state.step and not state.metrics:
                     self.progress.note("evaluating before the first step")
-                    last_metrics = self._evaluate(stop)
+                    self._evaluate(stop, due=0)
                 with bar as shown:
-                    metrics = self._run_steps(stop, shown, last_metrics, evaluations)
+                    self._run_steps(stop, shown)
             except StopRequested:
                 if not self._steps.num_skipped:  # else a resumed run repeats and recounts the skipped steps
                     self._save_if_new()
                 raise self._interrupted(stop) from None
         if self.context.any(stop):  # while the last step was saved: the caller may have more to do
             raise self._interrupted(stop)
-        return metrics
+        return dict(self._state.metrics)
 
     @contextmanager
     def _finish_callbacks(self) -> Iterator[None]:
@@ -218,34 +201,28 @@ class TrainingRun:
         message = f"stopped by {stop.signal_name or 'another rank'} after step {self._state.step}"
         return Interrupted(message, remedy="The state is saved: continue with `resume`")
 
-    def _run_steps(
-        self, stop: StopRequest, bar: Bar, metrics: dict[str, float], evaluations: int
-    ) -> dict[str, float]:
-        """Run the steps that are left; return the last metrics, which are `metrics` after so many evaluations."""
+    def _run_steps(self, stop: StopRequest, bar: Bar) -> None:
         used, next_used, save_due, must_stop = self._synchronize(stop)
-        if self._is_patience_used_up():  # in a run that is resumed
-            return metrics
-        while True:
+        while not self._is_patience_used_up:
             if must_stop:
                 raise StopRequested
             due = self._evaluations_due(used)
             is_over = used >= self.budget.total
             # Weights that cause skipped steps may be corrupt: they must not displace the checkpoints before them.
             if is_over or not self._steps.num_skipped:
-                if due > evaluations:
+                if due > self._state.evaluations:
                     bar.show(evaluating="…", **self._shown)
-                    metrics = self._evaluate(stop)
+                    self._evaluate(stop, due)
                     bar.show(**self._shown)
-                    evaluations = due
-                    patience = self.evaluation.patience
-                    if patience is not None and not is_over and self._is_patience_used_up():
+                    if self._is_patience_used_up and not is_over:
                         what = f"stopped early at step {self._state.step:,}: the best is step {self._state.best_step:,}"
-                        self.progress.note(f"{what}, {format_count(patience, 'evaluation')} ago")
-                        return metrics
-                elif save_due:
+                        since = format_count(self._state.evaluations_since_best, "evaluation")
+                        self.progress.note(f"{what}, {since} ago")
+                        return
+                elif save_due or is_over:
                     self._save_if_new()
             if is_over:
-                return metrics
+                return
             step = self._state.step
             self._steps.take(used / self.budget.total, next_used / self.budget.total, stop)
             self._steps.state = replace(self._state, elapsed_seconds=self._elapsed_seconds())
@@ -279,35 +256,14 @@ class TrainingRun:
         )
         return used, next_used, bool(save_due), bool(must_stop)
 
-    def _last_evaluation(self) -> tuple[dict[str, float], int]:
-        """Return the last evaluation in a resumed run's log, and the number of evaluations so far.
-
-        The log decides, not the clock: a run that was stopped during an evaluation has yet to make it.
-        """
-        rows = [row for row in read_metrics(self.path) if row["kind"] == VALIDATION]
-        if not rows:
-            return {}, 0
-        step, seconds = rows[-1].pop("step"), rows[-1].pop("seconds")
-        del rows[-1]["kind"]
-        return rows[-1], self._evaluations_due(self.budget.used(step, seconds))
-
     def _evaluations_due(self, used: float) -> int:
         times = self.evaluation.times
         return times if used >= self.budget.total else math.floor(used * times / self.budget.total)
 
+    @property
     def _is_patience_used_up(self) -> bool:
-        """Return whether so many evaluations were made since the best one; the log counts them."""
-        patience = self.evaluation.patience
-        if patience is None or self._state.best_step is None:
-            return False
-        best_step = self._state.best_step
-
-        def count() -> int:
-            return sum(
-                row["kind"] == VALIDATION and row["step"] > best_step for row in read_metrics(self.path)
-            )
-
-        return self.context.run_on_rank_zero(count) >= patience
+        patience, since_best = self.evaluation.patience, self._state.evaluations_since_best
+        return patience is not None and self._state.best_step is not None and since_best >= patience
 
     def _write_log(self, bar: Bar) -> None:
         values = self._steps.window.means(self._objective.loss_names, self.context)
@@ -328,7 +284,8 @@ class TrainingRun:
         bar.show(**self._shown)
         self._steps.window = LogWindow()
 
-    def _evaluate(self, stop: StopRequest) -> dict[str, float]:
+    def _evaluate(self, stop: StopRequest, due: int) -> None:
+        """Evaluate, and save; then the schedule has had `due` evaluations."""
         self._model.eval()
         batches: list[EvaluatedSums] = []
         started = self.progress.clock()
@@ -356,10 +313,12 @@ class TrainingRun:
         # NaN compares as neither larger nor smaller, and would stay the best
         scores = self._objective.selection_score(metrics)
         score = tuple(-sys.float_info.max if math.isnan(value) else value for value in scores)
-        if score > self._state.best_score:
-            self._steps.state = replace(self._state, best_score=score, best_step=self._state.step)
+        since_best = self._state.evaluations_since_best + 1
+        state = replace(self._state, metrics=metrics, evaluations=due, evaluations_since_best=since_best)
+        if score > state.best_score:
+            state = replace(state, best_score=score, best_step=state.step, evaluations_since_best=0)
+        self._steps.state = state
         self._save()  # again if a stop during the evaluation had saved this step: the best may have changed
-        return metrics
 
     def _write_evaluation(self, metrics: Mapping[str, float], fills: Sequence[object]) -> None:
         step = self._state.step
@@ -379,8 +338,7 @@ class TrainingRun:
             self._save()
 
     def _save(self) -> None:
-        window = self._steps.window.to_state(self.context)
-        self._steps.state = replace(self._state, elapsed_seconds=self._elapsed_seconds(), log_window=window)
+        self._steps.state = replace(self._state, elapsed_seconds=self._elapsed_seconds())
         self.context.run_on_rank_zero(self._write_checkpoint)
         self._steps.saved_step = self._state.step
         self._saved_at = self.progress.clock()

@@ -1,17 +1,31 @@
-"""The directory of a run: creating it, and what its settings may change when it is resumed."""
+"""The directory of a run: its creation, its lock, what its settings may change on resume, and its environment."""
 
 import os
+import platform
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
+
+import torch
+from filelock import FileLock, Timeout
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
 from cloze.config import CHANGEABLE, MOVABLE
 from cloze.errors import InputError, RunError
+from cloze.process import usable_processors
+from cloze.progress import Progress
 from cloze.training.checkpoints import SETTINGS_FILE, copy_of_settings
+from cloze.training.distributed import DistributedContext
+from cloze.training.precision import processor
 
+ENVIRONMENT = "environment.json"
+EARLIER = "earlier"
+"""Key of earlier environments of a run that was resumed elsewhere."""
+_PACKAGES = ("cloze-bert", "torch", "numpy", "tokenizers", "safetensors", "pyarrow")
 _NEW_RUN = "Leave them out, or start a new run in another output, which may begin with this run's model"
 
 
@@ -136,3 +150,73 @@ def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Pa
         remedy = f"Resume it with cloze {written_by}"
         raise InputError(f"has the settings of cloze {written_by}", where=file, remedy=remedy)
     return file
+
+
+@contextmanager
+def file_lock(file: Path, taken: InputError) -> Iterator[None]:
+    """Hold a lock that the system releases when the process ends, however it ends; raise `taken` if it is held."""
+    lock = FileLock(file, timeout=0)
+    with file_io.disk_errors(file), suppress(NotImplementedError):  # raised on disks without locks
+        try:
+            lock.acquire()
+        except Timeout:
+            raise taken from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
+    """Keep other processes from creating, resuming or replacing a run; leave what was there if none is created."""
+    is_new = not run.exists()
+    with ExitStack() as locks:
+        context.run_on_rank_zero(lambda: locks.enter_context(_lock(run)))
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                if context.is_rank_zero and os.listdir(run) == [artifacts.LOCK_FILE]:
+                    (run / artifacts.LOCK_FILE).unlink()
+                    if is_new:
+                        run.rmdir()
+
+
+def _lock(run: Path) -> AbstractContextManager[None]:
+    with file_io.disk_errors(run):
+        run.mkdir(parents=True, exist_ok=True)
+    taken = InputError("another process is using this run", where=run, remedy="Wait for it, or stop it first")
+    return file_lock(run / artifacts.LOCK_FILE, taken)
+
+
+def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> dict[str, Any]:
+    """Return versions, processor, threads, device and number format."""
+    return {
+        "versions": {"python": platform.python_version()}
+        | {name: metadata.version(name) for name in _PACKAGES},
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",  # the rest may name it
+        "processor": processor(),
+        "cores": usable_processors(),
+        "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "compute_dtype": str(compute_dtype).removeprefix("torch."),
+    }
+
+
+def write_environment(
+    run: Path, context: DistributedContext, compute_dtype: torch.dtype, progress: Progress
+) -> None:
+    """Write the environment of a run, with earlier ones that differ."""
+    described = describe_environment(context.device, compute_dtype) | {"ranks": context.world_size}
+    file = run / ENVIRONMENT
+    before = file_io.read_json(file) if file.exists() else described
+    earlier = before.pop(EARLIER, [])
+    if changed := [name for name, value in described.items() if before.get(name) != value]:
+        earlier = [*earlier, before]
+        progress.note(
+            f"warning: {', '.join(changed)} changed since the run started: results may differ in the last bits"
+        )
+    if earlier:
+        described[EARLIER] = earlier
+    file_io.write_json(file, described)

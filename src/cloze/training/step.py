@@ -2,17 +2,21 @@
 
 The batch source names the instances, they pass through the model in micro-batches whose gradients add up, the norm is
 clipped, the optimizer steps. Dropout is seeded in each step from (seed, step, rank), so a resumed run needs no random
-states: the same step always draws the same numbers.
+states: the same step always draws the same numbers. Losses are shares of the mean over the whole batch, so gradients
+are summed over the ranks, not averaged.
 """
 
 import math
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+from torch.futures import Future as TorchFuture
 from torch.nn.parallel import DistributedDataParallel
 
 from cloze.callbacks import Callback
@@ -21,10 +25,10 @@ from cloze.data.hashing import mix
 from cloze.errors import RunError, is_out_of_memory
 from cloze.models.batch import pin_memory
 from cloze.progress import Progress
-from cloze.training.checkpoints import TrainingState, load_optimizer
+from cloze.training.checkpoints import TrainingState
 from cloze.training.config import RunSettings
-from cloze.training.distributed import DistributedContext
-from cloze.training.interrupts import StopRequest
+from cloze.training.distributed import DistributedContext, DistributionConfig
+from cloze.training.interrupts import StopRequest, StopRequested
 from cloze.training.memory import empty_cache
 from cloze.training.metric_sums import LogWindow, MetricAccumulator, MetricSums, read_sums
 from cloze.training.objective import BatchSource, Objective, StepData
@@ -35,7 +39,7 @@ from cloze.training.optimizer import (
     learning_rate_at,
     set_learning_rate,
 )
-from cloze.training.parallelize import accumulate_gradients, replicate
+from cloze.training.precision import autocast
 
 _MAX_SKIPPED_STEPS = 2
 """Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
@@ -47,14 +51,11 @@ class StepLoader:
 
     The data are a pure function of their position. So drawing them ahead changes nothing, and a checkpoint has the
     position after the last step, whatever was drawn since.
-
-    Args:
-        device: the device of the model; for a GPU the data are pinned, so that copying them does not wait.
     """
 
     def __init__(self, source: BatchSource, device: torch.device) -> None:
         self._source = source
-        self._pins = device.type == "cuda"
+        self._pins = device.type == "cuda"  # so that copying the data does not wait
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="step-data")
         self._ahead: tuple[DataPosition, int, Future[StepData[Any]]] | None = None
 
@@ -85,8 +86,8 @@ class StepLoader:
 class OptimizerSteps:
     """Takes the steps of a run."""
 
-    path: Path
-    """Directory of the run, for messages."""
+    path: Path | None
+    """Directory of the run, for messages; a dry run has none."""
     state: TrainingState
     """The state after the last step."""
     objective: Objective
@@ -116,11 +117,6 @@ class OptimizerSteps:
         self.optimizer = build_optimizer(self.objective.model, self.config.optimizer)
         self.saved_step = self.state.step
 
-    def resume(self, checkpoint: Path) -> None:
-        """Load the optimizer's state of a checkpoint, and the steps since the last line of the log."""
-        load_optimizer(checkpoint, self.objective.model, self.optimizer)
-        self.window = LogWindow.from_state(self.state.log_window, self.context)
-
     def close(self) -> None:
         """End the thread that draws the data."""
         self._loader.close()
@@ -133,14 +129,13 @@ class OptimizerSteps:
             next_share: the same for the step after it, as far as is known; the data of that step are drawn for it.
 
         Raises:
-            StopRequested: a stop was requested; weights are unchanged.
-            RunError: memory is too small for one sequence, or too many steps were skipped in a row.
+            StopRequested: a stop was requested between two micro-batches; weights are unchanged.
         """
         started = self.progress.clock()
         number = self.state.step + 1
-        data = self._load(share, self._micro_batch_tokens)
+        data = self._load(share, self.micro_batch_tokens)
         if next_share < 1:
-            self._loader.load_ahead(next_share, data.next_position, self._micro_batch_tokens)
+            self._loader.load_ahead(next_share, data.next_position, self.micro_batch_tokens)
         while (result := self._forward_backward(data, stop)) is None:
             data = self._smaller_micro_batches(data, share)
         rank_loss, batches = result
@@ -166,7 +161,7 @@ class OptimizerSteps:
         )
 
     @property
-    def _micro_batch_tokens(self) -> int:
+    def micro_batch_tokens(self) -> int:
         """The setting, or the size left of it after memory ran out, if smaller."""
         setting = self.config.micro_batch_tokens
         return min(self.state.micro_batch_tokens or setting, setting)
@@ -178,10 +173,7 @@ class OptimizerSteps:
     def _forward_backward(
         self, data: StepData[Any], stop: StopRequest
     ) -> tuple[Tensor, list[MetricSums]] | None:
-        """Accumulate the gradients of a step; return its loss and its metrics, or None if memory does not suffice.
-
-        Several ranks cannot take a step again: DDP has sent some of its gradients.
-        """
+        """Accumulate the gradients of a step; return its loss and its metrics, or None if memory does not suffice."""
         torch.manual_seed(int(mix(self.config.seed, self.state.step, self.context.rank)) % _NUM_SEEDS)
         self.optimizer.zero_grad(set_to_none=True)
         self.objective.model.train()
@@ -192,6 +184,7 @@ class OptimizerSteps:
                 self.objective, data, self.compute_dtype, replicas=self._replicas, stop=stop_in_step
             )
         except (MemoryError, RuntimeError) as error:
+            # several ranks cannot take a step again: DDP has sent some of its gradients
             if self._replicas is not None or not is_out_of_memory(error):
                 raise
         return None
@@ -200,7 +193,7 @@ class OptimizerSteps:
         """Return a step cut into more micro-batches; the run keeps their size."""
         self.optimizer.zero_grad(set_to_none=True)
         empty_cache(self.context.device)
-        tokens, number = self._micro_batch_tokens, self.state.step + 1
+        tokens, number = self.micro_batch_tokens, self.state.step + 1
         while tokens > 1:
             tokens //= 2
             smaller = self._load(share, tokens)
@@ -232,3 +225,55 @@ class OptimizerSteps:
                     f"; step {self.saved_step} was saved right before and may be corrupt: if so, delete it"
                 )
             raise RunError(f"{what}, {self.num_skipped} times in a row", where=self.path, remedy=remedy)
+
+
+def replicate(
+    objective: Objective, context: DistributedContext, config: DistributionConfig
+) -> DistributedDataParallel | None:
+    """Return a wrapper whose backward pass sums gradients over the ranks; None if there is one rank."""
+    if context.world_size == 1:
+        return None
+    replicas = DistributedDataParallel(objective, find_unused_parameters=True)
+    replicas.register_comm_hook(getattr(torch, config.reduce_dtype), _sum_bucket)
+    return replicas
+
+
+def _sum_bucket(dtype: torch.dtype, bucket: GradBucket) -> TorchFuture[Tensor]:
+    buffer = bucket.buffer()
+    future = distributed.all_reduce(buffer.to(dtype), async_op=True).get_future()
+    summed: TorchFuture[Tensor] = future.then(lambda done: buffer.copy_(done.value()[0]))
+    return summed
+
+
+def accumulate_gradients(
+    objective: Objective,
+    step: StepData[Any],
+    compute_dtype: torch.dtype,
+    *,
+    replicas: DistributedDataParallel | None = None,
+    stop: StopRequest | None = None,
+) -> tuple[Tensor, list[MetricSums]]:
+    """Run forward and backward over the micro-batches of a step; gradients add up in the parameters.
+
+    Return this rank's share of the step's loss, and the metrics of its micro-batches; nothing waits for the device.
+    """
+    device = next(objective.parameters()).device
+    total = torch.zeros((), device=device)
+    metrics: list[MetricSums] = []
+    for number, batch in enumerate(step.batches, start=1):
+        if stop:
+            raise StopRequested
+        is_last = number == len(step.batches)
+        with (
+            nullcontext() if replicas is None or is_last else replicas.no_sync()
+        ):  # the last one sums over ranks
+            with autocast(device, compute_dtype):
+                sums = (replicas or objective)(batch)
+                loss = step.mean_loss(sums, objective.loss_names)
+            # a rank without a share only takes part in the sum
+            shared = loss if step.has_share else 0 * loss
+            shared.backward()  # type: ignore[no-untyped-call]
+        if step.has_share:
+            total += loss.detach()
+            metrics.append({name: (value.detach(), count) for name, (value, count) in sums.items()})
+    return total, metrics

@@ -86,12 +86,12 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed cross entropy of scores [S], a softmax over each example's choices, and the accuracy."""
-        from cloze.training.losses import cross_entropy, pad_groups
+        from cloze.training.metric_sums import cross_entropy, pad_groups
 
         return cross_entropy(pad_groups(logits, batch.counts, -math.inf), batch.targets)
 
     def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
-        from cloze.training.losses import IMPOSSIBLE, pad_groups, softmax_divergence
+        from cloze.training.metric_sums import IMPOSSIBLE, pad_groups, softmax_divergence
 
         student_BC, teacher_BC = (
             pad_groups(scores, batch.counts, IMPOSSIBLE) for scores in (logits, batch.teacher)

@@ -234,7 +234,7 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
 
     def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of each label's sigmoid from the teacher's, averaged over labels."""
-        from cloze.training.losses import sigmoid_divergence
+        from cloze.training.metric_sums import sigmoid_divergence
 
         return sigmoid_divergence(logits, batch.teacher, temperature).mean(-1).sum()
 

@@ -162,7 +162,7 @@ class OneLabel(TextAnswer[ClassPrediction]):
         """Return the summed cross entropy of logits [B, C], and the accuracy."""
         import torch
 
-        from cloze.training.losses import cross_entropy
+        from cloze.training.metric_sums import cross_entropy
 
         assert isinstance(self.class_weights, tuple), "known once the labels are"
         weight_C = None
@@ -171,7 +171,7 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return cross_entropy(logits, batch.targets, weight=weight_C)
 
     def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
-        from cloze.training.losses import softmax_divergence
+        from cloze.training.metric_sums import softmax_divergence
 
         return softmax_divergence(logits, batch.teacher, temperature)
 

@@ -102,7 +102,7 @@ class Relevance(TextAnswer[float]):
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
     def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
-        from cloze.training.losses import sigmoid_divergence
+        from cloze.training.metric_sums import sigmoid_divergence
 
         return sigmoid_divergence(_margins(logits), batch.teacher, temperature).sum()
 

@@ -135,7 +135,7 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
         """
         from torch import nn
 
-        from cloze.training.losses import pad_groups
+        from cloze.training.metric_sums import pad_groups
 
         logits_BL2 = pad_groups(logits, batch.counts, -math.inf)
         loss = nn.functional.cross_entropy(logits_BL2, batch.targets, reduction="sum") / 2

@@ -211,12 +211,12 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the summed cross entropy of the words, and the accuracy of the tags."""
-        from cloze.training.losses import cross_entropy
+        from cloze.training.metric_sums import cross_entropy
 
         return cross_entropy(self.word_logits(logits, batch), batch.targets)
 
     def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
-        from cloze.training.losses import softmax_divergence
+        from cloze.training.metric_sums import softmax_divergence
 
         return softmax_divergence(self.word_logits(logits, batch), batch.teacher, temperature)
 

@@ -295,7 +295,7 @@ class Retrieval(Vectors[PairVectors]):
         """Return the summed cross entropy of the right pairs, and the share that have the largest cosine."""
         import torch
 
-        from cloze.training.losses import cross_entropy
+        from cloze.training.metric_sums import cross_entropy
 
         first_BD, others_CD = self.vectors(logits, batch)
         is_same_pair_BC = torch.eye(len(first_BD), len(others_CD), dtype=torch.bool, device=first_BD.device)
@@ -309,7 +309,7 @@ class Retrieval(Vectors[PairVectors]):
 
         Only cosines are compared, so that vectors may have other lengths. Hard negatives are left to the labels.
         """
-        from cloze.training.losses import softmax_divergence
+        from cloze.training.metric_sums import softmax_divergence
 
         first_BD, others_CD = self.vectors(logits, batch)
         scores_BB = _SCALE * first_BD @ others_CD[: len(first_BD)].T
