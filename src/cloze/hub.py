@@ -259,7 +259,7 @@ def download(name: HubName, files: HubFiles) -> Path:
     with file_io.disk_errors(cache_directory(name)), hub_errors(name):
         # the configuration last: without it no model is complete whose hashes are not checked
         for part in (missing - {CONFIG_FILE}, missing & {CONFIG_FILE}):
-            for file in sorted(part):
+            for file in sorted(part):  # snapshot_download leaves three bars, which are drawn again at exit
                 shown = sizes[file] > _MEGABYTE and LOG.isEnabledFor(logging.WARNING)
                 with progress_bars(shown=shown):
                     api.hf_hub_download(name.repo, file, revision=info.sha)

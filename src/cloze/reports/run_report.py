@@ -195,17 +195,13 @@ def collect_metrics(rows: Sequence[Mapping[str, Any]]) -> list[Metric]:
     train, held_out = (
         _curves(row for row in rows if row["kind"] == kind) for kind in ("train", "validation")
     )
-    names = dict.fromkeys([*train, *held_out])
-    baselines: dict[str, tuple[str, str]] = {}
-    for name in names:
-        if (split := _split_baseline(name)) is not None:
-            baselines.setdefault(split[0], (name, split[1]))
+    split = {name: _split_baseline(name) for name in (*train, *held_out)}
+    baselines = {metric: (name, kind) for name, (metric, kind) in split.items() if kind is not None}
     metrics = []
-    ranked = sorted(
-        (name for name in names if _split_baseline(name) is None),
+    for name in sorted(
+        (name for name, (_, kind) in split.items() if kind is None),
         key=lambda name: (name != "loss", not name.endswith("loss"), name in _OPTIMIZATION),
-    )
-    for name in ranked:
+    ):
         baseline, kind = baselines.get(name, ("", None))
         curves = (train.get(name, Curve()), held_out.get(name, Curve()), held_out.get(baseline, Curve()))
         metrics.append(Metric(name, *curves, kind))
@@ -221,13 +217,11 @@ def _curves(rows: Iterable[Mapping[str, Any]]) -> dict[str, Curve]:
     return {name: Curve(*map(tuple, zip(*pairs, strict=True))) for name, pairs in points.items()}
 
 
-def _split_baseline(name: str) -> tuple[str, str] | None:
-    """Split `masked_lm_unigram_loss` into the metric, `masked_lm_loss`, and the baseline, `unigram`."""
+def _split_baseline(name: str) -> tuple[str, str | None]:
+    """Split `masked_lm_unigram_loss` into the metric, `masked_lm_loss`, and the baseline, `unigram` or None."""
     words = name.split("_")
-    for baseline in _BASELINES:
-        if baseline in words and len(words) > 1:
-            return "_".join(word for word in words if word != baseline), baseline
-    return None
+    baseline = next((word for word in words if word in _BASELINES and len(words) > 1), None)
+    return "_".join(word for word in words if word != baseline), baseline
 
 
 def describe_curves(metrics: Sequence[Metric], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
