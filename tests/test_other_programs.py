@@ -73,18 +73,3 @@ def test_weights_beside_files_of_other_programs_are_read(model: Path, tmp_path: 
     for name in ("tf_model.h5", "training_args.bin", "checkpoint-5"):
         (both / name).touch()
     assert cloze.Embedder.load(both)("it was").shape == (12,)
-
-
-def test_a_setfit_model_is_a_sentence_encoder_without_a_classifier(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    setfit = shutil.copytree(model, tmp_path / "setfit")
-    (setfit / "model_head.pkl").write_bytes(b"\x80\x04K\x01.")
-    assert main(["predict", "-m", str(setfit), "-"]) == 2
-    line = capsys.readouterr().err
-    assert (
-        "a sentence encoder of SetFit, whose classifier model_head.pkl is a pickle that cloze does not run"
-        in line
-    )
-    assert f"cloze finetune classification -m {setfit}; cloze embed reads the encoder" in line
-    assert cloze.Embedder.load(setfit)("it was").shape == (12,)

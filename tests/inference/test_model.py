@@ -11,7 +11,6 @@ from answering_models import TOKENS
 from cloze.inference.model import Model
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
-from cloze.serving.served_model import ServedModel
 from tiny_models import tiny_config, write_checkpoint
 
 LOAD_SERVED_MODEL = """
@@ -36,15 +35,10 @@ def test_all_heads_share_the_encoder(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path / "model", BertForPreTraining(BertModel(tiny_config(TOKENS))), TOKENS)
     model = Model.open(path, device="cpu")
     fill_mask, next_sentence = cloze.FillMask(model), cloze.NextSentence(model)
-    embedder = cloze.Embedder.load(path, device="cpu")
     assert fill_mask.module is not next_sentence.module
     assert fill_mask.encoder is next_sentence.encoder is model.encoder
     assert fill_mask("a [MASK]") == cloze.FillMask.load(path, device="cpu")("a [MASK]")
     assert next_sentence("a", "b") == cloze.NextSentence.load(path, device="cpu")("a", "b")
-    served = ServedModel.load("model", path, device="cpu")
-    heads = (served.embedder, served.fill_mask, served.next_sentence)
-    assert {id(head.encoder) for head in heads if head} == {id(served.encoder)}
-    assert served.embedder("a b") == pytest.approx(embedder("a b"), abs=1e-6)
 
 
 @pytest.mark.slow

@@ -157,25 +157,11 @@ def as_predictor(
     """Return a model that is loaded already, or load one or several; refuse other settings for one that is loaded."""
     if not isinstance(model, Predictor):
         return load_ensemble(check_models(model), task, device=device, precision=precision)
-    is_other = {
-        "task": task not in (None, model.task.name),
-        "device": device != "auto" and _device_type(device) != model.engine.device_type,
-        "precision": precision is not None,
-    }
-    for name, is_refused in is_other.items():
-        if is_refused:
-            what = "cannot change for a model that is loaded"
-            remedy = f"Give the model's path, or load it with {name}="
-            raise InputError(what, where=name, remedy=remedy)
+    given = {"task": task not in (None, model.task.name), "device": device != "auto", "precision": precision}
+    for name in filter(given.get, given):
+        remedy = f"Give the model's path, or load it with {name}="
+        raise InputError("cannot change for a model that is loaded", where=name, remedy=remedy)
     return model
-
-
-def _device_type(device: str) -> str:
-    if device == "cpu":
-        return device
-    from cloze.training.precision import resolve_device  # imports torch
-
-    return resolve_device(device).type
 
 
 def check_models(model: object) -> list[str | Path]:

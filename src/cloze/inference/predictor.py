@@ -34,7 +34,6 @@ from cloze.tasks.texts import LabeledText
 _MAY_RANK = {"classification", "regression", "multi-label"}
 """The tasks of heads that a ranker of another program may have: its files do not say that it ranks."""
 _READ_AHEAD = 20_000
-_SETFIT_HEAD = "model_head.pkl"
 EXAMPLES_PER_PART = 256
 """Examples that are predicted at once, each with all its windows."""
 
@@ -258,10 +257,4 @@ def _load_external_task(task: AnyTask, checkpoint: Path) -> tuple[AnyTask, int |
         return task, load_max_seq_length(checkpoint)
     except InputError as error:
         remedy = error.remedy or f"Fine-tune one: cloze finetune {task.name}"
-        if (checkpoint / _SETFIT_HEAD).is_file():
-            what = f"a sentence encoder of SetFit, whose classifier {_SETFIT_HEAD} is a pickle that cloze does not run"
-            remedy = (
-                f"Train another: cloze finetune {task.name} -m {checkpoint}; cloze embed reads the encoder"
-            )
-            raise InputError(what, where=checkpoint, remedy=remedy) from error
         raise InputError(error.what, where=error.where or checkpoint, remedy=remedy) from error
