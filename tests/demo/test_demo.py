@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cloze.cli import main
-from cloze.cli.demo import show as verb
+from cloze.cli import load_verb, main
 from cloze.config import read_toml
 from cloze.data.reading.formats import read_rows
 from cloze.demo.novels import NOVELISTS, read_chapters, split_passages
@@ -65,7 +64,7 @@ def test_the_demo_runs_all_stages_and_opens_no_connection(
     assert 0 <= result.scores["accuracy"] <= 1
     assert result.scores["majority_accuracy"] == pytest.approx(1 / 6)
     assert all(path.read_text("utf-8").startswith("<!DOCTYPE html>") for path in result.reports)
-    shown = verb.show(result)
+    shown = load_verb("demo").show(result)
     assert shown is not None
     table, printed = shown
     assert json.loads(json.dumps(table))["scores"] == result.scores

@@ -161,16 +161,22 @@ def test_a_kind_of_answer_is_one_file(encoder: Path, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.slow
-def test_a_verb_is_a_function_and_a_file(encoder: Path, tmp_path: Path) -> None:
+def test_a_verb_is_a_function_and_a_line(encoder: Path, tmp_path: Path) -> None:
     package, original = tmp_path / "cloze", REPOSITORY / "src" / "cloze"
     for folder in (package, package / "api", package / "cli"):
         folder.mkdir()
         for entry in (original / folder.relative_to(package)).iterdir():
             if entry.name not in ("api", "cli"):
                 (folder / entry.name).symlink_to(entry)
-    function, command = read_examples("Adding a verb")
+    function, command, line = read_examples("Adding a verb")
     (package / "api" / "counting.py").write_text(function)
-    (package / "cli" / "count.py").write_text(command)
+    for name, change in (
+        ("answers", lambda text: text + command),
+        ("__init__", lambda text: text.replace("_TABLE = {\n", "_TABLE = {\n" + line)),
+    ):
+        text = (package / "cli" / f"{name}.py").read_text("utf-8")
+        (package / "cli" / f"{name}.py").unlink()
+        (package / "cli" / f"{name}.py").write_text(change(text), "utf-8")
 
     def run(*arguments: str) -> str:
         environment = os.environ | {"PYTHONPATH": str(tmp_path)}
@@ -180,4 +186,4 @@ def test_a_verb_is_a_function_and_a_file(encoder: Path, tmp_path: Path) -> None:
     assert run("count", "the", "the the", "-m", str(encoder)) == "3\n4\n"
     assert run("count", "the", "--json", "-m", str(encoder)) == "[3]\n"
     assert "count the tokens of texts" in run("--help")
-    assert "a checkpoint, a run or hf://org/name" in run("count", "--help")
+    assert "a checkpoint, a run" in run("count", "--help")

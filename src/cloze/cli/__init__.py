@@ -1,14 +1,10 @@
-"""The command line. Each module whose docstring begins with "`cloze VERB`: what it does" is a verb.
-
-It is imported only when the verb is called.
-"""
+"""The command line: its verbs, help, exit codes and signals."""
 
 import atexit
 import gc
 import io
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -17,35 +13,43 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module, metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cloze.cli.parser import Verb
 
-_FIRST_LINE = re.compile(r'"""`cloze ([a-z-]+(?: [a-z-]+)*)[^`]*`: (.+)\."""')
-_ORDER = (
-    "demo", "vocab", "corpus", "pretrain", "finetune", "baseline", "tasks", "evaluate", "score", "predict",
-    "glue-submission", "fill", "next", "embed", "neighbors", "attention", "serve", "import", "export", "push", "info",
-    "report", "completion", "help",
-)  # fmt: skip
-"""Order of the verbs in the help; others follow."""
-
-
-def _find_verbs() -> dict[str, tuple[str, str]]:
-    """Return what each verb does, and the name of its module."""
-    verbs = {}
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        with file.open(encoding="utf-8") as lines:
-            if match := _FIRST_LINE.match(next(lines, "")):
-                verbs[match[1]] = match[2], f"{__name__}.{file.stem}"
-    known = {verb: number for number, verb in enumerate(_ORDER)}
-    return dict(sorted(verbs.items(), key=lambda item: known.get(item[0].split()[0], len(known))))
-
-
-_FOUND = _find_verbs()
-VERBS = {verb: text for verb, (text, _) in _FOUND.items()}
-"""What each verb does."""
+_TABLE = {
+    "demo": ("training", "run the whole pipeline on bundled novels"),
+    "vocab": ("texts", "train a WordPiece vocabulary on text"),
+    "vocab extend": ("texts", "add words to a vocabulary"),
+    "vocab inspect": ("texts", "show what is in a vocabulary and how it splits text"),
+    "corpus": ("texts", "tokenize text into a data set on disk"),
+    "corpus audit": ("texts", "measure a data set and its training instances"),
+    "pretrain": ("training", "pre-train an encoder with masked LM and next sentence prediction"),
+    "finetune": ("training", "fine-tune a model on labeled data"),
+    "baseline": ("training", "score baselines that need no encoder"),
+    "tasks": ("answers", "list the tasks, or describe one"),
+    "tasks formats": ("answers", "list the formats of labeled data that are read"),
+    "evaluate": ("training", "score a model on labeled data or on held-out text"),
+    "score": ("training", "score a file of predictions"),
+    "predict": ("answers", "print predictions of a fine-tuned model, of a file as JSON lines"),
+    "glue-submission": ("answers", "write the zip file that the GLUE server takes"),
+    "fill": ("answers", "fill in the [MASK] tokens of a text"),
+    "next": ("answers", "predict whether sentence B follows sentence A"),
+    "embed": ("answers", "write the vectors of texts or of their words"),
+    "neighbors": ("answers", "find the nearest texts or words by their vectors"),
+    "attention": ("answers", "write an HTML page with the attention within a text"),
+    "serve": ("models", "serve models over HTTP, with an explorer page"),
+    "import": ("models", "convert a Google or Hugging Face model to a checkpoint"),
+    "export": ("models", "export a model to ONNX, or to int8 for cloze"),
+    "push": ("models", "upload a checkpoint to the Hugging Face Hub"),
+    "info": ("models", "describe a directory and verify its files"),
+    "report": ("models", "write the curves and settings of a run as HTML"),
+    "completion": ("shell", "print a script that completes verbs, flags and tasks in a shell"),
+    "help": ("shell", "show the help of a verb or describe a task"),
+}
+"""The module of each verb, which is imported when the verb is called, and what it does; in the order of the help."""
+VERBS = {verb: text for verb, (_, text) in _TABLE.items()}
 EXIT_INTERRUPTED = 130
 
 
@@ -115,7 +119,8 @@ def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
 
 def load_verb(verb: str) -> "Verb":
     """Import a verb."""
-    loaded: Verb = import_module(_FOUND[verb][1]).show
+    import_module(f"cloze.cli.{_TABLE[verb][0]}")
+    loaded: Verb = import_module("cloze.cli.parser").VERBS[verb]
     return loaded
 
 

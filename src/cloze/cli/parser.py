@@ -31,8 +31,10 @@ _FLAGS_OF_FILES = ("train", "data", "model")
 """Parameters that take a file or directory, the most likely first."""
 
 
-Show: TypeAlias = Callable[..., "tuple[Any, str] | None"]
-"""Prints the result of a function, or returns it for `--json` and as text; takes arguments of the function by name."""
+Shown: TypeAlias = tuple[Any, str]
+"""The result of a verb for `--json` and as text."""
+Show: TypeAlias = Callable[..., Shown | None]
+"""Prints the result of a function, or returns it to be printed; takes arguments of the function by name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,15 +51,25 @@ class Verb:
     """Whether torchrun's ranks share the work, so that only rank zero prints."""
 
 
+VERBS: dict[str, Verb] = {}
+"""The verbs of the chapters that were imported."""
+
+
 def verb(
+    name: str,
     function: Callable[..., Any],
     modes: Mapping[str, Verb] = MappingProxyType({}),
     *,
     work: Literal["batches", "requests"] = "batches",
     is_distributed: bool = False,
-) -> Callable[[Show], Verb]:
+) -> Callable[[Show], Show]:
     """Make a function that prints results the verb of a public function."""
-    return lambda show: Verb(function, show, work, modes, is_distributed)
+
+    def register(show: Show) -> Show:
+        VERBS[name] = Verb(function, show, work, modes, is_distributed)
+        return show
+
+    return register
 
 
 def is_silent_rank(command: Verb | Callable[..., Any]) -> bool:

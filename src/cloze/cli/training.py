@@ -1,0 +1,231 @@
+"""Verbs that train and score: demo, pretrain, finetune, baseline, evaluate and score."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloze.api.evaluation import EvaluationResult, evaluate, score
+from cloze.api.finetuning import (
+    FinetuneResult,
+    finetune,
+    finetuning_settings,
+    plan_finetuning,
+    validate_data,
+)
+from cloze.api.labeled import BaselineResult, baseline
+from cloze.api.pretraining import plan_pretraining, pretrain, pretraining_settings
+from cloze.cli.parser import Shown, Verb, verb
+from cloze.demo.run import run_demo
+from cloze.progress import format_duration
+from cloze.tables import format_count, format_score, text_table
+
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.demo.pipeline import DemoResult
+    from cloze.training.plan import RunPlan
+
+
+def _show_settings(toml: str) -> None:
+    print(toml, end="")
+
+
+def _show_plan(plan: "RunPlan") -> Shown:
+    table = asdict(plan)
+    table["phases"] = [asdict(phase) | {"seconds": phase.seconds} for phase in plan.phases]
+    table["seconds"] = plan.seconds
+    lines = ["dry run: nothing was written", *_format_memory(plan), *_format_time(plan)]
+    return table, "\n".join(lines)
+
+
+def _format_memory(plan: "RunPlan") -> list[str]:
+    rows = {"peak": plan.peak_memory, "free before": plan.available_memory}
+    return [
+        f"memory, {plan.dtype} on {plan.device}, micro-batches of up to {plan.micro_batch_tokens:,} tokens",
+        *(f"  {name:<11} {_format_bytes(size):>9}" for name, size in rows.items() if size is not None),
+    ]
+
+
+def _format_time(plan: "RunPlan") -> list[str]:
+    lines = ["time, from the first steps"]
+    for phase in plan.phases:
+        steps = f"{phase.steps:,} steps of {phase.tokens:,} tokens, {phase.step_seconds:.3g} s each"
+        lines.append(f"  {phase.name}: {steps}: {format_duration(phase.seconds)}")
+    lines.append(f"  evaluations: {format_duration(plan.evaluation_seconds)}")
+    runs = f", {plan.runs} runs" if plan.runs > 1 else ""
+    return [*lines, f"  total{runs}: {format_duration(plan.seconds)}"]
+
+
+def _format_bytes(num_bytes: int) -> str:
+    """Write a number of bytes with a unit.
+
+    >>> _format_bytes(4_300_000), _format_bytes(12_345_000_000)
+    ('4.3 MB', '12.3 GB')
+    """
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
+
+
+@verb("demo", run_demo)
+def _show_demo(result: "DemoResult") -> Shown:
+    from cloze.demo.pipeline import format_result
+
+    return asdict(result) | {"reports": [str(path) for path in result.reports]}, format_result(result)
+
+
+@verb(
+    "pretrain",
+    pretrain,
+    {
+        "print_config": Verb(pretraining_settings, _show_settings),
+        "dry_run": Verb(plan_pretraining, _show_plan),
+    },
+    is_distributed=True,
+)
+def _show_pretrain(metrics: dict[str, float], output: str | Path) -> Shown:
+    width = max(24, *map(len, metrics))
+    lines = [f"wrote {output}", *(f"  {name:<{width}} {value:.4f}" for name, value in metrics.items())]
+    return {"run": str(output), **metrics}, "\n".join(lines)
+
+
+def _show_data(summary: Mapping[str, Any]) -> Shown:
+    texts = {name: _as_text(value) for name, value in summary.items()}
+    lines = ["the data are valid", *(f"  {name:<16} {text}" for name, text in texts.items() if text)]
+    return summary, "\n".join(lines)
+
+
+@verb(
+    "finetune",
+    finetune,
+    {
+        "validate": Verb(validate_data, _show_data),
+        "print_config": Verb(finetuning_settings, _show_settings),
+        "dry_run": Verb(plan_finetuning, _show_plan),
+    },
+    is_distributed=True,
+)
+def _show_finetune(result: FinetuneResult) -> Shown:
+    from cloze.finetuning.finetune import extract_scores
+
+    report = result.report
+    if "settings" in report:
+        lines = _format_trials(report)
+    else:
+        lines = _format_scores(extract_scores(report), examples=report["examples"], data=report["data"])
+        lines[-1:-1] = _format_calibration(report)
+        if "collapse" in report:
+            lines.append(f"  the model learned nothing: {report['collapse']}")
+    return {"run": str(result.path), **report}, "\n".join([f"wrote {result.path}", *lines])
+
+
+def _as_text(value: object) -> str:
+    """Return a value for people; of a table the entries that are set.
+
+    >>> _as_text({"text_column": "note", "labels": ["no", "yes"], "balanced": False})
+    'text_column note, labels [no, yes]'
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_as_text(entry)}" for key, entry in value.items() if entry)
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
+
+
+@verb("baseline", baseline)
+def _show_baseline(result: BaselineResult) -> Shown:
+    table = {
+        "data": result.data,
+        "examples": result.num_examples,
+        "main_metric": result.task.metrics[0],
+        "baselines": [asdict(row) for row in result],
+    }
+    return table, f"{_format_table(result)}\n  on {result.num_examples:,} examples: {result.data}"
+
+
+def _format_table(results: "BaselineResult") -> str:
+    """Return a column for each baseline and size, and a row for each score."""
+    rows = [["  training examples", *(f"{result.train_examples:,}" for result in results)]]
+    for name in dict.fromkeys(name for result in results for name in result.scores):
+        scores = [result.scores.get(name) for result in results]
+        rows.append([f"  {name}", *("-" if score is None else format_score(score) for score in scores)])
+    rows.append(["  seconds", *(f"{result.seconds:.1f}" for result in results)])
+    return text_table(["", *(result.baseline for result in results)], rows)
+
+
+@verb("evaluate", evaluate)
+def _show_evaluate(result: EvaluationResult) -> Shown:
+    if "masked_words" in result.counts:
+        rows, width = dict(result), 24
+        counts = "{masked_words:,} masked tokens, {pairs:,} pairs".format(**result.counts)
+    elif "num_pairs" in result.counts:
+        rows = {**result.parts["paradigms"], **result.parts["fields"], **result}
+        width, counts = max(map(len, rows)), "{num_pairs:,} pairs".format(**result.counts)
+    else:
+        return _show_score(result)
+    lines = [f"  {name:<{width}} {value:.4f}" for name, value in rows.items()]
+    return result.to_dict(), "\n".join([*lines, f"  on {counts}: {result.data}"])
+
+
+@verb("score", score)
+def _show_score(result: "EvaluationResult") -> Shown:
+    from cloze.reports.breakdown_text import format_breakdown
+
+    lines = _format_scores(result, examples=result.counts["examples"], data=result.data)
+    shown = result.to_dict()
+    lines[-1:-1] = _format_calibration(shown)
+    lines += [] if result.breakdown is None else format_breakdown(result.breakdown)
+    return shown, "\n".join(lines)
+
+
+def _format_calibration(result: Mapping[str, Any]) -> list[str]:
+    if (calibration := result.get("calibration")) is None:
+        return []
+    before, error = (format_score(calibration[name]) for name in ("error_before", "error"))
+    return [f"  calibration error {error} at temperature {calibration['temperature']:.3g}, {before} at 1"]
+
+
+def _format_scores(scores: Mapping[str, float], *, examples: int, data: object) -> list[str]:
+    lines = [f"  {name:<17} {format_score(value)}" for name, value in scores.items()]
+    return [*lines, f"  on {format_count(examples, 'example')}: {data}"]
+
+
+def _format_trials(summary: Mapping[str, Any]) -> list[str]:
+    """Return the content of `trials.json`: mean and deviation of every setting, collapsed runs, the best run."""
+    metric, best = summary["metric"], summary["best"]
+    lines, settings = [], summary["settings"]
+    if all("data_fraction" in setting for setting in settings):
+        lines, settings = _format_curve(settings, metric, summary["examples"]), []
+    for setting in settings:
+        results = setting["results"]
+        lines.append(f"  {setting['setting'] or 'all'}, runs: {len(results)}")
+        for name, mean in setting["mean"].items():
+            deviation = (
+                f" ± {format_score(setting['deviation'][name])}" if name in setting["deviation"] else ""
+            )
+            lines.append(f"    {name:<17} {format_score(mean)}{deviation}")
+        collapsed = [f"{result['trial']}: {result['collapse']}" for result in results if "collapse" in result]
+        lines += [f"    collapsed         {text}" for text in collapsed]
+    lines.append(f"  best by {metric}: {best['trial']}, {format_score(best[metric])}")
+    return [*lines, f"  on {summary['examples']:,} examples: {summary['data']}"]
+
+
+def _format_curve(settings: Sequence[Mapping[str, Any]], metric: str, examples: int) -> list[str]:
+    """Return the scores by amount of training data as a table, and what the last step added."""
+    settings = sorted(settings, key=lambda setting: (setting["train_examples"], setting["setting"]))
+    is_grid = len({setting["train_examples"] for setting in settings}) < len(settings)
+    names = list(settings[0]["mean"])
+
+    def cell(setting: Mapping[str, Any], name: str) -> str:
+        deviation = f" ± {format_score(setting['deviation'][name])}" if name in setting["deviation"] else ""
+        return f"{format_score(setting['mean'][name])}{deviation}"
+
+    rows = [
+        [
+            setting["setting"] if is_grid else f"{setting['data_fraction']:g}",
+            f"{setting['train_examples']:,}",
+            *(cell(setting, name) for name in names),
+        ]
+        for setting in settings
+    ]
+    lines = text_table(["setting" if is_grid else "share", "train examples", *names], rows).split("\n")
+    if not is_grid and len(settings) > 1:
+        before, last = (setting["mean"][metric] for setting in settings[-2:])
+        change = f"{metric} {last - before:+.4g} from {rows[-2][1]} to {rows[-1][1]} training examples"
+        lines.append(f"{change}; {format_count(examples, 'dev example')}")
+    return [f"  {line}" for line in lines]
