@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
-from cloze.callbacks import Callback
 from cloze.choices import (
     Clean,
     Combine,
@@ -20,11 +19,11 @@ from cloze.choices import (
     Step,
     TaggingFormat,
 )
-from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress
 from cloze.signatures import Option
 
-if TYPE_CHECKING:  # imports torch
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.callbacks import Callback
     from cloze.models.pooling import Pooling
 
 ModelPath: TypeAlias = Annotated[
@@ -36,10 +35,6 @@ ModelPrecision: TypeAlias = Annotated[
     Option(
         "number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory)."
     ),
-]
-Workers: TypeAlias = Annotated[
-    AnyWorkers,
-    Option("number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS."),
 ]
 Overwrite: TypeAlias = Annotated[bool, Option("replace existing output.")]
 ShowProgress: TypeAlias = Annotated[bool | Progress, Option("True shows progress.")]
@@ -156,7 +151,7 @@ class RunOptions(TypedDict, total=False):
         Sequence[str],
         Option("service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.", ()),
     ]
-    callbacks: Annotated[Sequence[Callback], Option("receive what the run measures.", ())]
+    callbacks: Annotated["Sequence[Callback]", Option("receive what the run measures.", ())]
     resume: Annotated[
         bool,
         Option(

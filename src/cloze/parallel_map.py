@@ -12,10 +12,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cloze.arguments import describe
 from cloze.errors import InputError, RunError, handle_data_warnings
+from cloze.signatures import Option
 
 _MAX_WORKERS = 1024
 
@@ -48,7 +49,10 @@ Workers: TypeAlias = int | Executor
 """Number of processes on this machine, where 1 is the current process; or an executor."""
 
 
-AnyWorkers: TypeAlias = int | Literal["auto", "ray"] | Executor
+AnyWorkers: TypeAlias = Annotated[
+    int | Literal["auto", "ray"] | Executor,
+    Option("number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS."),
+]
 """What public functions take: "auto" is every core for the command line, which may start its process again, and this
 process in Python; "ray" is the cluster at RAY_ADDRESS."""
 

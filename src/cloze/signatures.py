@@ -2,13 +2,11 @@
 
 import inspect
 import re
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ForwardRef, get_args, get_origin
 
 _ARGS = re.compile(r"^( *)Args:\n(?:\1 +\S.*\n)*", re.MULTILINE)
-_WIDTH = 119
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +36,8 @@ def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature,
                     name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=kind
                 )
                 if is_group
+                else parameter
+                if option is None
                 else parameter.replace(annotation=kind)
             )
     return signature.replace(parameters=parameters), _with_help(function.__doc__, texts)
@@ -50,15 +50,6 @@ def _with_help(docstring: str | None, texts: Mapping[str, str]) -> str | None:
         return docstring
     indent = args[1] + "    "
     entries = [
-        textwrap.fill(
-            f"{name}: {text}",
-            _WIDTH,
-            initial_indent=indent,
-            subsequent_indent=indent + "    ",
-            break_on_hyphens=False,
-        )
-        + "\n"
-        for name, text in texts.items()
-        if f"\n{indent}{name}: " not in args[0]
+        f"{indent}{name}: {text}\n" for name, text in texts.items() if f"\n{indent}{name}: " not in args[0]
     ]
     return docstring[: args.end()] + "".join(entries) + docstring[args.end() :]

@@ -11,7 +11,8 @@ from cloze.api.texts import Inputs, open_text
 from cloze.api.vocabularies import find_tokenizer
 from cloze.arguments import check_path
 from cloze.errors import DataWarning, InputError
-from cloze.options import Overwrite, ReadingOptions, ShowProgress, Workers
+from cloze.options import Overwrite, ReadingOptions, ShowProgress
+from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import is_url, write_directory_to
@@ -35,7 +36,7 @@ def build_dataset(
     segmenter: str | None = None,
     validation_fraction: float | None = None,
     append: bool = False,
-    workers: Workers = "auto",
+    workers: AnyWorkers = "auto",
     overwrite: Overwrite = False,
     progress: ShowProgress = False,
     **options: Unpack[ReadingOptions],
@@ -168,7 +169,7 @@ def preview_inputs(inputs: Inputs, **options: Unpack[ReadingOptions]) -> "InputP
 def check_inputs(
     inputs: Inputs,
     *,
-    workers: Workers = "auto",
+    workers: AnyWorkers = "auto",
     progress: ShowProgress = False,
     **options: Unpack[ReadingOptions],
 ) -> "InputPreview":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from cloze.arguments import check_path, check_paths
 from cloze.errors import InputError
-from cloze.options import CsvSafe, Device, ModelPrecision, Overwrite, RowOptions, ShowProgress, Workers
+from cloze.options import CsvSafe, Device, ModelPrecision, Overwrite, RowOptions, ShowProgress
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
@@ -40,7 +40,7 @@ def predict_file(
     csv_safe: CsvSafe = False,
     explain: bool = False,
     page: str | Path | None = None,
-    workers: Workers = 1,
+    workers: AnyWorkers = 1,
     device: Device = "auto",
     precision: ModelPrecision = None,
     overwrite: Overwrite = False,

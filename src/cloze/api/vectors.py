@@ -12,8 +12,8 @@ from cloze.options import (
     Overwrite,
     ShowProgress,
     VectorOptions,
-    Workers,
 )
+from cloze.parallel_map import AnyWorkers
 from cloze.progress import resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.suggestions import suggests_keywords
@@ -34,7 +34,7 @@ def embed_file(
     encoding: Encoding = None,
     clean: CleanedText = None,
     dtype: Literal["float32", "float16"] = "float32",
-    workers: Workers = 1,
+    workers: AnyWorkers = 1,
     device: Device = "auto",
     precision: ModelPrecision = None,
     overwrite: Overwrite = False,

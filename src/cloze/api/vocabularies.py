@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from cloze.api.texts import Inputs, open_text
 from cloze.arguments import check_path, check_paths, check_texts
 from cloze.model_paths import resolve_checkpoint
-from cloze.options import Overwrite, ReadingOptions, ShowProgress, Workers
+from cloze.options import Overwrite, ReadingOptions, ShowProgress
+from cloze.parallel_map import AnyWorkers
 from cloze.progress import resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import write_directory_to
@@ -59,7 +60,7 @@ def train_vocabulary(
     cased: bool = False,
     keep_accents: bool = False,
     max_word_chars: int = 100,
-    workers: Workers = "auto",
+    workers: AnyWorkers = "auto",
     overwrite: Overwrite = False,
     progress: ShowProgress = False,
     **options: Unpack[ReadingOptions],
@@ -119,7 +120,7 @@ def extend_vocabulary(
     words: str | Path | Sequence[str] | None = None,
     number: int | None = None,
     texts: Any = None,
-    workers: Workers = "auto",
+    workers: AnyWorkers = "auto",
     overwrite: Overwrite = False,
     progress: ShowProgress = False,
     **options: Unpack[ReadingOptions],
@@ -183,7 +184,7 @@ def inspect_vocabulary(
     text: Sequence[str] = (),
     beside: Sequence[str | Path] = (),
     texts: Any = None,
-    workers: Workers = "auto",
+    workers: AnyWorkers = "auto",
     progress: ShowProgress = False,
     **options: Unpack[ReadingOptions],
 ) -> list[InspectedVocabulary]:

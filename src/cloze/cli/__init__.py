@@ -12,7 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def _run(arguments: list[str]) -> int:
         print(_help())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        print(f"cloze {metadata.version('cloze-bert')}")
+        import cloze
+
+        print(f"cloze {cloze.__version__}")
         return 0
     warnings.formatwarning = lambda message, *_, **__: f"{_for_people(f'warning: {message}')}\n"
     verb, rest = split_verb(arguments)
@@ -120,7 +122,7 @@ def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
 def load_verb(verb: str) -> "Verb":
     """Import a verb."""
     import_module(f"cloze.cli.{_TABLE[verb][0]}")
-    loaded: Verb = import_module("cloze.cli.parser").VERBS[verb]
+    loaded: Verb = import_module("cloze.cli.parser").VERBS[verb]()
     return loaded
 
 

@@ -8,10 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.labeled import describe_formats, describe_tasks, glue_submission
-from cloze.api.models import attention, fill, next_sentence
-from cloze.api.predictions import find_inputs, predict_file
-from cloze.api.vectors import embed_file, neighbors
 from cloze.cli.options import CommonOptions
 from cloze.cli.parser import Shown, verb
 from cloze.tables import format_count, terminal_width
@@ -27,7 +23,7 @@ if TYPE_CHECKING:  # not needed for --help
 _MAX_CLASSES = 5
 
 
-@verb("predict", predict_file)
+@verb("predict", "predict_file")
 def _show_predict(
     rows: Iterator[dict[str, Any]],
     *,
@@ -36,6 +32,7 @@ def _show_predict(
     explain: bool,
     flags: CommonOptions,
 ) -> None:
+    from cloze.api.predictions import find_inputs
     from cloze.data.row_files import write_json_lines
 
     if flags.json or explain or not find_inputs(task_or_input, inputs)[2]:
@@ -63,7 +60,7 @@ def _describe_answer(row: dict[str, Any]) -> Iterator[str]:
         yield "no entities"
 
 
-@verb("fill", fill)
+@verb("fill", "fill")
 def _show_fill(filled: "list[FilledText]", *, flags: CommonOptions) -> None:
     for answer in filled:
         lines = [
@@ -73,13 +70,13 @@ def _show_fill(filled: "list[FilledText]", *, flags: CommonOptions) -> None:
         flags.print(asdict(answer), "\n".join([answer.text, *lines]))
 
 
-@verb("next", next_sentence)
+@verb("next", "next_sentence")
 def _show_next(prediction: "NextSentencePrediction") -> Shown:
     probability = prediction.probability
     return {"is_next": probability}, f"B follows A with probability {probability:.3f}"
 
 
-@verb("embed", embed_file)
+@verb("embed", "embed_file")
 def _show_embed(summary: "EmbeddingFileSummary", *, output: str) -> Shown:
     lines = [
         f"wrote {output}: {format_count(summary.vectors, 'vector')} of size {summary.width} for "
@@ -94,13 +91,13 @@ def _show_embed(summary: "EmbeddingFileSummary", *, output: str) -> Shown:
     return asdict(summary) | {"output": str(output)}, "\n".join(lines)
 
 
-@verb("neighbors", neighbors)
+@verb("neighbors", "neighbors")
 def _show_neighbors(nearest: "list[Neighbor]") -> Shown:
     lines = [f"{neighbor.cosine:6.3f}  {neighbor.text}" for neighbor in nearest]
     return [asdict(neighbor) for neighbor in nearest], "\n".join(lines)
 
 
-@verb("attention", attention)
+@verb("attention", "attention")
 def _show_attention(shown: "AttentionMap", *, output: str | None) -> Shown:
     num_layers, num_heads = len(shown.layers), len(shown.layers[0].query)
     shape = {"tokens": len(shown.tokens), "layers": num_layers, "heads": num_heads}
@@ -109,7 +106,7 @@ def _show_attention(shown: "AttentionMap", *, output: str | None) -> Shown:
     return {"page": output, **shape}, line
 
 
-@verb("glue-submission", glue_submission)
+@verb("glue-submission", "glue_submission")
 def _show_glue_submission(sources: Mapping[str, str], *, output: str) -> Shown:
     from cloze.inference.glue_submission import GLUE_FILES
 
@@ -119,7 +116,7 @@ def _show_glue_submission(sources: Mapping[str, str], *, output: str) -> Shown:
     return {"submission": output, "files": files}, "\n".join([f"wrote {output}", *lines])
 
 
-@verb("tasks", describe_tasks)
+@verb("tasks", "describe_tasks")
 def _show_tasks(descriptions: "list[TaskDescription]", *, task: str | None) -> Shown:
     if task is not None:
         [description] = descriptions
@@ -171,7 +168,7 @@ def _wrap_after(start: str, text: str) -> str:
     return textwrap.fill(text, max(width, 40), initial_indent=start, subsequent_indent=indent)
 
 
-@verb("tasks formats", describe_formats)
+@verb("tasks formats", "describe_formats")
 def _show_tasks_formats(formats: "list[FormatDescription]") -> Shown:
     width = max(len(entry.name) for entry in formats)
     lines = []

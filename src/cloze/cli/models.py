@@ -5,8 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.models import export_model, import_model
-from cloze.api.tools import info, push, report, serve
 from cloze.choices import GraphPrecision
 from cloze.cli.parser import Shown, verb
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.reports.describe import Description
 
 
-@verb("import", import_model)
+@verb("import", "import_model")
 def _show_import(imported: "ExternalModel", output: str) -> Shown:
     from cloze.models.external_weights import OPTIMIZER_SUFFIXES
 
@@ -46,7 +44,7 @@ def _show_import(imported: "ExternalModel", output: str) -> Shown:
     return result, "\n".join(lines)
 
 
-@verb("export", export_model)
+@verb("export", "export_model")
 def _show_export(
     exported: "ExportReport | Int8Report", output: str, to: str, precision: GraphPrecision
 ) -> Shown:
@@ -66,12 +64,12 @@ def _show_export(
     return table, "\n".join(lines)
 
 
-@verb("push", push)
+@verb("push", "push")
 def _show_push(report: "PushReport") -> Shown:
     return asdict(report), f"wrote {report.name}: {len(report.files)} files, {report.url}"
 
 
-@verb("info", info)
+@verb("info", "info")
 def _show_info(description: "Description") -> Shown:
     verified = [f"{path}: {count} files, as written" for path, count in description.checked.items()]
     lines = [
@@ -101,9 +99,9 @@ def _format_value(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-@verb("report", report)
+@verb("report", "report")
 def _show_report(path: Path) -> Shown:
     return {"report": str(path)}, f"wrote {path}"
 
 
-verb("serve", serve, work="requests")(lambda _: None)  # the server prints where it listens
+verb("serve", "serve", work="requests")(lambda _: None)  # the server prints where it listens

@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import cyclopts
 from cyclopts import exceptions
 from rich.console import Console
 
+import cloze
 from cloze.cli.options import CommonOptions, Flag
 from cloze.cli.parameters import COMMON, EMPTY, SETTINGS, STDIN, Parameter, paragraphs, parameters_of
 from cloze.errors import MISSING, ClozeError, InputError, RunError
@@ -51,22 +52,33 @@ class Verb:
     """Whether torchrun's ranks share the work, so that only rank zero prints."""
 
 
-VERBS: dict[str, Verb] = {}
-"""The verbs of the chapters that were imported."""
+AnyShow = TypeVar("AnyShow", bound=Show)
+Function: TypeAlias = Callable[..., Any] | str
+"""A function, or the name of a public one, which is imported on use."""
+VERBS: dict[str, Callable[[], Verb]] = {}
+"""The verbs of the modules that were imported."""
 
 
 def verb(
     name: str,
-    function: Callable[..., Any],
-    modes: Mapping[str, Verb] = MappingProxyType({}),
+    function: Function,
+    modes: Mapping[str, tuple[Function, Show]] = MappingProxyType({}),
     *,
     work: Literal["batches", "requests"] = "batches",
     is_distributed: bool = False,
-) -> Callable[[Show], Show]:
-    """Make a function that prints results the verb of a public function."""
+) -> Callable[[AnyShow], AnyShow]:
+    """Make a function that prints results the verb of a public function; `modes` are as in `Verb`."""
 
-    def register(show: Show) -> Show:
-        VERBS[name] = Verb(function, show, work, modes, is_distributed)
+    def find(function: Function) -> Callable[..., Any]:
+        public: Callable[..., Any] = getattr(cloze, function) if isinstance(function, str) else function
+        return public
+
+    def register(show: AnyShow) -> AnyShow:
+        def load() -> Verb:
+            of_flags = {flag: Verb(find(other), other_show) for flag, (other, other_show) in modes.items()}
+            return Verb(find(function), show, work, of_flags, is_distributed)
+
+        VERBS[name] = load
         return show
 
     return register
@@ -263,7 +275,7 @@ class Command:
     def print_help(self) -> None:
         """Print the help, as wide as the terminal."""
         width = max(shutil.get_terminal_size().columns, MIN_COLUMNS)
-        self.app.help_print([], console=Console(file=sys.stdout, width=width, highlight=False))
+        self.app.help_print([], console=Console(file=sys.stdout, width=width, highlight=False, emoji=False))
 
     def _missing(self, name: str, *, remedy: str | None = None) -> InputError:
         what = f"the flag {name} is missing" if name.startswith("-") else f"{name} is missing"

@@ -5,17 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.datasets import audit, build_dataset, check_inputs, preview_inputs
-from cloze.api.vocabularies import (
-    InspectedVocabulary,
-    extend_vocabulary,
-    inspect_vocabulary,
-    train_vocabulary,
-)
-from cloze.cli.parser import Shown, Verb, verb
+from cloze.cli.parser import Shown, verb
 from cloze.tables import format_count, text_table
 
 if TYPE_CHECKING:  # not needed for --help
+    from cloze.api.vocabularies import InspectedVocabulary
     from cloze.data.audit import Audit
     from cloze.data.build.parts import BuildSummary
     from cloze.data.build.survey import InputPreview
@@ -58,15 +52,15 @@ def _shorten(line: str) -> str:
     return line if len(line) <= _PREVIEW_CHARACTERS else f"{line[:_PREVIEW_CHARACTERS]} …"
 
 
-PREVIEWS = {"dry_run": Verb(preview_inputs, _show_preview), "validate": Verb(check_inputs, _show_check)}
+PREVIEWS = {"dry_run": ("preview_inputs", _show_preview), "validate": ("check_inputs", _show_check)}
 
 
-@verb("vocab", train_vocabulary, PREVIEWS)
+@verb("vocab", "train_vocabulary", PREVIEWS)
 def _show_vocab(tokenizer: object, *, output: object) -> Shown:
     return {"directory": str(output)}, f"wrote {output}"
 
 
-@verb("vocab extend", extend_vocabulary)
+@verb("vocab extend", "extend_vocabulary")
 def _show_vocab_extend(extension: "Extension", *, output: object) -> Shown:
     added = extension.added
     lines = [
@@ -111,8 +105,8 @@ _TEXT_ROWS = {
 }
 
 
-@verb("vocab inspect", inspect_vocabulary)
-def _show_vocab_inspect(inspected: list[InspectedVocabulary]) -> Shown:
+@verb("vocab inspect", "inspect_vocabulary")
+def _show_vocab_inspect(inspected: "list[InspectedVocabulary]") -> Shown:
     results = [asdict(one, dict_factory=_without_nones) for one in inspected]
     return results if len(results) > 1 else results[0], "\n".join(_format(results))
 
@@ -157,14 +151,14 @@ def _format_cell(value: float, *, is_share: bool = False) -> str:
     return f"{value:.3%}" if is_share else f"{value:.4f}"
 
 
-@verb("corpus", build_dataset, PREVIEWS)
+@verb("corpus", "build_dataset", PREVIEWS)
 def _show_corpus(summary: "BuildSummary", *, output: object) -> Shown:
     names = ("document", "sentence", "token", "unknown_token")
     text = ", ".join(format_count(getattr(summary, f"{name}s"), name.replace("_", " ")) for name in names)
     return {"directory": str(output), **summary.as_dict()}, f"wrote {output}: {text}"
 
 
-@verb("corpus audit", audit)
+@verb("corpus audit", "audit")
 def _show_corpus_audit(measured: "Audit") -> Shown:
     from cloze.reports.audit_page import format_audit
 

@@ -5,22 +5,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.evaluation import EvaluationResult, evaluate, score
-from cloze.api.finetuning import (
-    FinetuneResult,
-    finetune,
-    finetuning_settings,
-    plan_finetuning,
-    validate_data,
-)
-from cloze.api.labeled import BaselineResult, baseline
-from cloze.api.pretraining import plan_pretraining, pretrain, pretraining_settings
-from cloze.cli.parser import Shown, Verb, verb
-from cloze.demo.run import run_demo
+from cloze.cli.parser import Shown, verb
 from cloze.progress import format_duration
 from cloze.tables import format_count, format_score, text_table
 
 if TYPE_CHECKING:  # not needed for --help
+    from cloze.api.evaluation import EvaluationResult
+    from cloze.api.finetuning import FinetuneResult
+    from cloze.api.labeled import BaselineResult
     from cloze.demo.pipeline import DemoResult
     from cloze.training.plan import RunPlan
 
@@ -64,7 +56,7 @@ def _format_bytes(num_bytes: int) -> str:
     return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
 
 
-@verb("demo", run_demo)
+@verb("demo", "run_demo")
 def _show_demo(result: "DemoResult") -> Shown:
     from cloze.demo.pipeline import format_result
 
@@ -73,10 +65,10 @@ def _show_demo(result: "DemoResult") -> Shown:
 
 @verb(
     "pretrain",
-    pretrain,
+    "pretrain",
     {
-        "print_config": Verb(pretraining_settings, _show_settings),
-        "dry_run": Verb(plan_pretraining, _show_plan),
+        "print_config": ("pretraining_settings", _show_settings),
+        "dry_run": ("plan_pretraining", _show_plan),
     },
     is_distributed=True,
 )
@@ -94,15 +86,15 @@ def _show_data(summary: Mapping[str, Any]) -> Shown:
 
 @verb(
     "finetune",
-    finetune,
+    "finetune",
     {
-        "validate": Verb(validate_data, _show_data),
-        "print_config": Verb(finetuning_settings, _show_settings),
-        "dry_run": Verb(plan_finetuning, _show_plan),
+        "validate": ("validate_data", _show_data),
+        "print_config": ("finetuning_settings", _show_settings),
+        "dry_run": ("plan_finetuning", _show_plan),
     },
     is_distributed=True,
 )
-def _show_finetune(result: FinetuneResult) -> Shown:
+def _show_finetune(result: "FinetuneResult") -> Shown:
     from cloze.finetuning.finetune import extract_scores
 
     report = result.report
@@ -127,8 +119,8 @@ def _as_text(value: object) -> str:
     return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
-@verb("baseline", baseline)
-def _show_baseline(result: BaselineResult) -> Shown:
+@verb("baseline", "baseline")
+def _show_baseline(result: "BaselineResult") -> Shown:
     table = {
         "data": result.data,
         "examples": result.num_examples,
@@ -148,8 +140,8 @@ def _format_table(results: "BaselineResult") -> str:
     return text_table(["", *(result.baseline for result in results)], rows)
 
 
-@verb("evaluate", evaluate)
-def _show_evaluate(result: EvaluationResult) -> Shown:
+@verb("evaluate", "evaluate")
+def _show_evaluate(result: "EvaluationResult") -> Shown:
     if "masked_words" in result.counts:
         rows, width = dict(result), 24
         counts = "{masked_words:,} masked tokens, {pairs:,} pairs".format(**result.counts)
@@ -162,7 +154,7 @@ def _show_evaluate(result: EvaluationResult) -> Shown:
     return result.to_dict(), "\n".join([*lines, f"  on {counts}: {result.data}"])
 
 
-@verb("score", score)
+@verb("score", "score")
 def _show_score(result: "EvaluationResult") -> Shown:
     from cloze.reports.breakdown_text import format_breakdown
 

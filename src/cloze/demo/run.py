@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloze.arguments import check_path
-from cloze.options import Overwrite, ShowProgress, Workers
+from cloze.options import Overwrite, ShowProgress
+from cloze.parallel_map import AnyWorkers
 from cloze.process import configure_process
 from cloze.progress import resolve_progress
 from cloze.suggestions import suggests_keywords
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def run_demo(
     *,
     output: str | Path = "demo-run",
-    workers: Workers = "auto",
+    workers: AnyWorkers = "auto",
     overwrite: Overwrite = False,
     progress: ShowProgress = False,
 ) -> "DemoResult":
