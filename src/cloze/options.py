@@ -151,7 +151,7 @@ class RunOptions(TypedDict, total=False):
         Sequence[str],
         Option("service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.", ()),
     ]
-    callbacks: Annotated["Sequence[Callback]", Option("receive what the run measures.", ())]
+    callbacks: Annotated[Sequence["Callback"], Option("receive what the run measures.", ())]
     resume: Annotated[
         bool,
         Option(

@@ -27,7 +27,7 @@ def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature,
         if is_group:
             hints = get_args(parameter.annotation)[0].__annotations__
         for name, hint in hints.items():
-            kind, option = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
+            kind, *_, option = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
             kind = kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
             if isinstance(option, Option):
                 texts[name] = option.help
