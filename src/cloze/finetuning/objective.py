@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from cloze.training.objective import Objective, StepData
 _EPOCH_ORDER = 21  # a purpose of random numbers
 
 
+@lru_cache(maxsize=1)  # all steps of an epoch need it
 def shuffled_indices(count: int, *, seed: int, epoch: int) -> Indices:
     """Return `count` indices in the random order of a seed and epoch."""
     return np.argsort(mix(seed, _EPOCH_ORDER, epoch, np.arange(count)), kind="stable")
@@ -37,7 +39,6 @@ class FinetuningBatches:
     prepared: PreparedData
     features: Sequence[Any] = field(init=False)
     """Those of all training examples."""
-    _order: tuple[int, Indices] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.features = self.prepared.data.flat_train_features
@@ -50,12 +51,13 @@ class FinetuningBatches:
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
         """Return this rank's share of the next `batch_size` features of the epoch."""
         end = position.index + self.prepared.config.batch_size
-        indices = self._epoch_order(position.epoch)[position.index : end]
+        seed, count = self.prepared.config.seed, len(self.features)
+        indices = shuffled_indices(count, seed=seed, epoch=position.epoch)[position.index : end]
         share = indices[self.prepared.context.rank :: self.prepared.context.world_size]
         has_share = len(share) > 0  # the last step of an epoch may have fewer features than there are ranks
         share = share if has_share else indices[:1]
         batches = list(self._micro_batches(share, micro_batch_tokens))
-        is_over = end >= len(self.features)
+        is_over = end >= count
         return StepData(
             batches=batches,
             num_tokens=has_share * sum(self.features[i].num_tokens for i in share),
@@ -77,12 +79,6 @@ class FinetuningBatches:
                 teacher = None if outputs is None else outputs.rows(indices[chosen])
                 yield replace(batch, teacher=teacher, is_labeled=has_labels)
 
-    def _epoch_order(self, epoch: int) -> Indices:
-        if self._order is None or self._order[0] != epoch:
-            seed = self.prepared.config.seed
-            self._order = epoch, shuffled_indices(len(self.features), seed=seed, epoch=epoch)
-        return self._order[1]
-
 
 class FinetuningObjective(Objective):
     """The loss of a task, and its scores on the dev data, which the ranks divide.
@@ -96,7 +92,10 @@ class FinetuningObjective(Objective):
         self.prepared = prepared
         self.config, self.context = prepared.config, prepared.context
         self.device = prepared.context.device
-        self.num_evaluation_batches = len(self._dev_batches())
+        self.dev_features = list(chain.from_iterable(prepared.data.dev_features))
+        lengths = [feature.num_tokens for feature in self.dev_features]
+        self.dev_batches = list(batch_by_length(lengths, self.config.micro_batch_tokens))
+        self.num_evaluation_batches = len(self.dev_batches)
 
     def forward(self, batch: Any) -> MetricSums:
         """Return the loss of a batch, and what else the task measures."""
@@ -115,24 +114,18 @@ class FinetuningObjective(Objective):
         loss = weight * soft_loss + ((1 - weight) * loss_sum if weight < 1 else 0.0)
         return {**hard, "soft_loss": (soft_loss.detach(), count), "loss": (loss, count)}
 
-    def _dev_batches(self) -> list[Indices]:
-        """Return the dev features of each batch, by their indices."""
-        lengths = [feature.num_tokens for group in self.prepared.data.dev_features for feature in group]
-        return list(batch_by_length(lengths, self.config.micro_batch_tokens))
-
     def evaluate(self) -> Iterator[EvaluatedSums]:
         """Yield the loss of this rank's dev data, then the scores of all, for which the task is tuned.
 
         Rank zero alone yields the scores.
         """
         examples, features = self.prepared.data.dev, self.prepared.data.dev_features
-        flat = list(chain.from_iterable(features))
         outputs: dict[int, Array] = {}
-        for indices in self.context.share(self._dev_batches()):
+        for indices in self.context.share(self.dev_batches):
             if indices is None:
                 yield {}
                 continue
-            batch = self.task.answer.batch([flat[i] for i in indices])
+            batch = self.task.answer.batch([self.dev_features[i] for i in indices])
             on_device = to_device(batch, self.device)
             logits: Tensor = self.model(on_device).float()
             of_features = self.task.answer.outputs(logits.cpu().numpy(), batch)
