@@ -13,11 +13,10 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from cloze.errors import ClozeError, InputError, RunError
 from cloze.file_io import (
@@ -305,7 +304,9 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
         raise IntegrityError(what, where=directory, remedy=_REMEDIES.get(kind))
     try:
         raw = read_json(file)
-        files = {name: parse_record(record) for name, record in raw["files"].items()}
+        files = {name: FileRecord(entry["bytes"], entry["sha256"]) for name, entry in raw["files"].items()}
+        if any(type(r.bytes) is not int or not isinstance(r.sha256, str) for r in files.values()):
+            raise TypeError("bytes must be numbers, sha256 strings")
         manifest = Manifest(raw["kind"], raw["format_version"], files)
         if type(manifest.format_version) is not int:
             raise TypeError("format_version must be a number")
@@ -323,14 +324,6 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
     if kind is not None and manifest.kind != kind:
         raise InputError(f"is a {manifest.kind}, not a {kind}", where=directory, remedy=_REMEDIES.get(kind))
     return manifest
-
-
-def parse_record(table: Mapping[str, Any]) -> FileRecord:
-    """Return the record in a JSON object; KeyError or TypeError if it is none."""
-    record = FileRecord(table["bytes"], table["sha256"])
-    if type(record.bytes) is not int or not isinstance(record.sha256, str):
-        raise TypeError("bytes must be numbers, sha256 strings")
-    return record
 
 
 def read_card(directory: Path) -> str:

@@ -93,41 +93,25 @@ def check_workers(workers: object) -> None:
         raise InputError(what, where="workers", remedy="Choose the number of cores")
 
 
-def map_unordered(
+def map_ordered(
     function: Callable[[Item], Result], items: Iterable[Item], *, workers: Workers
+) -> Iterator[Result]:
+    """Yield `function(item)` for each item, in the order of the items; see `map_unordered`."""
+    return map_unordered(function, items, workers=workers, ordered=True)
+
+
+def map_unordered(
+    function: Callable[[Item], Result], items: Iterable[Item], *, workers: Workers, ordered: bool = False
 ) -> Iterator[Result]:
     """Yield `function(item)` for each item, in order of completion.
 
-    At most two items per worker are in flight, so `items` may be a generator over more than fits in memory. Workers
-    end with this process, however it ends, and are stopped at the first error.
-
-    Args:
-        function: a top-level function or a `partial` of one, so that it can be pickled.
+    Few items per worker are in flight, so `items` may be a generator over more than fits in memory. Workers end with
+    this process, however it ends, and are stopped at the first error. `function` must be picklable: a top-level
+    function or a `partial` of one.
 
     Raises:
         RunError: a worker died, most often for lack of memory.
     """
-    return _map(function, items, workers, per_worker=2, ordered=False)
-
-
-def map_ordered(
-    function: Callable[[Item], Result], items: Iterable[Item], *, workers: Workers
-) -> Iterator[Result]:
-    """Yield `function(item)` for each item, in the order of the items; see `map_unordered`.
-
-    At most four items per worker are in flight or waiting for an earlier one.
-    """
-    return _map(function, items, workers, per_worker=4, ordered=True)
-
-
-def _map(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    workers: Workers,
-    *,
-    per_worker: int,
-    ordered: bool,
-) -> Iterator[Result]:
     check_workers(workers)
     if workers == 1:
         yield from map(function, items)
@@ -147,7 +131,7 @@ def _map(
 
         for item in items:
             pending.append(submit(item))
-            if len(pending) >= per_worker * num_workers(workers):
+            if len(pending) >= (4 if ordered else 2) * num_workers(workers):  # some wait for an earlier one
                 yield take()
         while pending:
             yield take()
