@@ -38,10 +38,10 @@ def write_pairs(path: Path, pairs: list[dict[str, Any]]) -> Path:
 def test_accuracies_are_means_of_paradigms(scorer: SentenceScorer, tmp_path: Path) -> None:
     scores = evaluate_blimp(scorer, write_pairs(tmp_path / "pairs.jsonl.xz", PAIRS))
     # one of two opposite pairs is right whatever the model is, and equal scores are wrong
-    assert scores.paradigms == {"agreement": 0.5, "gender": 1.0, "same": 0.0, "scope": 1.0}
-    assert scores.fields == {"morphology": 0.75, "syntax_semantics": 0.5}
-    assert scores.accuracy == 0.625
-    assert scores.num_pairs == 5
+    assert scores.parts["paradigms"] == {"agreement": 0.5, "gender": 1.0, "same": 0.0, "scope": 1.0}
+    assert scores.parts["fields"] == {"morphology": 0.75, "syntax_semantics": 0.5}
+    assert scores.scores["accuracy"] == 0.625
+    assert scores.counts["num_pairs"] == 5
 
 
 def test_an_empty_sentence_is_refused_with_its_line(scorer: SentenceScorer, tmp_path: Path) -> None:
@@ -62,5 +62,5 @@ def test_scores_of_the_real_file(scorer: SentenceScorer, shared: Path, tmp_path:
         pairs = [json.loads(line) for line in lines]
     chosen = [row for row in pairs if row["UID"] == "regular_plural_subject_verb_agreement_1"][::20]
     scores = evaluate_blimp(scorer, write_pairs(tmp_path / "some.jsonl.xz", chosen))
-    assert scores.num_pairs == 50
-    assert scores.accuracy > 0.7  # chance is 0.5; three standard errors above it are 0.71
+    assert scores.counts["num_pairs"] == 50
+    assert scores.scores["accuracy"] > 0.7  # chance is 0.5; three standard errors above it are 0.71

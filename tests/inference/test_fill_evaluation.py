@@ -41,9 +41,9 @@ def test_ranks_become_scores(fill_mask: FillMask, tmp_path: Path) -> None:
         tmp_path,
         *("a [MASK]\tf", "[MASK] b\tf", "c [MASK]\tb", "[MASK]\tfg", "a [MASK] b\tzzz", "a [MASK]\t\u200b"),
     )
-    scores, count = evaluate_fill(fill_mask, path)
-    assert count == 6
-    assert scores == pytest.approx(
+    result = evaluate_fill(fill_mask, path)
+    assert result.counts["examples"] == 6
+    assert result.scores == pytest.approx(
         {
             "accuracy": 0,
             "accuracy@5": 2 / 6,
@@ -58,7 +58,7 @@ def test_a_uniform_model_scores_zero(fill_mask: FillMask, tmp_path: Path) -> Non
     with torch.no_grad():
         fill_mask.module.masked_lm.bias.zero_()
         fill_mask.module.bert.embeddings.word_embeddings.weight.zero_()
-    scores, _ = evaluate_fill(fill_mask, table(tmp_path, "a [MASK]\tf", "a [MASK]\tF"))
+    scores = evaluate_fill(fill_mask, table(tmp_path, "a [MASK]\tf", "a [MASK]\tF")).scores
     assert (scores["accuracy"], scores["majority_accuracy"]) == (0, 1)
 
 

@@ -259,7 +259,7 @@ def test_a_vocabulary_without_a_token_for_unknown_words(tmp_path: Path) -> None:
     assert cloze.neighbors("film", model=tmp_path, device="cpu")
     (tmp_path / "answers.tsv").write_text("text\tanswer\nthe [MASK]\tfilm\n")
     fill_mask = FillMask.load(tmp_path, device="cpu")
-    assert evaluate_fill(fill_mask, tmp_path / "answers.tsv")[1] == 1
+    assert evaluate_fill(fill_mask, tmp_path / "answers.tsv").counts["examples"] == 1
     served = ServedModel.load("bytes", tmp_path, device="cpu")
     [target] = ours.encode("a").input_ids[1:-1]
     blank = FillInput("the [MASK]", 5, None, ("a",))

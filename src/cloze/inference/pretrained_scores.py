@@ -67,8 +67,8 @@ def score_pretrained(
         from cloze.inference.torch_model import TorchModel
         from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
-        checkpoint = TorchModel(resolve_checkpoint(check_path(model, "model")), device, precision)
-        has_pairs = checkpoint.has("next-sentence")
+        checkpoint = resolve_checkpoint(check_path(model, "model"))
+        has_pairs = TorchModel(checkpoint, device, precision).has("next-sentence")
         config = resolve(PretrainingEvaluationConfig, {"pairs.next_sentence": has_pairs}, settings)
         if kind == "nsp" and not (has_pairs and config.pairs.next_sentence):
             what = (
@@ -77,25 +77,17 @@ def score_pretrained(
             raise InputError(what, where=model, remedy="Score its masked words: cloze evaluate mlm")
         paths = check_paths(data, "data")
         measured = evaluate_pretrained(
-            checkpoint.directory,
-            paths,
-            config,
-            device=device,
-            precision=checkpoint.precision,
-            progress=progress,
+            checkpoint, paths, config, device=device, precision=precision, progress=progress
         )
         scores = measured.masked_lm if kind == "mlm" else measured.next_sentence
         return PretrainedScores(scores, {"masked_words": measured.masked_words, "pairs": measured.pairs})
     if kind == "fill":
         fill_mask = FillMask.load(model, device=device, precision=precision)
-        scores, count = evaluate_fill(fill_mask, _as_source(data), progress=progress)
-        return PretrainedScores(scores, {"examples": count})
+        return evaluate_fill(fill_mask, _as_source(data), progress=progress)
     scorer = SentenceScorer.load(model, device=device, precision=precision)
     if kind == "likelihood":
         return _score_likelihood(scorer, data, text_column or "text", output, progress)
-    blimp = evaluate_blimp(scorer, _as_source(data), progress=progress)
-    parts = {"fields": blimp.fields, "paradigms": blimp.paradigms}
-    return PretrainedScores({"accuracy": blimp.accuracy}, {"num_pairs": blimp.num_pairs}, parts)
+    return evaluate_blimp(scorer, _as_source(data), progress=progress)
 
 
 def _as_source(data: Any) -> Data:
@@ -141,10 +133,8 @@ def _score_likelihood(
     return PretrainedScores(means, {"examples": count})
 
 
-def evaluate_fill(
-    fill_mask: FillMask, source: Data, *, progress: Progress = SILENT
-) -> tuple[dict[str, float], int]:
-    """Return the scores of a model on a table with the columns text and answer, and the number of questions.
+def evaluate_fill(fill_mask: FillMask, source: Data, *, progress: Progress = SILENT) -> PretrainedScores:
+    """Return the scores of a model on a table with the columns text and answer.
 
     An answer that is not a single token cannot be predicted and counts as wrong; the share of single-token answers is
     among the scores, and so is the accuracy of always predicting the most frequent answer.
@@ -183,25 +173,14 @@ def evaluate_fill(
         "majority_accuracy": max(answers.values()) / count,
         "answers_of_one_piece": sum(rank is not None for rank in ranks) / count,
     }
-    return scores, count
+    return PretrainedScores(scores, {"examples": count})
 
 
-@dataclass(frozen=True, slots=True)
-class BlimpScores:
-    """Shares of pairs on which the model is right; chance is 0.5, and a tie is wrong."""
-
-    accuracy: float
-    """The mean over the paradigms."""
-    fields: dict[str, float]
-    """For morphology, semantics, syntax and their interface: the mean over the field's paradigms."""
-    paradigms: dict[str, float]
-    num_pairs: int
-
-
-def evaluate_blimp(scorer: SentenceScorer, source: Data, *, progress: Progress = SILENT) -> BlimpScores:
+def evaluate_blimp(scorer: SentenceScorer, source: Data, *, progress: Progress = SILENT) -> PretrainedScores:
     """Return the scores of a model on a table with the columns UID, field, sentence_good and sentence_bad.
 
-    A model is right on a pair if the acceptable sentence is more probable to it.
+    A model is right on a pair if the acceptable sentence is more probable to it; a tie is wrong. The accuracy is the
+    mean over the paradigms, that of a field the mean over its paradigms.
 
     Source: Warstadt et al. 2020, "BLiMP: The benchmark of linguistic minimal pairs for English".
     """
@@ -227,4 +206,8 @@ def evaluate_blimp(scorer: SentenceScorer, source: Data, *, progress: Progress =
         field: fmean(paradigms[paradigm] for paradigm, its in field_of_paradigm.items() if its == field)
         for field in dict.fromkeys(field_of_paradigm.values())
     }
-    return BlimpScores(fmean(paradigms.values()), fields, paradigms, sum(map(len, is_right.values())))
+    return PretrainedScores(
+        {"accuracy": fmean(paradigms.values())},
+        {"num_pairs": sum(map(len, is_right.values()))},
+        {"fields": fields, "paradigms": paradigms},
+    )
