@@ -12,7 +12,7 @@ from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.models.quantization import INT8_KIND
-from cloze.serving.served_model import EmbeddingInput, ServedModel
+from cloze.serving.served_model import ServedModel
 from helpers import task_of
 from tiny_models import SPECIAL, write_finetuned
 
@@ -116,10 +116,8 @@ def test_a_fine_tuned_model_answers_from_a_directory(classifier: Path):
 def test_a_directory_is_served(classifier: Path):
     exact, small = (ServedModel.load(name, classifier / name, device="cpu") for name in ("model", "int8"))
     assert set(exact.abilities) - set(small.abilities) == {"explain"}  # there are no gradients
-    inputs = [EmbeddingInput("a b c")]
-    (first,), (second,) = exact.embed(inputs), small.embed(inputs)
-    norms = np.linalg.norm(first.vectors) * np.linalg.norm(second.vectors)
-    assert 0.9 < first.vectors @ second.vectors / norms < 1
+    first, second = (served.embedder("a b c") for served in (exact, small))
+    assert 0.9 < first @ second / (np.linalg.norm(first) * np.linalg.norm(second)) < 1
 
 
 @pytest.mark.parametrize("kind", [cloze.TextClassifier, cloze.Embedder])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from fastapi.testclient import TestClient
 from safetensors.torch import load_file, save_file
 
 import cloze
@@ -17,6 +18,7 @@ from cloze.data.audit_measures import Lengths, count_split
 from cloze.data.batch import collate
 from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
+from cloze.explorer.span_scores import join_scores
 from cloze.inference.embedder import Embedder
 from cloze.inference.explain import explain
 from cloze.inference.model import load_encoder
@@ -27,8 +29,9 @@ from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier, sp
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.encoder import encoders
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
-from cloze.serving.windowed_inference import FillInput, WindowedCandidates, WindowedSpanScores
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.loading import load_tokenizer
 from encoder_families import FAMILIES, OTHERS, TEXTS, WORDS, published_config
@@ -223,8 +226,8 @@ def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
         tokenizer.save_pretrained(tmp_path / name)
         if name == "QuestionAnswering":
             answerer = QuestionAnswerer.load(tmp_path / name, device="cpu")
-            split = WindowedSpanScores(answerer).split(*span_questions([("was it good", TEXTS[0])]))
-            scores, _ = split.join(answerer.outputs(split.windows))
+            features = answerer.features(*span_questions([("was it good", TEXTS[0])]))
+            scores = join_scores(answerer.tokenizer, features, answerer.outputs(features))
             batch = tokenizer("was it good", TEXTS[0], return_tensors="pt", return_offsets_mapping=True)
             spans = [tuple(span) for span in batch.pop("offset_mapping")[0].tolist()]
             of_text = [place for place, text in enumerate(batch.sequence_ids()) if text == 1]
@@ -261,9 +264,9 @@ def test_a_vocabulary_without_a_token_for_unknown_words(tmp_path: Path) -> None:
     fill_mask = FillMask.load(tmp_path, device="cpu")
     assert evaluate_fill(fill_mask, tmp_path / "answers.tsv").counts["examples"] == 1
     served = ServedModel.load("bytes", tmp_path, device="cpu")
-    [target] = ours.encode("a").input_ids[1:-1]
-    blank = FillInput("the [MASK]", 5, None, ("a",))
-    assert WindowedCandidates(served).split(blank).windows[0].targets == (target,)
+    request = {"inputs": "the [MASK]", "parameters": {"targets": ["a"]}}
+    with TestClient(create_app({"bytes": served}, Limits())) as client:
+        assert [each["token_str"] for each in client.post("/fill", json=request).json()] == ["a"]
     counts = count_split(Lengths(*[np.ones(1, np.int64)] * 5), np.ones(ours.vocab_size, np.int64), ours)
     assert counts.unknown_share == 0
 

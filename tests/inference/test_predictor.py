@@ -12,6 +12,7 @@ import transformers
 
 import cloze
 from cloze.errors import InputError
+from cloze.explorer.span_scores import join_scores
 from cloze.inference.predictor import Predictor
 from cloze.inference.text_predictors import (
     EntityTagger,
@@ -28,7 +29,6 @@ from cloze.models.heads import (
     BertForSequenceClassification,
 )
 from cloze.progress import Progress
-from cloze.serving.windowed_inference import WindowedSpanScores
 from cloze.tasks.paragraphs import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.predict import top_k_limiter
 from cloze.tasks.running_text import split_text
@@ -395,8 +395,8 @@ def test_models_for_other_tasks_are_refused(checkpoints: dict[str, Path], tmp_pa
 
 @pytest.mark.parametrize("text", ["a b c d", "abcdefgh" * 2 + " " + " ".join("abcdefgh" * 5), ""])
 def test_scores_are_those_of_the_answers(text: str, answerer: QuestionAnswerer) -> None:
-    split = WindowedSpanScores(answerer).split(*span_questions([("a c", text)]))
-    found, _ = split.join(answerer.outputs(split.windows))
+    features = answerer.features(*span_questions([("a c", text)]))
+    found = join_scores(answerer.tokenizer, features, answerer.outputs(features))
     for piece, (start, end) in zip(found.tokens, found.offsets, strict=True):
         assert piece in ("[UNK]", text[start:end])
     assert len(found.tokens) == len(found.start_logits) == len(found.end_logits)

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from clients import Client, client_of, listening
 from fastapi import FastAPI
-from held_batcher import answers, held, held_elsewhere
+from held_queue import answers, held, held_elsewhere
 
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
@@ -211,7 +211,7 @@ def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> N
 
     async def ask() -> tuple[list[httpx.Response], httpx.Response, httpx.Response]:
         async with async_client(app) as client:
-            async with held(app.state.batcher):
+            async with held(app.state.queue):
                 found = await asyncio.gather(*(client.post("/embed", json={"inputs": "a"}) for _ in range(8)))
                 health = await client.get("/health")
             return found, health, await client.post("/embed", json={"inputs": "a"})
@@ -240,32 +240,32 @@ def test_nothing_is_computed_for_a_disconnected_client(
     models: Mapping[str, ServedModel], says_all: bool
 ) -> None:
     app = create_app(models, Limits())
-    batcher = app.state.batcher
+    queue = app.state.queue
     body = b'{"inputs": "a"}'
     head = f"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
     sent = head.encode() + b"\r\n\r\n" + (body if says_all else body[:5])
     with listening(app) as address:
-        with held_elsewhere(batcher):
+        with held_elsewhere(queue):
             with socket.create_connection(("127.0.0.1", httpx.URL(address).port)) as connection:
                 connection.sendall(sent)
                 if says_all:
-                    wait_for(lambda: batcher.waiting_requests == 1)
+                    wait_for(lambda: queue.waiting_requests == 1)
             counted = 'cloze_requests_total{route="/embed",status="499"} 1.0'
             wait_for(lambda: counted in httpx.get(f"{address}/metrics").text)
-            assert batcher.waiting_requests == batcher.waiting_tokens == 0
+            assert queue.waiting_requests == queue.waiting_tokens == 0
         assert httpx.post(f"{address}/embed", json={"inputs": "a"}).status_code == 200
-    assert batcher.batches == 2
+    assert queue.batches == 2
 
 
 @pytest.mark.slow
 def test_requests_unanswered_at_shutdown_get_503(models: Mapping[str, ServedModel]) -> None:
     app = create_app(models, Limits())
-    batcher = app.state.batcher
-    with held_elsewhere(batcher), ThreadPoolExecutor(1) as pool:
+    queue = app.state.queue
+    with held_elsewhere(queue), ThreadPoolExecutor(1) as pool:
         with listening(app) as address:
             asked = pool.submit(httpx.post, f"{address}/embed", json={"inputs": "a"}, timeout=20)
-            wait_for(lambda: batcher.waiting_requests == 1)
-            batcher.stop()
+            wait_for(lambda: queue.waiting_requests == 1)
+            queue.stop()
         response = asked.result()
     assert (response.status_code, response.json()["error_type"]) == (503, "Unhealthy")
 
@@ -276,8 +276,6 @@ def test_a_short_request_overtakes_a_long_one(models: Mapping[str, ServedModel])
     long: dict[str, Any] = {
         "/tag": {"inputs": text},
         "/answer": {"inputs": {"question": "a?", "context": text}},
-        "/tokenize": {"inputs": [text] * 4},
-        "/decode": {"ids": [[8, 9] * 200] * 4},
         "/embed_all": {"inputs": [text] * 4},
         "/rerank": {"query": "a?", "texts": [text] * 4, "truncate": False},
         "/fill": {"inputs": [f"{text}[MASK]"] * 4, "long_texts": "windows"},
@@ -294,13 +292,35 @@ def test_a_short_request_overtakes_a_long_one(models: Mapping[str, ServedModel])
                 order.append(route)
                 return response.json()
 
-            return await answers(app.state.batcher, *map(one, requests))
+            return await answers(app.state.queue, *map(one, requests))
 
     found = asyncio.run(ask())
     assert order[:2] == ["/embed", "/next-sentence"]
     with client_of(models, Limits(batch_tokens=1_000_000)) as client:
         for (route, request), in_turns in zip(long.items(), found, strict=False):
             assert in_turns == _approximately(client.ask(route, **request))
+
+
+def test_a_short_request_overtakes_long_ones_that_are_only_read(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits(batch_tokens=256))
+    requests = {
+        "/tokenize": {"inputs": ["a b c d. " * 2000] * 32},
+        "/decode": {"ids": [[8, 9] * 2000] * 32},
+        "/embed": {"inputs": "a"},
+    }
+    order: list[str] = []
+
+    async def ask() -> None:
+        async with async_client(app) as client:
+
+            async def one(route: str) -> None:
+                await client.post(route, json=requests[route])
+                order.append(route)
+
+            await answers(app.state.queue, *map(one, requests), thread="texts")
+
+    asyncio.run(ask())
+    assert order[0] == "/embed"
 
 
 def _approximately(value: Any) -> Any:
@@ -318,7 +338,7 @@ def test_an_invalid_request_does_not_affect_others(models: Mapping[str, ServedMo
     async def ask() -> list[httpx.Response]:
         async with async_client(app) as client:
             requests = (client.post("/fill", json={"inputs": text}) for text in texts)
-            return await answers(app.state.batcher, *requests)
+            return await answers(app.state.queue, *requests, thread="texts")
 
     found = asyncio.run(ask())
     assert [each.status_code for each in found] == [200, 422, 200, 422]
@@ -328,7 +348,7 @@ def test_an_invalid_request_does_not_affect_others(models: Mapping[str, ServedMo
 
 def test_a_server_that_is_being_stopped_says_so(models: Mapping[str, ServedModel]) -> None:
     client = client_of(models)
-    client.app.state.batcher.close()
+    client.app.state.queue.close()
     assert client.get("/health").status_code == 503
     assert client.post("/embed", json={"inputs": "a"}).json()["error_type"] == "Unhealthy"
 

@@ -3,24 +3,22 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clients import Client
-from held_batcher import held, queue
+from held_queue import admitted, answers, held, start, wait_until
 
 from cloze.inference.explain import ExplainConfig
 from cloze.inference.pretrained_heads import FillMask, NextSentence, SentenceScorer
 from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer
-from cloze.serving.batcher import Batcher
 from cloze.serving.limits import Limits
 from cloze.serving.native import explain, likelihood
-from cloze.serving.routes import estimate_tokens
+from cloze.serving.queue import Queue
 from cloze.serving.schema import ExplainRequest, TextsRequest
 from cloze.serving.served_model import ServedModel
-from cloze.serving.windowed_inference import WindowedSentenceScores
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 
 Post = Callable[..., Any]
@@ -47,29 +45,36 @@ def test_likelihood(post: Post, directories: Mapping[str, Path]) -> None:
         assert sum(each["log_probability"] for each in mine["tokens"]) == pytest.approx(mine["score"])
 
 
-def test_a_long_sentence_is_scored_in_turns(client: Client, directories: Mapping[str, Path]) -> None:
-    scorer = SentenceScorer.load(directories["bert"], device="cpu")
-    computation = WindowedSentenceScores(scorer)
-    split = computation.split((0, "a b c d"))
-    assert [window.num_tokens for window in split.windows] == [6] * 4
-    outputs = [output for window in split.windows for output in computation.compute([window])]
-    assert split.join(outputs).score == pytest.approx(scorer("a b c d").score, abs=1e-5)
-    assert computation == WindowedSentenceScores(replace(scorer))  # those of two requests share a batch
+def test_a_long_sentence_is_scored_in_turns(client: Client, models: Mapping[str, ServedModel]) -> None:
+    queue = Queue(Limits(batch_tokens=12), threads=1)
+    (found,) = asyncio.run(likelihood(models["bert"], TextsRequest(inputs="a b c d"), queue))
+    queue.close()
+    assert queue.batches == 2  # of four copies of six tokens
+    assert found.score == pytest.approx(client.ask("/likelihood", inputs="a b c d")[0]["score"], abs=1e-5)
     too_long = client.refusal("/likelihood", inputs=["a", "a " * 600])
     assert too_long.startswith("inputs[1]: 602 tokens, the model takes")
 
 
-def test_a_likelihood_waits_with_the_square_of_its_tokens(models: Mapping[str, ServedModel]) -> None:
-    async def ask(batcher: Batcher) -> int:
-        async with held(batcher):
-            (task,) = await queue(batcher, likelihood(models["bert"], TextsRequest(inputs=texts), batcher))
-            tokens = batcher.waiting_tokens
-        await task
-        return tokens
+def test_likelihoods_of_two_requests_share_a_batch(models: Mapping[str, ServedModel]) -> None:
+    queue = Queue(Limits(), threads=1)
+    requests = (likelihood(models["bert"], TextsRequest(inputs=text), queue) for text in ("a b", "c d e"))
+    found = asyncio.run(answers(queue, *(admitted(queue, request) for request in requests)))
+    queue.close()
+    assert [len(scores[0].tokens) for scores in found] == [2, 3]
+    assert queue.batches == 2  # the first one holds the thread
 
-    texts, batcher = ["a b c", "d"], Batcher(Limits(), threads=1)
-    assert asyncio.run(ask(batcher)) == sum(estimate_tokens(text) ** 2 for text in texts)
-    batcher.close()
+
+def test_a_likelihood_waits_with_the_square_of_its_tokens(models: Mapping[str, ServedModel]) -> None:
+    async def ask(queue: Queue) -> None:
+        async with held(queue):
+            request = likelihood(models["bert"], TextsRequest(inputs=["a b c", "d"]), queue)
+            (task,) = await start(queue, admitted(queue, request))
+            await wait_until(lambda: queue.waiting_tokens == 3 * 5 + 1 * 3)
+        await task
+
+    queue = Queue(Limits(), threads=1)
+    asyncio.run(ask(queue))
+    queue.close()
 
 
 def test_fill_reads_long_texts_in_windows(client: Client) -> None:
@@ -178,12 +183,12 @@ def test_texts_of_the_wrong_form_are_refused_with_the_right_one(client: Client, 
 @pytest.mark.slow
 def test_a_long_explanation_takes_turns_with_other_requests(models: Mapping[str, ServedModel]) -> None:
     config = ExplainConfig(max_tokens=16, max_gap=-1)  # never converges
-    batcher = Batcher(Limits(batch_tokens=160), threads=1)
+    queue = Queue(Limits(batch_tokens=160), threads=1)
     request = ExplainRequest(inputs="a b c")
-    (explanation,) = asyncio.run(explain(models["classifier"], request, batcher, config))
-    batcher.close()
+    (explanation,) = asyncio.run(explain(models["classifier"], request, queue, config))
+    queue.close()
     assert explanation.steps == 512
-    assert batcher.batches >= 5 * sum(config.steps) // 160  # [CLS] a b c [SEP]
+    assert queue.batches >= 5 * sum(config.steps) // 160  # [CLS] a b c [SEP]
 
 
 def test_the_model_is_chosen_by_name_or_ability(client: Client) -> None:

@@ -158,7 +158,7 @@ def view_ablation(
             logits_PV = fill_mask.engine.run(batch)["logits"][:, : tokenizer.vocab_size]
             candidates = top_candidates(logits_PV, tokenizer.tokens.__getitem__, _TOP_K)
         if next_sentence is not None and pair is not None:
-            (is_next,) = next_sentence.probabilities([(window.text, pair)])
+            (is_next,) = next_sentence.probabilities(next_sentence.encode([(window.text, pair)]))
         if classifier is not None:
             (prediction,), losses = classifier.predict([LabeledText(window.text, pair)])
             is_number = isinstance(prediction, float)

@@ -1,6 +1,6 @@
 """Attribute a prediction to the words of its text: integrated gradients over the word embeddings.
 
-Shapes: T tokens of the text, S steps, C of them in a segment, D hidden.
+Shapes: T tokens of the text, S steps, C of them in a group, D hidden.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 if TYPE_CHECKING:  # a graph answers without torch
     from torch import Tensor, nn
+
+Points: TypeAlias = "tuple[Tensor, Tensor]"
+"""Points on a path that pass through the model together: places, from 0 to 1, and weights in the mean, [C] each."""
 
 _ROUNDING = 1e-5  # of logits in float32
 _RAISES, _LOWERS = "125 156 201", "221 154 117"
@@ -80,18 +83,29 @@ class EmbeddingPath:
     baseline_ids: Sequence[int]
     output: "Callable[[Tensor], Tensor]"
 
-    def segments(self, steps: int, max_tokens: int) -> "list[PathSegment]":
-        """Split the path into points, by Gauss-Legendre quadrature, in groups of at most `max_tokens` tokens."""
+    def points(self, steps: int, max_tokens: int) -> "list[Points]":
+        """Return the points of a Gauss-Legendre quadrature, in groups of at most `max_tokens` tokens."""
         import torch
 
         points, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1], where the weights sum to 2
         count = max(1, max_tokens // len(self.input_ids))
         alphas_S, weights_S = (torch.from_numpy(values).float() for values in ((1 + points) / 2, weights / 2))
-        groups = zip(torch.split(alphas_S, count), torch.split(weights_S, count), strict=True)
-        return [PathSegment(self, *group) for group in groups]
+        return list(zip(torch.split(alphas_S, count), torch.split(weights_S, count), strict=True))
+
+    def gradient(self, points: "Points") -> "Tensor":
+        """Return the gradient of the output by the embeddings, [T, D]: the weighted sum over the points."""
+        import torch
+
+        baseline_TD, text_TD = self.ends()
+        alphas_C11, weights_C11 = (values.to(text_TD)[:, None, None] for values in points)
+        points_CTD = baseline_TD + alphas_C11 * (text_TD - baseline_TD)
+        points_CTD.requires_grad_()
+        outputs_C = self.outputs(points_CTD)
+        (gradients_CTD,) = torch.autograd.grad(outputs_C.sum(), points_CTD)
+        return (weights_C11 * gradients_CTD).sum(0)
 
     def attributions(self, gradients: "Sequence[Tensor]") -> Attributions:
-        """Return the attribution of each token, from the gradients of all segments."""
+        """Return the attribution of each token, from the gradients of all points."""
         import torch
 
         baseline_TD, text_TD = self.ends()
@@ -130,42 +144,12 @@ class EmbeddingPath:
         return table
 
 
-@dataclass(frozen=True, slots=True)
-class PathSegment:
-    """A group of points on a path that pass through the model together."""
-
-    path: EmbeddingPath
-    alphas: "Tensor"
-    """Position of each point on the path, 0 to 1, [C]."""
-    weights: "Tensor"
-    """Weight of each point in the mean over the path, [C]."""
-
-    @property
-    def num_tokens(self) -> int:
-        """C times T."""
-        return len(self.alphas) * len(self.path.input_ids)
-
-    def gradients(self) -> "Tensor":
-        """Return the gradient of the output by the embeddings, [T, D]: the weighted sum over the points."""
-        import torch
-
-        baseline_TD, text_TD = self.path.ends()
-        alphas_C11, weights_C11 = (
-            values.to(text_TD)[:, None, None] for values in (self.alphas, self.weights)
-        )
-        points_CTD = baseline_TD + alphas_C11 * (text_TD - baseline_TD)
-        points_CTD.requires_grad_()
-        outputs_C = self.path.outputs(points_CTD)
-        (gradients_CTD,) = torch.autograd.grad(outputs_C.sum(), points_CTD)
-        return (weights_C11 * gradients_CTD).sum(0)
-
-
 def integrated_gradients(path: EmbeddingPath, steps: int, *, max_tokens: int = 4096) -> Attributions:
     """Return the mean gradient along a path times the difference of its ends, summed over the D numbers of a token.
 
     Source: Sundararajan et al. 2017, 3 and 5.
     """
-    return path.attributions([segment.gradients() for segment in path.segments(steps, max_tokens)])
+    return path.attributions([path.gradient(points) for points in path.points(steps, max_tokens)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from cloze.results import Result
 from cloze.suggestions import suggests_keywords
 from cloze.tasks.arrays import log_of_sum, softmax, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
+from cloze.tokenization.tokenizer import Encoding
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
 ChosenT = TypeVar("ChosenT")
@@ -282,23 +283,27 @@ class NextSentence(Answerer):
             InputError: a sentence is not a str, or a pair has more tokens than the model takes.
         """
         pairs, is_one = check_pairs(sentence_a, sentence_b, ("sentence_a", "sentence_b"), required=True)
-        predictions = [NextSentencePrediction(p > 0.5, p) for p in self.probabilities(pairs)]
+        predictions = [NextSentencePrediction(p > 0.5, p) for p in self.probabilities(self.encode(pairs))]
         count_unknown(self.tokenizer, [" ".join(pair) for pair in pairs]).warn("pairs")
         return predictions[0] if is_one else predictions
 
-    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the probability of each pair of texts, computed in batches of similar length."""
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
+        """Tokenize pairs of texts; refuse a pair that is too long."""
         encodings = [self.tokenizer.encode(*pair) for pair in pairs]
         for encoding in encodings:
             check_length(
                 encoding.input_ids, self.max_positions, where="pair", remedy="Give shorter sentences"
             )
+        return encodings
+
+    def probabilities(self, encodings: Sequence[Encoding]) -> list[float]:
+        """Return the probability of each pair that `encode` has tokenized, computed in batches of similar length."""
 
         def pack(indices: Indices) -> PackedBatch:
             chosen = [encodings[i] for i in indices]
             return collate([e.input_ids for e in chosen], [e.token_type_ids for e in chosen])
 
-        probabilities = np.empty(len(pairs))
+        probabilities = np.empty(len(encodings))
         for indices, _, outputs in self.model.run(self.output, Batches(list(map(len, encodings)), pack)):
             probabilities[indices] = softmax(outputs["logits"])[:, IS_NEXT]
         return probabilities.tolist()

@@ -1,4 +1,4 @@
-"""The FastAPI application: middleware, routes, and the batcher that they share."""
+"""The FastAPI application: middleware, routes, and the queue that they share."""
 
 import asyncio
 import time
@@ -9,13 +9,13 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from cloze.serving import dialects, explorer_routes, info_routes, native
-from cloze.serving.batcher import Batcher
 from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.errors import add_error_handlers
 from cloze.serving.info_routes import VERSION
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 from cloze.serving.middleware import RequestMiddleware
+from cloze.serving.queue import Queue
 from cloze.serving.routes import SERVER_TAG, GetRoute, Route, ServerState, StrictRoute, add_routes
 from cloze.serving.served_model import ABILITIES, ServedModel
 from cloze.serving.static_files import static_routes
@@ -46,13 +46,13 @@ def create_app(
         hosts: accepted values of the Host header; None accepts any.
         evaluation: file of `cloze evaluate` that the page opens.
     """
-    batcher = Batcher(limits, threads=threads)
+    queue = Queue(limits, threads=threads)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         log_lack_of_files_once(asyncio.get_running_loop())
         yield
-        batcher.close()
+        queue.close()
 
     app = FastAPI(
         title="cloze",
@@ -67,12 +67,12 @@ def create_app(
         docs_url=None,  # its files would come from another host: /docs is a page of cloze
     )
     app.router.route_class = StrictRoute
-    app.state.batcher, app.state.limits = batcher, limits
-    metrics = Metrics(batcher)
+    app.state.queue, app.state.limits = queue, limits
+    metrics = Metrics(queue)
     server = ServerState(
         models,
         limits,
-        batcher,
+        queue,
         metrics,
         started=int(time.time()),
         requires_key=api_key is not None,
@@ -82,6 +82,6 @@ def create_app(
     app.router.routes.extend(static_routes())
     add_error_handlers(app)
     app.add_middleware(
-        RequestMiddleware, batcher=batcher, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts
+        RequestMiddleware, queue=queue, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts
     )
     return app

@@ -284,12 +284,12 @@ class PipelineAnswer(ResponseModel):
 
 def _answers(served: ServedModel, request: AnswerRequest, predictions: list[SpanPrediction]) -> Any:
     if request.parameters is not None:
-        return _like(request.inputs, [_pipeline_answers(each, request.parameters) for each in predictions])
+        return _like(request.inputs, [_pipeline_answers(best, request.parameters) for best in predictions])
     threshold = served.task.settings.get("null_threshold")
     return [
         {
             **_span(prediction, text="answer"),
-            "candidates": [_span(each) for each in prediction.candidates[: request.n_best]],
+            "candidates": [_span(candidate) for candidate in prediction.candidates[: request.n_best]],
             "null_odds": prediction.null_odds,
             "null_threshold": threshold,
         }
@@ -311,8 +311,8 @@ def _pipeline_answers(prediction: SpanPrediction, parameters: AnswerParameters) 
         best = [answer for answer in prediction.candidates if answer.text] or [prediction]
     top_k = parameters.top_k or 1
     elements = [
-        {"answer": each.text, "score": each.probability, "start": each.start or 0, "end": each.end or 0}
-        for each in best[:top_k]
+        {"answer": span.text, "score": span.probability, "start": span.start or 0, "end": span.end or 0}
+        for span in best[:top_k]
     ]
     return elements if top_k > 1 else elements[0]
 

@@ -17,8 +17,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cloze.errors import ClozeError, RunError
-from cloze.serving.batcher import ComputationFailed, DeadlineExceeded, Overloaded
 from cloze.serving.limits import MAX_CHARACTERS
+from cloze.serving.queue import ComputationFailed, DeadlineExceeded, Overloaded
 from cloze.serving.schema import TOO_LONG, TOO_MANY, ResponseModel
 
 ErrorType: TypeAlias = Literal[

@@ -10,14 +10,15 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from cloze.explorer.masking_draws import view_masking
+from cloze.explorer.span_scores import join_scores
 from cloze.explorer.text_window import TextWindow, max_window_tokens, text_window, written_tokens
 from cloze.inference.text_predictors import span_questions
-from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_WORD_CHARACTERS
-from cloze.serving.routes import GetRoute, Route, ServerState, estimate_tokens, in_one_turn, run_predictions
+from cloze.serving.native import run_predictor
+from cloze.serving.queue import Queue
+from cloze.serving.routes import GetRoute, Route, ServerState, in_one_turn
 from cloze.serving.schema import TOO_LONG, ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
-from cloze.serving.windowed_inference import WindowedSpanScores
 from cloze.tasks.texts import LabeledText
 
 
@@ -80,12 +81,14 @@ class WordRequest(ModelRequest):
         return self
 
 
-async def span(served: ServedModel, request: SpanRequest, batcher: Batcher) -> dict[str, Any]:
+async def span(served: ServedModel, request: SpanRequest, queue: Queue) -> dict[str, Any]:
     """Return the start and end logits of every token."""
-    inputs = (request.question, request.context)
-    computation = WindowedSpanScores(served.finetuned)
-    tokens = [estimate_tokens(*inputs)]
-    (scores,) = await run_predictions(computation, span_questions([inputs]), batcher, tokens=tokens)
+    (scores,) = await run_predictor(
+        served,
+        queue,
+        span_questions([(request.question, request.context)]),
+        decode=lambda _, *windows: join_scores(served.tokenizer, *windows),
+    )
     names = ("offsets", "start_logits", "end_logits", "null_score")
     texts = [request.context] * len(scores.tokens)
     written = written_tokens(served.tokenizer, scores.tokens, scores.offsets, texts)

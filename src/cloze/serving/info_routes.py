@@ -72,7 +72,7 @@ async def info(server: ServerState) -> dict[str, Any]:
 
 async def health(server: ServerState) -> Response:
     """Return 200 while the server accepts requests."""
-    return Response(status_code=200) if server.batcher.is_alive else shutting_down()
+    return Response(status_code=200) if server.queue.is_alive else shutting_down()
 
 
 async def prometheus(server: ServerState) -> Response:

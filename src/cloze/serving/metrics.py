@@ -12,7 +12,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from cloze.serving.batcher import Batcher
+from cloze.serving.queue import Queue
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -21,7 +21,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 class Metrics:
     """Requests by route and status, their latency, and the length of the queue."""
 
-    def __init__(self, batcher: Batcher) -> None:
+    def __init__(self, queue: Queue) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "cloze_requests", "Requests answered", ("route", "status"), registry=self._registry
@@ -37,9 +37,9 @@ class Metrics:
             "cloze_requests_in_progress", "Requests in progress", registry=self._registry
         )
         for name, text, value in (
-            ("cloze_waiting_requests", "Requests that wait for the model", lambda: batcher.waiting_requests),
-            ("cloze_waiting_tokens", "Their tokens, estimated", lambda: batcher.waiting_tokens),
-            ("cloze_batches", "Times that the model was run", lambda: batcher.batches),
+            ("cloze_waiting_requests", "Requests that wait for the model", lambda: queue.waiting_requests),
+            ("cloze_waiting_tokens", "Their tokens, estimated", lambda: queue.waiting_tokens),
+            ("cloze_batches", "Times that the model was run", lambda: queue.batches),
         ):
             Gauge(name, text, registry=self._registry).set_function(value)
         self._routes: frozenset[str] = frozenset()

@@ -9,10 +9,10 @@ from time import perf_counter
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cloze.serving.batcher import Batcher
 from cloze.serving.errors import ErrorResponse, Refused, overloaded, shutting_down
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
+from cloze.serving.queue import Queue
 
 _PUBLIC_PATHS = ("/", "/docs", "/health", "/favicon.ico")
 _PUBLIC_PREFIXES = ("/page/", "/docs/")  # static files; the pages themselves ask for the key
@@ -30,14 +30,14 @@ class RequestMiddleware:
         self,
         app: ASGIApp,
         *,
-        batcher: Batcher,
+        queue: Queue,
         limits: Limits,
         metrics: Metrics,
         api_key: str | None,
         hosts: Collection[str] | None,
     ) -> None:
         self._app = app
-        self._batcher = batcher
+        self._queue = queue
         self._limits = limits
         self._metrics = metrics
         self._api_key = None if api_key is None else api_key.encode()
@@ -62,7 +62,7 @@ class RequestMiddleware:
         except _ClientDisconnected:
             status = _CLIENT_CLOSED
         except asyncio.CancelledError:  # the server stops, and its time to drain is over
-            if self._batcher.is_alive or has_started:
+            if self._queue.is_alive or has_started:
                 raise
             await shutting_down()(scope, receive, send_counted)
         finally:
@@ -101,9 +101,9 @@ class RequestMiddleware:
             raise Refused(ErrorResponse(400, what, {"Connection": "close"}))
         if scope["method"] != "POST":
             return
-        if not self._batcher.is_alive:
+        if not self._queue.is_alive:
             raise Refused(shutting_down())
-        if self._batcher.is_full:
+        if self._queue.is_full:
             raise Refused(overloaded())
         length = headers.get("content-length", "0")
         self._check_size(int(length) if length.isdecimal() else 0)

@@ -3,9 +3,12 @@
 Most of these routes are those of text-embeddings-inference, too; `dialects` has the other ways to ask for a verb.
 """
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from itertools import accumulate, chain, groupby, starmap
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -13,11 +16,11 @@ import orjson
 from cloze.errors import InputError
 from cloze.inference.embedder import Vectors
 from cloze.inference.explain import ExplainConfig, Explanation, PendingExplanation
-from cloze.inference.pretrained_heads import SentenceScore
+from cloze.inference.pretrained_heads import MaskedCopy, SentenceScore
 from cloze.inference.text_predictors import span_questions
-from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_CANDIDATES
-from cloze.serving.routes import Route, as_list, count_truncated, estimate_tokens, run_predictions
+from cloze.serving.queue import Kernel, Queue
+from cloze.serving.routes import Route, as_list, count_truncated, estimate_tokens
 from cloze.serving.schema import (
     AnswerParameters,
     AnswerRequest,
@@ -42,20 +45,65 @@ from cloze.serving.schema import (
     TokenizeRequest,
     is_blank,
 )
-from cloze.serving.served_model import EmbeddedText, EmbeddingInput, ServedModel
-from cloze.serving.windowed_inference import (
-    FillInput,
-    WindowedCandidates,
-    WindowedEntities,
-    WindowedGradients,
-    WindowedLogits,
-    WindowedPredictions,
-    WindowedSentenceScores,
-)
+from cloze.serving.served_model import EmbeddingInput, FillWindow, ServedModel
 from cloze.tasks.arrays import normalize, sigmoid, softmax
+from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
+from cloze.tokenization.tokenizer import Encoding
+
+
+async def run_windows(
+    queue: Queue,
+    inputs: Sequence[Any],
+    split: Kernel,
+    kernel: Kernel,
+    join: Callable[..., Any] | None = None,
+    *,
+    sizes: Sequence[int] | None = None,
+    tokens_of: Callable[[Any], int] = attrgetter("num_tokens"),
+) -> list[Any]:
+    """Return the output of a model for each input, read and computed in windows; count the truncated inputs.
+
+    Args:
+        split: returns the windows of each input.
+        kernel: returns the output of each window.
+        join: returns the output of an input, from it, its windows and theirs; None returns that of its one window.
+        sizes: estimated tokens of each input. A batch of them is split at once, so that few windows are in memory.
+        tokens_of: returns the tokens of a window.
+    """
+    outputs: list[Any] = []
+    sizes = list(map(estimate_tokens, inputs)) if sizes is None else sizes
+    numbered = zip(accumulate(sizes, initial=0), sizes, inputs)  # noqa: B905 (a sum more)
+    for _, group in groupby(numbered, lambda row: row[0] // queue.limits.batch_tokens):
+        _, tokens, part = zip(*group, strict=True)
+        windows = await queue.convert(split, part, tokens)
+        computed = await queue.compute(kernel, windows, tokens_of)
+        if join is None:
+            outputs += [output for (output,) in computed]
+        else:
+            rows = list(zip(part, windows, computed, strict=True))
+            outputs += await queue.convert(lambda rows: list(starmap(join, rows)), rows, tokens)
+        count_truncated(any(getattr(window, "is_truncated", False) for window in group) for group in windows)
+    return outputs
+
+
+async def run_predictor(
+    served: ServedModel,
+    queue: Queue,
+    examples: Sequence[Any],
+    read: Callable[[Any], list[Any]] | None = None,
+    decode: Callable[..., Any] | None = None,
+) -> list[Any]:
+    """Return the prediction for each example, or what `decode` returns for it, its features and their outputs."""
+    predictor = served.finetuned
+    features, join = read or predictor.features, decode or predictor.task.answer.decode
+
+    def split(examples: list[Any]) -> list[list[Any]]:
+        return list(map(features, examples))
+
+    return await run_windows(queue, examples, split, predictor.outputs, join)
 
 
 class Embedded(NamedTuple):
@@ -65,33 +113,31 @@ class Embedded(NamedTuple):
     num_tokens: int
 
 
-async def embed(served: ServedModel, request: EmbedRequest, batcher: Batcher) -> Embedded:
+async def embed(served: ServedModel, request: EmbedRequest, queue: Queue) -> Embedded:
     """Return a vector for each text or list of token ids."""
     dimensions, width = request.dimensions, served.embedder.width
     if dimensions is not None and dimensions > width:
         what = f"{dimensions} is more than the width of the vectors of {served.name!r}, {width}"
         raise InputError(what, where="dimensions")
-    embedded = await _embed(served, request.input_list, batcher, request, served.embed)
-    vectors = np.stack([text.vectors for text in embedded])[:, :dimensions]
+    rows = await _embed(served, request.input_list, queue, request, served.embed)
+    vectors = np.stack([vector for vector, _ in rows])[:, :dimensions]
     if request.normalize is False and served.embedder.normalize:
         what = f"the graph of {served.name!r} scales vectors to length 1"
         raise InputError(what, where="normalize", remedy="Leave it out, or serve the model itself")
     vectors = np.ascontiguousarray(vectors) if request.normalize is False else normalize(vectors)
-    return Embedded(vectors, sum(text.num_tokens for text in embedded))
+    return Embedded(vectors, sum(num_tokens for _, num_tokens in rows))
 
 
-async def embed_all(served: ServedModel, request: EmbeddingRequest, batcher: Batcher) -> list[Vectors]:
+async def embed_all(served: ServedModel, request: EmbeddingRequest, queue: Queue) -> list[Vectors]:
     """Return a vector for each token of each text, [CLS] and [SEP] included."""
-    embedded = await _embed(served, request.input_list, batcher, request, served.embed_tokens)
-    return [text.vectors for text in embedded]
+    return await _embed(served, request.input_list, queue, request, served.embed_tokens)
 
 
-async def similarity(served: ServedModel, request: SimilarityRequest, batcher: Batcher) -> Vectors:
+async def similarity(served: ServedModel, request: SimilarityRequest, queue: Queue) -> Vectors:
     """Return the cosine of the text's vector and that of each sentence."""
     texts: list[str | list[int]] = [request.inputs.source_sentence, *request.inputs.sentences]
-    options = request.parameters or EmbeddingOptions()
-    embedded = await _embed(served, texts, batcher, options, served.embed)
-    vectors = normalize(np.stack([text.vectors for text in embedded]))
+    rows = await _embed(served, texts, queue, request.parameters or EmbeddingOptions(), served.embed)
+    vectors = normalize(np.stack([vector for vector, _ in rows]))
     cosines: Vectors = vectors[1:] @ vectors[0]
     return cosines
 
@@ -99,19 +145,18 @@ async def similarity(served: ServedModel, request: SimilarityRequest, batcher: B
 async def _embed(
     served: ServedModel,
     values: list[str | list[int]],
-    batcher: Batcher,
+    queue: Queue,
     options: EmbeddingOptions,
-    embed: Callable[[list[EmbeddingInput]], list[EmbeddedText]],
-) -> list[EmbeddedText]:
+    kernel: Kernel,
+) -> list[Any]:
     prompt, side = served.prompt(options.prompt_name), options.truncation_side
     truncates = options.truncate is not False
     inputs = [EmbeddingInput(value, prompt, side, truncates=truncates) for value in values]
-    embedded = await batcher.run_batched(embed, inputs, tokens=list(map(estimate_tokens, values)))
-    count_truncated(text.is_truncated for text in embedded)
-    return embedded
+    sizes = list(map(estimate_tokens, values))
+    return await run_windows(queue, inputs, served.token_ids, kernel, sizes=sizes)
 
 
-async def tokenize(served: ServedModel, request: TokenizeRequest, batcher: Batcher) -> list[orjson.Fragment]:
+async def tokenize(served: ServedModel, request: TokenizeRequest, queue: Queue) -> list[orjson.Fragment]:
     """Return the tokens of each text."""
     tokenizer, special_ids = served.tokenizer, served.tokenizer.special_ids
     prompt = served.prompt(request.prompt_name) if request.prompt_name is not None else ""
@@ -134,25 +179,26 @@ async def tokenize(served: ServedModel, request: TokenizeRequest, batcher: Batch
         return orjson.Fragment(orjson.dumps(rows))
 
     tokens = list(map(estimate_tokens, texts))
-    return await batcher.run_batched(lambda texts: list(map(to_json, texts)), texts, tokens=tokens)
+    return await queue.convert(lambda texts: list(map(to_json, texts)), texts, tokens)
 
 
-async def decode(served: ServedModel, request: DecodeRequest, batcher: Batcher) -> list[str]:
+async def decode(served: ServedModel, request: DecodeRequest, queue: Queue) -> list[str]:
     """Return the text of each list of token ids."""
     tokenizer, ids = served.tokenizer, request.ids
     lists: Any = ids if isinstance(ids[0], list) else [ids]
     skipped = tokenizer.special_ids if request.skip_special_tokens is not False else frozenset()
 
-    def decode_all(lists: list[list[int]]) -> list[str]:
-        if max(map(max, lists)) >= tokenizer.vocab_size:
+    def to_text(ids: list[int]) -> str:
+        if max(ids) >= tokenizer.vocab_size:
             raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
-        return [tokenizer.decode([i for i in ids if i not in skipped]) for ids in lists]
+        return tokenizer.decode([i for i in ids if i not in skipped])
 
-    return await batcher.run_batched(decode_all, lists, tokens=list(map(estimate_tokens, lists)))
+    tokens = list(map(estimate_tokens, lists))
+    return await queue.convert(lambda lists: list(map(to_text, lists)), lists, tokens)
 
 
 async def predict(
-    served: ServedModel, request: PredictRequest, batcher: Batcher
+    served: ServedModel, request: PredictRequest, queue: Queue
 ) -> list[list[tuple[str, float]]]:
     """Return the labels of each text or pair with their probabilities, the most probable first, or its score."""
     parameters = request.parameters or ClassificationParameters()
@@ -160,45 +206,55 @@ async def predict(
     if request.raw_scores and function not in (None, "none"):
         what = f"raw_scores and function_to_apply {function!r} exclude each other"
         raise InputError(what, where="parameters")
-    rows = await _scores(served, request.input_list, batcher, request, function=function)
-    limits = [n for n in (request.top_k, parameters.top_k, batcher.limits.classes) if n is not None]
+    rows = await _scores(served, request.input_list, queue, request, function=function)
+    limits = [n for n in (request.top_k, parameters.top_k, queue.limits.classes) if n is not None]
     labels = served.labels[-len(rows[0]) :]  # a ranker of two classes has one score, of the second
     ranked = (sorted(zip(labels, row, strict=True), key=lambda item: -item[1]) for row in rows)
     return [row[: min(limits, default=None)] for row in ranked]
 
 
-async def rank(served: ServedModel, request: RerankRequest, batcher: Batcher) -> list[tuple[int, float]]:
+async def rank(served: ServedModel, request: RerankRequest, queue: Queue) -> list[tuple[int, float]]:
     """Return the indices and scores of the `top_n` best passages, the best first."""
     pairs = [[request.query, text] for text in request.texts or []]
-    scores = [row[0] for row in await _scores(served, pairs, batcher, request)]
+    scores = [row[0] for row in await _scores(served, pairs, queue, request)]
     return sorted(enumerate(scores), key=lambda entry: -entry[1])[: request.top_n]
+
+
+_FUNCTIONS: Mapping[str | None, Callable[[Any], Any]] = {"sigmoid": sigmoid, "softmax": softmax}
 
 
 async def _scores(
     served: ServedModel,
     inputs: list[Any],
-    batcher: Batcher,
+    queue: Queue,
     request: PredictRequest | RankingRequest,
     *,
-    function: Literal["sigmoid", "softmax", "none"] | None = None,
+    function: str | None = None,
 ) -> list[list[float]]:
     """Return the scores of each text or pair in the order of the model's classes: probabilities, or logits."""
-    examples = text_examples(inputs)
-    tokens = [estimate_tokens(example.text, example.pair) for example in examples]
-    if request.truncate is False:
-        await batcher.run_batched(served.check_example_lengths, examples, tokens=tokens)
-    returns_logits = request.raw_scores or function is not None
-    compute = WindowedLogits if returns_logits else WindowedPredictions
-    computation = compute(served.finetuned, request.truncation_side)
-    predictions = await run_predictions(computation, examples, batcher, tokens=tokens)
-    if returns_logits:
-        functions = {"sigmoid": sigmoid, "softmax": softmax}
-        scores = functions.get(function or "none")
-        return predictions if scores is None else [scores(row).tolist() for row in predictions]
-    return [
-        [prediction] if isinstance(prediction, float) else list(prediction.probabilities.values())
-        for prediction in predictions
-    ]
+    predictor, returns_logits = served.finetuned, request.raw_scores or function is not None
+    answer: Any = predictor.task.answer  # of a kind with raw scores
+
+    def read(example: LabeledText) -> list[Any]:
+        features, limit = predictor.features(example), predictor.max_seq_length
+        if not any(feature.is_truncated for feature in features):
+            return features
+        texts = (served.tokenizer, example.text, example.pair)
+        if request.truncate is False:
+            raise served.too_long(len(served.tokenizer.encode(example.text, example.pair)), limit)
+        if request.truncation_side == "right":
+            return features
+        left = encode_text(*texts, max_seq_length=limit, long_texts=answer.long_texts, truncation_side="left")
+        return [TextFeature((sequence,), None) for sequence in left]
+
+    def scores(example: LabeledText, features: list[Any], outputs: list[Any]) -> Any:
+        if returns_logits:
+            logits = answer.raw_scores(outputs)
+            return _FUNCTIONS[function](logits).tolist() if function in _FUNCTIONS else logits
+        prediction = answer.decode(example, features, outputs)
+        return [prediction] if isinstance(prediction, float) else list(prediction.probabilities.values())
+
+    return await run_predictor(served, queue, text_examples(inputs), read, scores)
 
 
 def text_examples(inputs: Sequence[str | list[str]]) -> list[LabeledText]:
@@ -215,47 +271,83 @@ Masks: TypeAlias = list[list[tuple[int, float]]]
 """The ids and the probabilities of the best tokens for each [MASK] of a text."""
 
 
-async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> list[Masks]:
+async def fill(served: ServedModel, request: FillRequest, queue: Queue) -> list[Masks]:
     """Return the most probable tokens for each [MASK] of each text."""
     texts, parameters = as_list(request.inputs), request.parameters or FillParameters()
-    top_k = parameters.top_k or request.top_k
+    top_k, fill_mask = parameters.top_k or request.top_k, served.fill_mask
+    assert fill_mask is not None
     mask = served.tokenizer.special_token("mask")
     candidates = top_k * sum(text.count(mask) for text in texts)
     if candidates > MAX_CANDIDATES:
         what = f"{candidates:,} candidates requested, at most {MAX_CANDIDATES:,} are returned"
         raise InputError(what, where="inputs", remedy="Ask for fewer texts, [MASK]s or a lower top_k")
-    targets = None if parameters.targets is None else tuple(parameters.targets)
-    inputs = [FillInput(text, top_k, request.long_texts, targets) for text in texts]
-    return await batcher.run_windowed(
-        WindowedCandidates(served), inputs, tokens=list(map(estimate_tokens, texts))
-    )
+
+    def split(texts: list[str]) -> list[list[FillWindow]]:
+        words = parameters.targets
+        targets = None if words is None else tuple(_target_id(served, word) for word in words)
+        masked = (fill_mask.mask(text, long_texts=request.long_texts) for text in texts)
+        return [[FillWindow(s.ids, s.positions, top_k, targets) for s in sequences] for sequences in masked]
+
+    def join(_: Any, __: Any, of_windows: list[Masks]) -> Masks:
+        return list(chain.from_iterable(of_windows))
+
+    return await run_windows(queue, texts, split, served.fill, join)
 
 
-async def likelihood(served: ServedModel, request: TextsRequest, batcher: Batcher) -> list[SentenceScore]:
+def _target_id(served: ServedModel, target: str) -> int:
+    tokenizer = served.tokenizer
+    ids = tokenizer.encode(target).input_ids[1:-1]
+    if len(ids) == 1 and ids[0] != tokenizer.unknown_id:
+        return ids[0]
+    if target in tokenizer.tokens:  # one that continues a word
+        return tokenizer.tokens.index(target)
+    what = f"the vocabulary of {served.name!r} has no token {target!r}"
+    remedy = "Give words that are one token, see /tokenize"
+    raise InputError(what, where="parameters.targets", remedy=remedy)
+
+
+async def likelihood(served: ServedModel, request: TextsRequest, queue: Queue) -> list[SentenceScore]:
     """Return how probable each sentence is: the sum of the log probabilities of its tokens, each masked in turn."""
-    texts = as_list(request.inputs)
-    tokens = [estimate_tokens(text) ** 2 for text in texts]  # a copy of the sentence for each token
-    computation = WindowedSentenceScores(served.sentence_scorer)
-    return await batcher.run_windowed(computation, list(enumerate(texts)), tokens=tokens)
+    texts, scorer = as_list(request.inputs), served.sentence_scorer
+
+    def split(numbered: list[tuple[int, str]]) -> list[list[MaskedCopy]]:
+        return [scorer.masked_copies(text, where=f"inputs[{number}]".format) for number, text in numbered]
+
+    def join(_: Any, copies: list[MaskedCopy], log_probabilities: list[float]) -> SentenceScore:
+        return scorer.join(copies, log_probabilities)
+
+    sizes = [estimate_tokens(text) ** 2 for text in texts]  # a copy of the sentence for each token
+    numbered = list(enumerate(texts))
+    return await run_windows(queue, numbered, split, scorer.log_probabilities, join, sizes=sizes)
 
 
-async def next_sentence(served: ServedModel, request: NextSentenceRequest, batcher: Batcher) -> list[float]:
+async def next_sentence(served: ServedModel, request: NextSentenceRequest, queue: Queue) -> list[float]:
     """Return the probability that the second sentence of each pair follows the first."""
     inputs: Any = request.inputs
-    pairs = [(a, b) for a, b in ([inputs] if isinstance(inputs[0], str) else inputs)]
-    tokens = [estimate_tokens(*pair) for pair in pairs]
-    assert served.next_sentence is not None
-    return await batcher.run_batched(served.next_sentence.probabilities, pairs, tokens=tokens)
+    pairs, head = [inputs] if isinstance(inputs[0], str) else inputs, served.next_sentence
+    assert head is not None
+
+    def split(pairs: list[Any]) -> list[list[Encoding]]:
+        return [[encoding] for encoding in head.encode(pairs)]
+
+    return await run_windows(queue, pairs, split, head.probabilities, tokens_of=len)
 
 
-async def tag(served: ServedModel, request: TagRequest, batcher: Batcher) -> list[list[PredictedEntity]]:
+async def tag(served: ServedModel, request: TagRequest, queue: Queue) -> list[list[PredictedEntity]]:
     """Return the entities of each text, of any length, with their character offsets."""
-    texts = as_list(request.inputs)
-    computation = WindowedEntities(served.finetuned)
-    return await run_predictions(computation, texts, batcher, tokens=list(map(estimate_tokens, texts)))
+    task: Any = served.task
+    split = functools.cache(task.reader.split)  # into sentences and words
+
+    def read(text: str) -> list[Any]:
+        return served.finetuned.features(split(text))
+
+    def entities(text: str, *windows: Any) -> Any:
+        return task.answer.entities(split(text), task.answer.decode(split(text), *windows))
+
+    return await run_predictor(served, queue, as_list(request.inputs), read, entities)
 
 
-async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) -> list[SpanPrediction]:
+async def answer(served: ServedModel, request: AnswerRequest, queue: Queue) -> list[SpanPrediction]:
     """Return the answer to each question, with its character offsets, candidates, and the score of "no answer"."""
     inputs = [(asked.question, asked.context) for asked in as_list(request.inputs)]
     parameters, predictor = request.parameters or AnswerParameters(), served.finetuned
@@ -264,50 +356,46 @@ async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) 
         "max_query_length": parameters.max_question_len,
     }
     limit, task = predictor.max_seq_length, predictor.task.with_settings(settings)
-    predictor = replace(predictor, task=task, max_seq_length=min(parameters.max_seq_len or limit, limit))
-    tokens = [estimate_tokens(*texts) for texts in inputs]
-    return await run_predictions(
-        WindowedPredictions(predictor), span_questions(inputs), batcher, tokens=tokens
-    )
+    reader = replace(predictor, task=task, max_seq_length=min(parameters.max_seq_len or limit, limit))
+    return await run_predictor(served, queue, span_questions(inputs), reader.features, task.answer.decode)
 
 
-async def choose(served: ServedModel, request: ChooseRequest, batcher: Batcher) -> list[dict[str, Any]]:
+async def choose(served: ServedModel, request: ChooseRequest, queue: Queue) -> list[dict[str, Any]]:
     """Return the most probable continuation of each beginning."""
-    inputs = as_list(request.inputs)
     examples = [
-        ChoiceQuestion(question.prompt, tuple(question.choices), None, "inputs") for question in inputs
+        ChoiceQuestion(question.prompt, tuple(question.choices), None, "inputs")
+        for question in as_list(request.inputs)
     ]
-    tokens = [
-        sum(estimate_tokens(question.prompt, choice) for choice in question.choices) for question in inputs
-    ]
-    computation = WindowedPredictions(served.finetuned)
-    predictions = await run_predictions(computation, examples, batcher, tokens=tokens)
+    predictions = await run_predictor(served, queue, examples)
     return list(map(served.task.answer.to_json, examples, predictions))
 
 
 async def explain(
     served: ServedModel,
     request: ExplainRequest,
-    batcher: Batcher,
+    queue: Queue,
     config: ExplainConfig = ExplainConfig(),  # noqa: B008 (frozen)
 ) -> list[Explanation]:
     """Return each word's contribution to the prediction, by integrated gradients."""
     examples = text_examples(request.input_list)
-    return [await _explain_one(served, example, batcher, config, request.label) for example in examples]
+    return [await _explain_one(served, example, queue, config, request.label) for example in examples]
 
 
 async def _explain_one(
-    served: ServedModel, example: LabeledText, batcher: Batcher, config: ExplainConfig, label: str | None
+    served: ServedModel, example: LabeledText, queue: Queue, config: ExplainConfig, label: str | None
 ) -> Explanation:
-    predictor, tokens = served.finetuned, estimate_tokens(example.text, example.pair)
-    computation = WindowedPredictions(predictor)
-    (prediction,) = await run_predictions(computation, [example], batcher, tokens=[tokens])
-    pending = await batcher.run(
-        lambda: PendingExplanation.begin(predictor, example, prediction, label), tokens=tokens
-    )
+    (prediction,) = await run_predictor(served, queue, [example])
+    begin = functools.partial(PendingExplanation.begin, served.finetuned, example, prediction, label)
+    pending: PendingExplanation
+    (pending,) = await queue.convert(lambda _: [begin()], [None], [estimate_tokens(example)])
+    path, length = pending.path, len(pending.path.input_ids)
     for steps in config.steps:
-        gradients = WindowedGradients(steps, config.max_tokens)
-        (attributions,) = await batcher.run_windowed(gradients, [pending.path], tokens=[tokens * steps])
+        points = [path.points(steps, config.max_tokens)]
+        (gradients,) = await queue.compute(
+            lambda points: list(map(path.gradient, points)), points, lambda group: length * len(group[0])
+        )
+        sum_up = functools.partial(path.attributions, gradients)
+        attributions = await queue.run(sum_up, tokens=2 * length)
         if attributions.has_converged(config.max_gap):
             break
     return pending.finish(attributions, steps)

@@ -8,7 +8,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,13 +20,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from cloze.serving.batcher import Batcher
 from cloze.serving.errors import COMPUTATION_ERRORS, documented_errors
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
+from cloze.serving.queue import Queue
 from cloze.serving.schema import ModelRequest, batch_texts
 from cloze.serving.served_model import ServedModel, find_model
-from cloze.serving.windowed_inference import WindowedPredictions
 
 SERVER_TAG = "server"
 KEY = HTTPBearer(
@@ -34,7 +33,7 @@ KEY = HTTPBearer(
 )
 """Documents the key, which the middleware has checked."""
 
-Verb: TypeAlias = Callable[[ServedModel, Any, Batcher], Awaitable[Any]]
+Verb: TypeAlias = Callable[[ServedModel, Any, Queue], Awaitable[Any]]
 
 TRUNCATED_HEADER = "x-truncated-texts"
 """The number of texts and pairs of a request that were not read to their end, if there are any."""
@@ -76,10 +75,10 @@ class Route:
         """The function whose docstring is the description in the OpenAPI schema."""
         return self.verb if self.dialect is None or self.dialect.read is None else self.dialect.write
 
-    async def answer(self, served: ServedModel, request: Any, batcher: Batcher) -> Any:
+    async def answer(self, served: ServedModel, request: Any, queue: Queue) -> Any:
         """Return the response to a request."""
         write, read = self.dialect or (None, None)
-        answer = await self.verb(served, request if read is None else read(request), batcher)
+        answer = await self.verb(served, request if read is None else read(request), queue)
         return answer if write is None else write(served, request, answer)
 
 
@@ -106,7 +105,7 @@ class ServerState:
     models: Mapping[str, ServedModel]
     """By the names that requests use, the default first."""
     limits: Limits
-    batcher: Batcher
+    queue: Queue
     metrics: Metrics
     started: int
     """When it started, in seconds since 1970."""
@@ -149,8 +148,8 @@ def _endpoint(route: Route, server: ServerState) -> Callable[..., Any]:
     async def endpoint(request: Any) -> Response:
         served = find_model(server.models, request.model, route.ability, route=route.path)
         _num_truncated.set(0)
-        async with server.batcher.deadline():
-            response = json_response(await route.answer(served, request, server.batcher))
+        async with server.queue.admit():
+            response = json_response(await route.answer(served, request, server.queue))
         if _num_truncated.get():
             response.headers[TRUNCATED_HEADER] = str(_num_truncated.get())
         return response
@@ -203,12 +202,12 @@ def _check_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Verb:
-    """Return the verb that runs a function in the batcher's thread, alone."""
+    """Return the verb that runs a function alone in the thread of the model."""
 
     @functools.wraps(compute)
-    async def verb(served: ServedModel, request: Any, batcher: Batcher) -> Any:
+    async def verb(served: ServedModel, request: Any, queue: Queue) -> Any:
         tokens = estimate_tokens(*(value for _, value in request))
-        return await batcher.run(lambda: compute(served, request), tokens=tokens)
+        return await queue.run(lambda: compute(served, request), tokens=tokens)
 
     return verb
 
@@ -216,15 +215,6 @@ def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Verb:
 def count_truncated(are_truncated: Iterable[bool]) -> None:
     """Count the truncated texts of the request that is answered, for its header."""
     _num_truncated.set(_num_truncated.get() + sum(are_truncated))
-
-
-async def run_predictions(
-    computation: WindowedPredictions, examples: Sequence[Any], batcher: Batcher, *, tokens: Sequence[int]
-) -> list[Any]:
-    """Return the output of a computation for each example, and count those that are truncated; tokens are estimated."""
-    results = await batcher.run_windowed(computation, examples, tokens=tokens)
-    count_truncated(is_truncated for _, is_truncated in results)
-    return [output for output, _ in results]
 
 
 def json_response(value: Any) -> Response:
@@ -238,13 +228,16 @@ def as_list(inputs: Any) -> list[Any]:
 
 
 def estimate_tokens(*inputs: Any) -> int:
-    """Estimate the number of tokens of texts, lists of texts and token ids; counting them is work that has to queue."""
+    """Estimate the number of tokens of texts, examples and token ids; counting them is work that has to queue."""
     return sum(map(_estimate_tokens, inputs))
 
 
 def _estimate_tokens(value: Any) -> int:
     if isinstance(value, str):
         return _SPECIAL_TOKENS + len(value) // _CHARACTERS_PER_TOKEN
-    if not isinstance(value, list) or not value:
-        return 0
-    return _SPECIAL_TOKENS + len(value) if isinstance(value[0], int) else estimate_tokens(*value)
+    if isinstance(value, list | tuple):
+        are_ids = bool(value) and isinstance(value[0], int)
+        return _SPECIAL_TOKENS + len(value) if are_ids else estimate_tokens(*value)
+    return (
+        estimate_tokens(*(getattr(value, item.name) for item in fields(value))) if is_dataclass(value) else 0
+    )

@@ -1,21 +1,29 @@
 """A served checkpoint: its name, its abilities, and one copy of the encoder for all its heads."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, Vectors
+from cloze.inference.embedder import Embedder, Ids, Vectors
 from cloze.inference.explain import check_explainable
 from cloze.inference.graph_model import GraphModel
 from cloze.inference.model import Model
 from cloze.inference.predictor import Predictor, find_task_name
-from cloze.inference.pretrained_heads import FillMask, NextSentence, SentenceScorer
+from cloze.inference.pretrained_heads import (
+    FillMask,
+    MaskedSequence,
+    NextSentence,
+    SentenceScorer,
+    top_tokens,
+)
 from cloze.models.config_file import load_labels
 from cloze.models.encoder_config import EncoderConfig
 from cloze.tasks.answers.choice import Choice
@@ -27,7 +35,6 @@ from cloze.tasks.answers.span import Span
 from cloze.tasks.answers.tags import Tags
 from cloze.tasks.config import load_task
 from cloze.tasks.registry import find_task
-from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 
 if TYPE_CHECKING:  # a graph answers without torch
@@ -47,12 +54,25 @@ class EmbeddingInput:
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedText:
-    """The vector of a text, [D], or those of its tokens, [T, D]; the number of tokens that were read."""
+class TokenIds:
+    """The token ids of a text and its prompt without [CLS] and [SEP], up to the model's limit."""
 
-    vectors: Vectors
-    num_tokens: int
+    ids: Ids
     is_truncated: bool
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens, [CLS] and [SEP] included."""
+        return len(self.ids) + 2
+
+
+@dataclass(frozen=True, slots=True)
+class FillWindow(MaskedSequence):
+    """A window of a text with [MASK] tokens, and how they are filled."""
+
+    top_k: int
+    targets: tuple[int, ...] | None
+    """The ids of tokens to choose from; None is all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,41 +166,39 @@ class ServedModel:
             return self.embedder.prompt
         return self.embedder.stored.prompt(name, where="prompt_name")
 
-    def embed(self, inputs: list[EmbeddingInput]) -> list[EmbeddedText]:
-        """Return the vector of each text; refuse unknown token ids, and long texts that must not be truncated."""
-        return self._embed_ids(inputs, lambda ids: self.embedder.embed_token_ids(ids).vectors)
-
-    def embed_tokens(self, inputs: list[EmbeddingInput]) -> list[EmbeddedText]:
-        """Return the vectors of the tokens of each text, [CLS] and [SEP] included; refuse as `embed`."""
-        return self._embed_ids(inputs, self.embedder.embed_tokens_of_ids)
-
-    def _embed_ids(
-        self, inputs: list[EmbeddingInput], embed: Callable[[list[Sequence[int]]], Iterable[Vectors]]
-    ) -> list[EmbeddedText]:
-        token_ids, are_truncated = self._token_ids(inputs)
-        return [
-            EmbeddedText(vectors, len(ids) + 2, is_truncated)
-            for vectors, ids, is_truncated in zip(embed(token_ids), token_ids, are_truncated, strict=True)
-        ]
-
-    def _token_ids(self, inputs: list[EmbeddingInput]) -> tuple[list[Sequence[int]], list[bool]]:
-        """Return the token ids of each text and its prompt without [CLS] and [SEP], and whether they are truncated."""
+    def token_ids(self, inputs: list[EmbeddingInput]) -> list[list[TokenIds]]:
+        """Tokenize texts, each to one window; refuse unknown ids, and long texts that must not be truncated."""
         embedder = replace(self.embedder, prompt="")
         texts = [text.prompt + (text.value if isinstance(text.value, str) else "") for text in inputs]
-        limit = embedder.max_seq_length - 2
-        token_ids: list[Sequence[int]] = []
-        are_truncated = []
+        limit, windows = embedder.max_seq_length - 2, []
         for text, text_ids in zip(inputs, embedder.token_ids(texts), strict=True):
-            ids = text_ids.tolist()
+            ids = text_ids
             if not isinstance(text.value, str):
-                ids += self._strip_special(text.value)
-            are_truncated.append(len(ids) > limit)
-            if len(ids) > limit:
+                ids = np.array([*ids.tolist(), *self._strip_special(text.value)], np.uint32)
+            if (excess := len(ids) - limit) > 0:
                 if not text.truncates:
-                    raise self._too_long(len(ids) + 2, limit + 2)
-                ids = ids[:limit] if text.truncation_side == "right" else ids[len(ids) - limit :]
-            token_ids.append(ids)
-        return token_ids, are_truncated
+                    raise self.too_long(len(ids) + 2, limit + 2)
+                ids = ids[:limit] if text.truncation_side == "right" else ids[excess:]
+            windows.append([TokenIds(ids, excess > 0)])
+        return windows
+
+    def embed(self, windows: list[TokenIds]) -> list[tuple[Vectors, int]]:
+        """Return the vector of each text and the number of its tokens."""
+        vectors = self.embedder.embed_token_ids([window.ids for window in windows]).vectors
+        return [(vector, window.num_tokens) for vector, window in zip(vectors, windows, strict=True)]
+
+    def embed_tokens(self, windows: list[TokenIds]) -> list[Vectors]:
+        """Return the vectors of the tokens of each text, [CLS] and [SEP] included."""
+        return self.embedder.embed_tokens_of_ids([window.ids for window in windows])
+
+    def fill(self, windows: list[FillWindow]) -> list[list[list[tuple[int, float]]]]:
+        """Return the ids and the probabilities of the best tokens for each [MASK] of each window."""
+        assert self.fill_mask is not None
+        best = {
+            i: top_tokens(logits, windows[i].top_k, among=windows[i].targets)
+            for i, logits in self.fill_mask.logits(windows)
+        }
+        return [best[i] for i in range(len(windows))]
 
     def _strip_special(self, ids: list[int]) -> list[int]:
         """Remove [CLS] and [SEP] from the ends of a list of token ids."""
@@ -192,21 +210,14 @@ class ServedModel:
         end = len(ids) - (1 if ids[-1] == self.tokenizer.sep_id and len(ids) > start else 0)
         return ids[start:end]
 
-    @property
+    @cached_property
     def sentence_scorer(self) -> SentenceScorer:
         """The masked-word head as a scorer of sentences."""
         assert self.fill_mask is not None
         return SentenceScorer(self.model)
 
-    def check_example_lengths(self, examples: Sequence[LabeledText]) -> list[None]:
-        """Refuse an example that would be truncated; those read in windows never are."""
-        for example in examples:
-            if any(feature.is_truncated for feature in self.finetuned.features(example)):
-                length = len(self.tokenizer.encode(example.text, example.pair))
-                raise self._too_long(length, self.finetuned.max_seq_length)
-        return [None] * len(examples)
-
-    def _too_long(self, length: int, limit: int) -> InputError:
+    def too_long(self, length: int, limit: int) -> InputError:
+        """Return the error of a text that must not be truncated."""
         what = f"{length} tokens, {self.name!r} reads {limit}"
         return InputError(what, where="inputs", remedy="Give a shorter text, or truncate: true")
 

@@ -20,9 +20,9 @@ from cloze.hub import parse_hub_name
 from cloze.model_paths import is_graph
 from cloze.process import compute_threads, set_compute_threads
 from cloze.serving.app import create_app
-from cloze.serving.batcher import Batcher
 from cloze.serving.connections import OncePerMessage, limited_protocol
 from cloze.serving.limits import Limits
+from cloze.serving.queue import Queue
 from cloze.serving.served_model import load_models
 
 _MAX_KEY_BYTES = 8192
@@ -64,7 +64,7 @@ def serve(  # noqa: PLR0913 (the settings of a verb)
     if not all(map(is_graph, directories.values())):
         import torch
 
-        # Threads of OpenMP that this thread starts would stay beside those of the batcher, and where there are more
+        # Threads of OpenMP that this thread starts would stay beside those of the queue, and where there are more
         # threads than cores, all of them sleep between operations: a short text would take up to twice as long.
         torch.set_num_threads(1)
     with bind(host, port) as listening:
@@ -85,7 +85,7 @@ def serve(  # noqa: PLR0913 (the settings of a verb)
             timeout_graceful_shutdown=int(limits.drain_seconds),
         )
         logging.getLogger("uvicorn.error").addFilter(OncePerMessage())
-        server = _Server(config, app.state.batcher)
+        server = _Server(config, app.state.queue)
         # Set before uvicorn does, so that no signal is lost. A handler that raises would not do: an exception in a
         # finalizer, and the collection below runs many, is dropped.
         signal.signal(signal.SIGTERM, server.handle_exit)
@@ -100,8 +100,8 @@ def serve(  # noqa: PLR0913 (the settings of a verb)
             server.run(sockets=[listening])
             exit_code = 0
         finally:
-            app.state.batcher.close()
-            if not app.state.batcher.wait(_LAST_BATCH_SECONDS):
+            app.state.queue.close()
+            if not app.state.queue.wait(_LAST_BATCH_SECONDS):
                 # the interpreter would abort when the thread returns to it from native code
                 with suppress(OSError, ValueError):
                     sys.stdout.flush()
@@ -112,12 +112,12 @@ def serve(  # noqa: PLR0913 (the settings of a verb)
 class _Server(uvicorn.Server):
     """A server that refuses new requests once it is asked to stop."""
 
-    def __init__(self, config: uvicorn.Config, batcher: Batcher) -> None:
+    def __init__(self, config: uvicorn.Config, queue: Queue) -> None:
         super().__init__(config)
-        self._batcher = batcher
+        self._queue = queue
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._batcher.stop()
+        self._queue.stop()
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,13 +1,14 @@
-"""Hold the thread of a batcher while a test queues requests; nothing depends on how fast that happens."""
+"""Hold a thread of a queue while a test queues requests; nothing depends on how fast that happens."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from cloze.serving.batcher import Batcher
+from cloze.serving.queue import Queue
 
+Thread: TypeAlias = Literal["model", "texts"]
 PATIENCE = 20.0
 """Seconds after which a test fails."""
 
@@ -19,15 +20,17 @@ async def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def held(batcher: Batcher) -> AsyncIterator[None]:
-    """Hold the thread from the start of the block to its end."""
+async def held(queue: Queue, thread: Thread = "model") -> AsyncIterator[None]:
+    """Hold a thread from the start of the block to its end."""
     has_started, may_end = threading.Event(), threading.Event()
 
-    def hold() -> None:
+    def hold() -> bool:
         has_started.set()
-        may_end.wait(3 * PATIENCE)
+        return may_end.wait(3 * PATIENCE)
 
-    holding = asyncio.create_task(batcher.run(hold, tokens=1))
+    is_model = thread == "model"
+    run = queue.run(hold, tokens=1) if is_model else queue.convert(lambda _: [hold()], [None], [1])
+    holding = asyncio.create_task(run)
     await wait_until(has_started.is_set)
     try:
         yield
@@ -37,12 +40,12 @@ async def held(batcher: Batcher) -> AsyncIterator[None]:
 
 
 @contextmanager
-def held_elsewhere(batcher: Batcher) -> Iterator[None]:
+def held_elsewhere(queue: Queue) -> Iterator[None]:
     """Hold the thread by a request of another event loop than those of the test."""
     is_held, may_end = threading.Event(), threading.Event()
 
     async def hold() -> None:
-        async with held(batcher):
+        async with held(queue):
             is_held.set()
             await asyncio.to_thread(may_end.wait, 3 * PATIENCE)
 
@@ -56,17 +59,23 @@ def held_elsewhere(batcher: Batcher) -> Iterator[None]:
         holding.join()
 
 
-async def queue(batcher: Batcher, *requests: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
+async def admitted(queue: Queue, request: Coroutine[Any, Any, Any]) -> Any:
+    """Return the result of a request that is admitted to the queue, as the routes do."""
+    async with queue.admit():
+        return await request
+
+
+async def start(queue: Queue, *requests: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
     """Start requests; each is in the queue before the next one starts."""
     tasks: list[asyncio.Task[Any]] = []
     for request in requests:
         tasks.append(asyncio.create_task(request))
-        await wait_until(lambda: batcher.waiting_requests == len(tasks))
+        await wait_until(lambda: queue.waiting_requests == len(tasks))
     return tasks
 
 
-async def answers(batcher: Batcher, *requests: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Queue requests while the thread is held; return the result or exception of each."""
-    async with held(batcher):
-        tasks = await queue(batcher, *requests)
+async def answers(queue: Queue, *requests: Coroutine[Any, Any, Any], thread: Thread = "model") -> list[Any]:
+    """Queue requests while a thread is held; return the result or exception of each."""
+    async with held(queue, thread):
+        tasks = await start(queue, *requests)
     return await asyncio.gather(*tasks, return_exceptions=True)

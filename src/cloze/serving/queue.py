@@ -1,0 +1,291 @@
+"""Requests take turns: one thread reads and writes texts, one runs the model, each with a queue of requests.
+
+The event loop only receives and sends, so /health answers at once. A text is split into windows of token ids in the
+first thread, at most a batch's worth for each request, so that few are in memory; windows of several requests pass
+through the model together in the second. A request that exceeds a batch takes turns with the others.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import chain, count, islice
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+from cloze.errors import ClozeError
+from cloze.process import set_intra_op_threads
+from cloze.serving.limits import Limits
+
+Kernel: TypeAlias = Callable[[list[Any]], Sequence[Any]]
+"""Returns the output of each of at least one item, independent of the others; items of equal kernels are batched."""
+
+_LOG = logging.getLogger(__name__)
+_RESULTS_PER_TURN = 4
+_numbers = count(1)
+_number: ContextVar[int] = ContextVar("number", default=0)
+"""The number of the request that is answered."""
+
+
+class Overloaded(Exception):  # noqa: N818 (nothing is wrong but the load)
+    """The queue is full."""
+
+
+class DeadlineExceeded(Exception):  # noqa: N818
+    """A request waited too long and was canceled."""
+
+
+class ComputationFailed(Exception):  # noqa: N818
+    """A computation failed for another reason than its input, such as a panic in the tokenizer."""
+
+
+@dataclass(eq=False, slots=True)
+class _Job:
+    """The items of a request that wait for a kernel, with their tokens, and the outputs so far."""
+
+    kernel: Kernel
+    items: deque[tuple[Any, int]]
+    future: asyncio.Future[list[Any]]
+    number: int
+    """Requests are numbered from 1 as they arrive."""
+    tokens: int
+    """Tokens of the items."""
+    outputs: list[Any] = field(default_factory=list)
+    error: Exception | None = None
+
+    def take(self, budget: int) -> list[Any]:
+        """Return the next items until they use up the budget of tokens."""
+        taken: list[Any] = []
+        while budget > 0 and self.items:
+            item, tokens = self.items.popleft()
+            taken.append(item)
+            budget -= tokens
+            self.tokens -= tokens
+        return taken
+
+    def fail(self, error: BaseException) -> None:
+        """Record an error; an unexpected one is logged with its traceback."""
+        self.items.clear()
+        self.tokens = 0
+        if isinstance(error, ClozeError):
+            self.error = error
+        else:
+            _LOG.error("a computation failed", exc_info=error)
+            self.error = ComputationFailed(type(error).__name__)
+
+    def settle(self) -> None:
+        """Hand the result to the request, unless its client has disconnected. Runs in the event loop."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.outputs)
+
+
+class _Worker:
+    """A thread that applies kernels to the items of requests, in batches across requests."""
+
+    def __init__(self, name: str, batch_tokens: int, *, threads: int | None = None) -> None:
+        self._batch_tokens, self._threads = batch_tokens, threads
+        self.waiting: deque[_Job] = deque()
+        self.waiting_tokens = self.batches = self.num_running = 0
+        self._changed = threading.Condition()
+        self.is_closed = self.is_stopping = False
+        self.thread = threading.Thread(target=self._run_jobs, name=name, daemon=True)
+        self.thread.start()
+
+    async def run(self, kernel: Kernel, items: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
+        """Return the output for each item, given its number of tokens."""
+        if not items:
+            return []
+        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        job = _Job(kernel, deque(zip(items, tokens, strict=True)), future, _number.get(), sum(tokens))
+        with self._changed:
+            if self.is_closed:
+                raise Overloaded
+            self._queue(job)
+            self._changed.notify()
+        try:
+            return await future
+        finally:
+            with self._changed:
+                if future.cancelled() and job in self.waiting:
+                    self.waiting.remove(job)
+                    self.waiting_tokens -= self._queued_tokens(job)
+
+    def close(self) -> None:
+        """End the thread after its current batch, whatever is queued."""
+        with self._changed:
+            self.is_closed = self.is_stopping = True
+            self._changed.notify()
+
+    def _queue(self, job: _Job) -> None:
+        self.waiting.append(job)
+        self.waiting_tokens += self._queued_tokens(job)
+
+    def _queued_tokens(self, job: _Job) -> int:
+        """Return the tokens that a later request waits for: at most one batch, since jobs take turns."""
+        return min(job.tokens, self._batch_tokens)
+
+    def _run_jobs(self) -> None:
+        if self._threads is not None:
+            set_intra_op_threads(self._threads)
+        while jobs := self._next_batch():
+            _compute([(job, job.take(self._batch_tokens)) for job in jobs])
+            self.batches += 1
+            done = [job for job in jobs if not job.items]
+            with self._changed:
+                self.num_running = 0
+                for job in jobs:
+                    if job.items and not job.future.cancelled():
+                        self._queue(job)
+            try:
+                jobs[0].future.get_loop().call_soon_threadsafe(_settle, done)
+            except RuntimeError:  # the event loop is closed: nobody waits any more
+                return
+
+    def _next_batch(self) -> list[_Job]:
+        """Wait for a job; return it with all others of the same kernel that fit, in the order of the queue.
+
+        Once the server stops, that is the job of the oldest request: with turns none might finish in the time left.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self.waiting or self.is_closed)
+            if self.is_closed:
+                return []
+            if self.is_stopping:
+                self.waiting = deque(sorted(self.waiting, key=attrgetter("number")))
+            taken, left = [self.waiting.popleft()], deque[_Job]()
+            tokens = taken[0].tokens
+            for job in self.waiting:
+                if job.kernel == taken[0].kernel and tokens + job.tokens <= self._batch_tokens:
+                    taken.append(job)
+                    tokens += job.tokens
+                else:
+                    left.append(job)
+            self.waiting = left
+            self.waiting_tokens -= sum(map(self._queued_tokens, taken))
+            self.num_running = len({job.number for job in taken if job.number})
+            return taken
+
+
+def _compute(shares: list[tuple[_Job, list[Any]]]) -> None:
+    """Compute items of jobs together; if that fails, those of each job separately."""
+    items = [item for _, share in shares for item in share]
+    try:
+        outputs = [output for _, output in zip(items, shares[0][0].kernel(items), strict=True)]
+    except BaseException as error:  # a panic of the tokenizer is not an Exception
+        if len(shares) == 1:
+            shares[0][0].fail(error)
+        else:
+            for alone in shares:
+                _compute([alone])
+        return
+    rest = iter(outputs)
+    for job, share in shares:
+        job.outputs += islice(rest, len(share))
+
+
+def _settle(jobs: list[_Job]) -> None:
+    """Hand over a few results, and the rest after other events: writing each response takes time."""
+    for job in jobs[:_RESULTS_PER_TURN]:
+        job.settle()
+    if rest := jobs[_RESULTS_PER_TURN:]:
+        asyncio.get_running_loop().call_soon(_settle, rest)
+
+
+class Queue:
+    """The requests that wait; torch uses `threads` for a computation."""
+
+    def __init__(self, limits: Limits, *, threads: int) -> None:
+        self.limits = limits
+        self._texts = _Worker("cloze-texts", limits.batch_tokens)
+        self._model = _Worker("cloze-inference", limits.batch_tokens, threads=threads)
+        self._workers = (self._texts, self._model)
+        self._num_admitted = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a new request would be refused."""
+        limits = self.limits
+        return (
+            self.waiting_requests >= limits.waiting_requests or self.waiting_tokens >= limits.waiting_tokens
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether new requests are accepted."""
+        return all(worker.thread.is_alive() and not worker.is_stopping for worker in self._workers)
+
+    @property
+    def waiting_requests(self) -> int:
+        """Number of requests that have been admitted and are not in the batch that the model computes."""
+        return self._num_admitted - self._model.num_running
+
+    @property
+    def waiting_tokens(self) -> int:
+        """Number of tokens, estimated of texts, that are read or computed before a new request gets its turn."""
+        return sum(worker.waiting_tokens for worker in self._workers)
+
+    @property
+    def batches(self) -> int:
+        """Number of batches that the model has computed."""
+        return self._model.batches
+
+    @asynccontextmanager
+    async def admit(self) -> AsyncIterator[None]:
+        """Limit the time of a request; raise Overloaded, or at its end DeadlineExceeded."""
+        if self.is_full:
+            raise Overloaded
+        _number.set(next(_numbers))
+        self._num_admitted += 1
+        try:
+            async with asyncio.timeout(self.limits.deadline_seconds):
+                yield
+        except TimeoutError:
+            raise DeadlineExceeded from None
+        finally:
+            self._num_admitted -= 1
+
+    async def convert(self, kernel: Kernel, items: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
+        """Return what a function of texts or of outputs returns for each item, in the thread for texts.
+
+        Raises:
+            InputError: an item is invalid.
+            ComputationFailed: any other error.
+        """
+        return await self._texts.run(kernel, items, tokens)
+
+    async def compute(
+        self, kernel: Kernel, windows: Sequence[Sequence[Any]], tokens: Callable[[Any], int]
+    ) -> list[list[Any]]:
+        """Return the outputs of the windows of each input, given how to count their tokens; raises as `convert`."""
+        flat = list(chain.from_iterable(windows))
+        outputs = iter(await self._model.run(kernel, flat, list(map(tokens, flat))))
+        return [list(islice(outputs, len(group))) for group in windows]
+
+    async def run(self, function: Callable[[], Any], *, tokens: int) -> Any:
+        """Return the result of a function that runs alone in the thread of the model; raises as `convert`."""
+        (output,) = await self._model.run(lambda _: [function()], [None], [tokens])
+        return output
+
+    def stop(self) -> None:
+        """Refuse new requests; answer the queued ones one after the other."""
+        for worker in self._workers:
+            worker.is_stopping = True
+
+    def close(self) -> None:
+        """End the threads after their current batches, whatever is queued."""
+        for worker in self._workers:
+            worker.close()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the threads to end after `close`; return whether they have ended."""
+        for worker in self._workers:
+            worker.thread.join(seconds)
+        return not any(worker.thread.is_alive() for worker in self._workers)

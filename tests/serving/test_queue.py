@@ -1,0 +1,291 @@
+"""The queue: batches across requests, turns, limits, cancellation and failures, of both threads."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from held_queue import admitted, answers, held, start, wait_until
+
+from cloze.errors import InputError
+from cloze.serving.limits import Limits
+from cloze.serving.queue import ComputationFailed, DeadlineExceeded, Overloaded, Queue
+
+MakeQueue = Callable[..., Queue]
+
+
+@pytest.fixture
+def make_queue() -> Iterator[MakeQueue]:
+    made = []
+
+    def make(**limits: float) -> Queue:
+        made.append(Queue(Limits(**limits), threads=1))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for queue in made:
+        queue.close()
+
+
+async def compute(queue: Queue, kernel: Callable[[list[str]], list[str]], *texts: str) -> list[str]:
+    """Compute the letters of texts, which count four tokens each."""
+    return list(map("".join, await queue.compute(kernel, texts, lambda _: 4)))
+
+
+@dataclass(frozen=True)
+class Upper:
+    """Converts letters to capitals; records the batches."""
+
+    batches: list[str] = field(default_factory=list)
+
+    def __call__(self, letters: list[str]) -> list[str]:
+        self.batches.append("".join(letters))
+        if "?" in letters:
+            raise ZeroDivisionError
+        if "#" in letters:
+            raise InputError("does not count")
+        return [letter.upper() for letter in letters]
+
+
+def ask_upper(queue: Queue, *requests: list[str]) -> tuple[list[object], list[int], Upper]:
+    """Ask while the thread is held; return the answers, the requests in the order in which they were answered."""
+    upper = Upper()
+    order: list[int] = []
+
+    async def one(number: int, texts: list[str]) -> list[str]:
+        try:
+            return list(await admitted(queue, compute(queue, upper, *texts)))
+        finally:
+            order.append(number)
+
+    found = asyncio.run(answers(queue, *(one(i, texts) for i, texts in enumerate(requests))))
+    return found, order, upper
+
+
+def test_requests_are_batched_up_to_the_budget(make_queue: MakeQueue) -> None:
+    queue = make_queue(batch_tokens=20)
+    found, _, upper = ask_upper(queue, *(["ab"], ["cd"], ["ef"], ["gh"], ["ij"]))
+    assert found == [["AB"], ["CD"], ["EF"], ["GH"], ["IJ"]]
+    assert upper.batches == ["abcd", "efgh", "ij"]
+
+
+def test_a_request_larger_than_a_batch_takes_turns(make_queue: MakeQueue) -> None:
+    queue = make_queue(batch_tokens=12)
+    found, order, upper = ask_upper(queue, ["abcdefg", "", "hi"], ["x"], ["yz"])
+    assert found == [["ABCDEFG", "", "HI"], ["X"], ["YZ"]]
+    assert order == [1, 2, 0]
+    assert upper.batches == ["abc", "xyz", "def", "ghi"]
+    assert queue.waiting_tokens == queue.waiting_requests == 0
+
+
+def test_texts_of_two_requests_are_read_in_turns(make_queue: MakeQueue) -> None:
+    queue = make_queue(batch_tokens=8)
+    read = []
+
+    def tokenize(texts: list[str]) -> list[str]:
+        read.append("".join(texts))
+        return texts
+
+    requests = (queue.convert(tokenize, texts, [4] * len(texts)) for texts in ("abcdef", "xyz"))
+    asyncio.run(answers(queue, *(admitted(queue, request) for request in requests), thread="texts"))
+    assert read == ["ab", "xy", "cd", "z", "ef"]
+
+
+def test_texts_are_read_while_the_model_computes(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+
+    async def ask() -> list[str]:
+        async with held(queue):
+            return await queue.convert(list, ["a"], [1])
+
+    assert asyncio.run(ask()) == ["a"]
+
+
+@pytest.mark.parametrize(("bad", "told"), [("ab#", InputError), ("ab?", ComputationFailed)])
+def test_invalid_windows_fail_only_their_request(
+    make_queue: MakeQueue, bad: str, told: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = make_queue()
+    (first, wrong, last), _, _ = ask_upper(queue, ["ab"], ["c", bad], ["de"])
+    assert (first, last) == (["AB"], ["DE"])
+    assert isinstance(wrong, told)
+    assert queue.is_alive
+
+
+def test_a_canceled_request_has_no_more_turns(make_queue: MakeQueue) -> None:
+    queue = make_queue(batch_tokens=4)
+    has_begun, may_end = threading.Event(), threading.Event()
+    upper = Upper()
+
+    def slow(letters: list[str]) -> list[str]:
+        has_begun.set()
+        may_end.wait(10)
+        return upper(letters)
+
+    async def ask() -> None:
+        asked = asyncio.create_task(compute(queue, slow, "abcdef"))
+        await wait_until(has_begun.is_set)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        may_end.set()
+        await queue.run(lambda: None, tokens=1)
+
+    asyncio.run(ask())
+    assert upper.batches == ["a"]
+    assert queue.waiting_tokens == queue.waiting_requests == 0
+
+
+def test_a_request_that_takes_turns_does_not_fill_the_queue(make_queue: MakeQueue) -> None:
+    queue = make_queue(batch_tokens=8, waiting_tokens=16)
+    upper = Upper()
+
+    async def ask() -> None:
+        async with held(queue):
+            (long,) = await start(queue, admitted(queue, compute(queue, upper, "abcdefghijklmnop")))
+            async with queue.admit():
+                pass
+        await long
+
+    asyncio.run(ask())
+
+
+def test_a_base_exception_does_not_end_the_thread(
+    make_queue: MakeQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Panic(BaseException):
+        pass
+
+    def panic() -> None:
+        raise Panic("in a library")
+
+    queue = make_queue()
+    with pytest.raises(ComputationFailed):
+        asyncio.run(queue.run(panic, tokens=1))
+    assert asyncio.run(queue.run(lambda: 5, tokens=1)) == 5
+    assert "Panic" in caplog.text
+
+
+def test_stopping_refuses_new_requests_and_answers_queued_ones(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+
+    async def ask() -> int:
+        async with held(queue):
+            (waiting,) = await start(queue, admitted(queue, queue.run(lambda: 5, tokens=1)))
+            queue.stop()
+            assert not queue.is_alive
+        return await waiting
+
+    assert asyncio.run(ask()) == 5
+
+
+def test_once_it_stops_requests_are_answered_in_order(make_queue: MakeQueue) -> None:
+    queue = make_queue(batch_tokens=12)
+    queue.stop()
+    found, order, upper = ask_upper(queue, ["abcdefg", "hi"], ["jklm"], ["n"])
+    assert found == [["ABCDEFG", "HI"], ["JKLM"], ["N"]]
+    assert order == [0, 1, 2]
+    assert upper.batches[:3] == ["abc", "def", "ghi"]
+
+
+def test_once_it_stops_the_oldest_request_goes_on(make_queue: MakeQueue) -> None:
+    queue, upper = make_queue(batch_tokens=4), Upper()
+
+    async def ask() -> None:
+        may_go_on = asyncio.Event()
+
+        async def old() -> None:
+            async with queue.admit():
+                await compute(queue, upper, "a")
+                await may_go_on.wait()
+                await compute(queue, upper, "b")
+
+        oldest = asyncio.create_task(old())
+        await wait_until(lambda: upper.batches == ["a"])
+        async with held(queue):
+            newer = asyncio.create_task(admitted(queue, compute(queue, upper, "x")))
+            await wait_until(lambda: queue.waiting_tokens == 4)
+            queue.stop()
+            may_go_on.set()
+            await wait_until(lambda: queue.waiting_tokens == 8)
+        await asyncio.gather(oldest, newer)
+
+    asyncio.run(ask())
+    assert upper.batches == ["a", "b", "x"]
+
+
+def test_several_computations_have_one_deadline(make_queue: MakeQueue) -> None:
+    queue = make_queue(deadline_seconds=0.2)
+    done = []
+
+    async def ask() -> None:
+        async with queue.admit():
+            while True:
+                await queue.run(lambda: done.append(time.sleep(0.05)), tokens=1)
+
+    with pytest.raises(DeadlineExceeded):
+        asyncio.run(ask())
+    assert 1 <= len(done) <= 4
+
+
+async def wait(queue: Queue, tokens: int = 1) -> None:
+    async with queue.admit():
+        await queue.run(lambda: None, tokens=tokens)
+
+
+def test_a_full_queue_refuses_at_once(make_queue: MakeQueue) -> None:
+    queue = make_queue(waiting_requests=2)
+
+    async def ask() -> None:
+        async with held(queue):
+            waiting = await start(queue, *(wait(queue) for _ in range(2)))
+            assert queue.is_full
+            with pytest.raises(Overloaded):
+                await wait(queue)
+        await asyncio.gather(*waiting)
+        assert not queue.is_full
+
+    asyncio.run(ask())
+
+
+def test_tokens_fill_the_queue_but_one_large_request_is_accepted(make_queue: MakeQueue) -> None:
+    queue = make_queue(waiting_tokens=100)
+
+    async def ask() -> None:
+        async with held(queue):
+            (large,) = await start(queue, wait(queue, 1000))
+            with pytest.raises(Overloaded):
+                await wait(queue)
+        await large
+
+    asyncio.run(ask())
+
+
+def test_requests_past_the_deadline_are_not_computed(make_queue: MakeQueue) -> None:
+    queue = make_queue(deadline_seconds=0.05)
+    computed: list[int] = []
+
+    async def ask() -> None:
+        async with held(queue):
+            with pytest.raises(DeadlineExceeded):
+                await admitted(queue, queue.run(lambda: computed.append(1), tokens=1))
+        await queue.run(lambda: computed.append(2), tokens=1)
+
+    asyncio.run(ask())
+    assert computed == [2]
+    assert queue.waiting_tokens == 0
+
+
+def test_the_event_loop_is_free_during_a_computation(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+
+    async def ask() -> bool:
+        loop_has_run = threading.Event()
+        computing = asyncio.create_task(queue.run(lambda: loop_has_run.wait(10), tokens=1))
+        for _ in range(10):
+            await asyncio.sleep(0.001)
+        loop_has_run.set()
+        return bool(await computing)
+
+    assert asyncio.run(ask())
