@@ -49,7 +49,6 @@ def run(
         flags: flags of every verb.
     """
     path = find_recipe(study, STUDIES, where="study")
-    assert path is not None
     plan = read_study(path, settings)
     paths = parse_tasks_data(tasks_data)
     if dry_run:

@@ -14,6 +14,12 @@ from typing import Any
 from cloze.errors import InputError
 from cloze.suggestions import did_you_mean
 
+EXCLUDED = {
+    "append": ("validation_fraction", "overwrite"),
+    "resume": ("overwrite",),
+    "texts": ("data",),
+}
+"""By keyword, the keywords that it excludes."""
 _MAX_SHOWN = 40
 _MAX_LAYER = 1000
 
@@ -199,6 +205,16 @@ def check_choice(value: object, choices: Sequence[object], name: str) -> None:
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         remedy = did_you_mean(value, [str(choice) for choice in choices if choice is not None])
         raise InputError(f"no {name} {value!r}", where=name, remedy=remedy)
+
+
+def check_exclusive(keywords: Mapping[str, object]) -> None:
+    """Refuse keywords that exclude each other; None and False are not given."""
+    names = {name for name, value in keywords.items() if value is not None and value is not False}
+    for name, others in EXCLUDED.items():
+        for other in others if name in names else ():
+            if other in names:
+                what = f"cannot be combined with `{name}`"
+                raise InputError(what, where=other, remedy="Leave out one of them")
 
 
 def check_type(value: object, kind: type, name: str, *, remedy: str) -> None:

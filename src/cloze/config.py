@@ -46,18 +46,20 @@ class Range:
 
     def check(self, name: str, number: float) -> None:
         """Raise SettingError for a number outside of the interval."""
-        low, high = self.interval[1:-1].split(", ")
-        is_above = number >= float(low) if self.interval[0] == "[" else number > float(low)
-        is_below = number <= float(high) if self.interval[-1] == "]" else number < float(high)
+        start, (low, high), end = self.interval[0], self.interval[1:-1].split(", "), self.interval[-1]
+        is_above = number >= float(low) if start == "[" else number > float(low)
+        is_below = number <= float(high) if end == "]" else number < float(high)
         if is_above and is_below:
             return
-        if self.interval.startswith("[1, "):
-            raise SettingError(
-                name, f"{number} is {f'more than {int(high):,}' if is_above else 'not positive'}"
-            )
-        end = "finite" if high == "inf" else f"{'at most' if self.interval[-1] == ']' else 'below'} {high}"
-        ends = [f"{'at least' if self.interval[0] == '[' else 'above'} {low}", end]
-        raise SettingError(name, f"{number} is not {' and '.join(ends[:1] if high == 'inf]' else ends)}")
+        if (start, low) == ("[", "1"):
+            what = f"more than {int(high):,}" if is_above else "not positive"
+        else:
+            what = f"not {'at least' if start == '[' else 'above'} {low}"
+            if high != "inf":
+                what += f" and {'at most' if end == ']' else 'below'} {high}"
+            elif end == ")":
+                what += " and finite"
+        raise SettingError(name, f"{number} is {what}")
 
 
 Positive = Annotated[Value, Range("[1, inf]")]
@@ -96,17 +98,15 @@ class Settings:
         After `dataclasses.replace`, which gives all, those that differ from the default.
         """
         all_fields = dataclasses.fields(typing.cast(Any, self))
-        names = self._explicit if len(self._explicit) < len(all_fields) else frozenset[str]()
+        is_whole = len(self._explicit) == len(all_fields)
         table: dict[str, Any] = {}
         for field in all_fields:
             value = getattr(self, field.name)
             usual = _default_of(field) if default is None else getattr(default, field.name)
-            if value is not None and (field.name in names or value != usual):
-                is_section = isinstance(value, Settings)
-                is_like_default = is_section and type(usual) is type(value)
-                table[field.name] = (
-                    value.explicit(usual if is_like_default else None) if is_section else value
-                )
+            if value is None or (value == usual and (is_whole or field.name not in self._explicit)):
+                continue
+            like = usual if type(usual) is type(value) else None
+            table[field.name] = value.explicit(like) if isinstance(value, Settings) else value
         return table
 
 
@@ -138,15 +138,11 @@ def merge(
     for layer in layers:
         table: dict[str, Any] = {}
         for key, value in layer.items():
-            inner: Any = value.explicit() if isinstance(value, Settings) else value
-            inner = value.tolist() if hasattr(value, "tolist") else inner
-            inner = str(value) if isinstance(value, Path) else inner
-            for section in reversed(key.split(".")):
-                inner = {section: inner}
-            _update(table, {} if value is None else inner)
+            for section in reversed(key.split(".") if value is not None else ()):
+                value = {section: value}
+            _update(table, value or {})
         for key in dict(flatten(table)).keys() & replaced.keys():
-            for other in replaced[key]:
-                section, _, name = other.rpartition(".")
+            for section, _, name in (other.rpartition(".") for other in replaced[key]):
                 inner = merged.get(section) if section else merged
                 if isinstance(inner, dict):
                     inner.pop(name, None)
@@ -156,10 +152,12 @@ def merge(
 
 def _update(table: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in other.items():
+        value = value.explicit() if isinstance(value, Settings) else value
+        value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
         if isinstance(value, Mapping):
             inner = table.get(key)
             value = _update(inner if isinstance(inner, dict) else {}, value)
-        table[key] = value
+        table[key] = str(value) if isinstance(value, Path) else value
     return table
 
 
@@ -190,15 +188,15 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"not a TOML file: {error}", where=path, remedy="Write lines KEY = VALUE") from error
 
 
-def find_recipe(name: str | None, folder: str | Path = "", *, where: str = "config") -> Path | None:
-    """Return the path of a TOML file or of a recipe of cloze; None for None.
+def find_recipe(name: str, folder: str | Path = "", *, where: str = "config") -> Path:
+    """Return the path of a TOML file or of a recipe of cloze.
 
     Args:
         name: a path, or the name of a recipe.
         folder: a path, or a folder within the recipes of cloze.
     """
-    if name is None or name.endswith(".toml") or Path(name).is_file():
-        return None if name is None else Path(name)
+    if name.endswith(".toml") or Path(name).is_file():
+        return Path(name)
     recipes = sorted((Path(__file__).parent / "recipes" / folder).glob("*.toml"))
     for recipe in recipes:
         if recipe.stem == name:
@@ -235,15 +233,15 @@ def from_dict(
             remedy = f"Did you mean {near}?" if near else f"Known keys are {list_names(keys)}{full_list}"
             raise InputError(f"unknown key {prefix}{key}", where=where, remedy=remedy)
     hints = _hints(typing.cast(Any, config))
-    values: dict[str, Any] = {}
-    for name, field in known.items():
-        if name not in table and default is None and _is_required(field):
-            missing = [key for key in known if key not in table and _is_required(known[key])]
-            raise InputError(f"missing {', '.join(prefix + key for key in missing)}", where=where)
-        values[name] = _default_of(field) if default is None else getattr(default, name)
+    values = {
+        name: _default_of(field) if default is None else getattr(default, name)
+        for name, field in known.items()
+    }
     try:
         for key, value in table.items():
             values[key] = _convert(hints[key], value, f"{prefix}{key}", where, values[key])
+        if missing := [prefix + name for name, value in values.items() if value is dataclasses.MISSING]:
+            raise InputError(f"missing {', '.join(missing)}", where=where)
         if not issubclass(config, Settings):
             return config(**values)
         settings = config.__new__(config, **table)
@@ -278,10 +276,6 @@ class SettingError(ValueError):
     def __init__(self, name: str, what: str) -> None:
         super().__init__(f"{name} {what}")
         self.name, self.what = name, what
-
-
-def _is_required(field: "dataclasses.Field[Any]") -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _default_of(field: "dataclasses.Field[Any]") -> Any:
@@ -327,7 +321,7 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
     if origin in (Union, types.UnionType):
         if value is None and types.NoneType in get_args(hint):
             return None
-        *others, last = (argument for argument in get_args(hint) if argument is not type(None))
+        *others, last = (choice for choice in get_args(hint) if choice is not types.NoneType)
         for choice in others:
             with contextlib.suppress(InputError):
                 return _convert(choice, value, key, where, default)

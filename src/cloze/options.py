@@ -36,7 +36,7 @@ ModelPrecision: TypeAlias = Annotated[
         "number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory)."
     ),
 ]
-Overwrite: TypeAlias = Annotated[bool, Option("replace existing output.")]
+Overwrite: TypeAlias = Annotated[bool, Option("replace existing output.", default=False)]
 ShowProgress: TypeAlias = Annotated[bool | Progress, Option("True shows progress.")]
 CsvSafe: TypeAlias = Annotated[
     bool,
@@ -160,5 +160,5 @@ class RunOptions(TypedDict, total=False):
             default=False,
         ),
     ]
-    overwrite: Annotated[bool, Option("replace an existing run.", default=False)]
+    overwrite: Overwrite
     progress: Annotated[bool | Progress, Option("True shows progress on stderr.", default=False)]

@@ -71,67 +71,38 @@ class DataOptions(TypedDict, total=False):
     ]
     dev: Annotated[
         Any,
-        Option(
-            "data to score on, likewise (default: the dev file of the directory, else a tenth of the training data)."
-        ),
+        Option("data to score on (default: the directory's dev file, else a tenth of the training data)."),
     ]
-    teacher: Annotated[
-        str | Path | None,
-        Option("fine-tuned checkpoint or run whose outputs the model learns, too."),
-    ]
+    teacher: Annotated[str | Path | None, Option("fine-tuned checkpoint or run to learn from, too.")]
     student_layers: Annotated[
         Sequence[int] | None,
-        Option(
-            "layers that the model keeps, counted from 0, as in 0,2,5; without a model those of the teacher."
-        ),
+        Option("layers to keep, counted from 0, as in 0,2,5; without a model those of the teacher."),
     ]
-    unlabeled: Annotated[
-        str | Path | None,
-        Option("path or URL of more texts, for which the teacher alone says what is right."),
-    ]
+    unlabeled: Annotated[str | Path | None, Option("path or URL of more texts, for the teacher alone.")]
 
 
 class TrainingOptions(DataOptions, LabeledOptions, total=False):
     """The settings of the training."""
 
-    long_texts: Annotated[
-        LongTexts | None,
-        Option("truncate texts over max_seq_length (default), or read them in windows."),
-    ]
+    long_texts: Annotated[LongTexts | None, Option("truncate them (default), or read them in windows.")]
     max_seq_length: Annotated[
-        int | None,
-        Option("maximum number of tokens of a sequence (default: 128, or that of the task or the model)."),
+        int | None, Option("maximum tokens of a sequence (default: 128, or that of the task or the model).")
     ]
-    train_examples: Annotated[
-        int | None,
-        Option("number of training examples, drawn at random as in cloze baseline (default: all)."),
-    ]
+    train_examples: Annotated[int | None, Option("number of training examples, at random (default: all).")]
     data_fractions: Annotated[
         Sequence[float] | None,
-        Option(
-            "shares of the training examples, as in 0.1,0.3,1.0, for a learning curve: a run on each. A larger sample "
-            "contains the smaller ones."
-        ),
+        Option("shares of the training examples, as in 0.1,0.3,1.0: a run on each, for a learning curve."),
     ]
-    epochs: Annotated[
-        int | None,
-        Option("number of epochs (default: 3); a grid then keeps it, as it keeps the next two."),
-    ]
-    batch_size: Annotated[int | None, Option("sequences per optimizer step (default: 32).")]
-    learning_rate: Annotated[float | None, Option("peak learning rate (default: 5e-5).")]
+    epochs: Annotated[int | None, Option("number of epochs (default: 3); a grid keeps it.")]
+    batch_size: Annotated[int | None, Option("sequences per step (default: 32); a grid keeps it.")]
+    learning_rate: Annotated[float | None, Option("peak rate (default: 5e-5); a grid keeps it.")]
     patience: Annotated[
         int | None,
-        Option(
-            "number of evaluations without a better score after which training stops (default: no limit)."
-        ),
+        Option("evaluations without a better score after which training stops (default: no limit)."),
     ]
-    seeds: Annotated[
-        int | None,
-        Option("number of runs with different seeds, reported with mean and deviation (default: 1)."),
-    ]
+    seeds: Annotated[int | None, Option("number of runs, with a mean and deviation (default: 1).")]
     grid: Annotated[
-        bool,
-        Option("search the paper's batch sizes, learning rates and epochs: 18 runs per seed.", default=False),
+        bool, Option("search the paper's batch sizes, learning rates and epochs: 18 runs.", default=False)
     ]
     config: Annotated[
         "str | Path | FinetuneConfig | None",
@@ -139,11 +110,7 @@ class TrainingOptions(DataOptions, LabeledOptions, total=False):
     ]
     workers: Annotated[
         AnyWorkers,
-        Option(
-            "number of processes for several runs, or ray for the cluster at RAY_ADDRESS; 1 makes them in this "
-            "process, one after the other.",
-            default=1,
-        ),
+        Option("number of processes for several runs, or ray for the cluster at RAY_ADDRESS.", default=1),
     ]
 
 

@@ -38,27 +38,16 @@ class DataOptions(TypedDict, total=False):
     ]
     model: Annotated[
         "str | ModelConfig | Mapping[str, Any] | None",
-        Option(
-            "tiny, mini, small, medium, base or large (default: base); of another encoder, as in modern-tiny."
-        ),
+        Option("tiny, mini, small, medium, base (default) or large; of another encoder, as in modern-tiny."),
     ]
     steps: Annotated[int | None, Option("number of optimizer steps, unless there is a budget.")]
-    budget: Annotated[
-        str | None,
-        Option("training time, as in 30m or 8h; the learning rate schedule follows the clock."),
-    ]
+    budget: Annotated[str | None, Option("training time, as in 30m or 8h, which the schedule follows.")]
     init: Annotated[
-        str | Path | None,
-        Option(
-            "cloze-mini, a checkpoint, a run or hf://org/name to adapt to the data, with a new optimizer."
-        ),
+        str | Path | None, Option("model to adapt: cloze-mini, a checkpoint, a run or hf://org/name.")
     ]
     config: Annotated[
         "str | Path | PretrainConfig | None",
-        Option(
-            "TOML file, or name of a recipe, as in original or fast (default with init: adapt). In Python also a "
-            "config object."
-        ),
+        Option("TOML file or recipe, as in fast (default with init: adapt). In Python also a config object."),
     ]
     settings: Annotated[
         Mapping[str, Any],

@@ -6,18 +6,18 @@ Those of a pre-training: the defaults of `PretrainConfig`, the defaults of the m
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
+from cloze import config as configuration
 from cloze.api.finetuning import FinetuneOptions
 from cloze.api.pretraining import PretrainOptions
-from cloze.arguments import check_path, check_type, split_names
+from cloze.arguments import check_exclusive, check_path, check_type
 from cloze.artifacts import RUN_DATA_FOLDER, is_free
 from cloze.config import SETTINGS, differences, find_recipe, merge, read_dict, read_toml, resolve, to_dict
-from cloze.config import to_toml as config_to_toml
 from cloze.data.reading.files import file_sha256
 from cloze.errors import MISSING, InputError, RunError
 from cloze.finetuning.config import MAX_SEQ_LENGTH, PAPER_GRID, FinetuneConfig, resolve_task_and_config
@@ -33,35 +33,21 @@ from cloze.pretraining.config import (
     model_defaults,
 )
 from cloze.suggestions import list_names
-from cloze.tasks.config import check_has_settings, to_toml
+from cloze.tasks.config import settings_of_keywords, to_toml
 from cloze.tasks.data import find_files, read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.training.distributed import num_restarts
 from cloze.training.optimizer import parse_duration
-from cloze.training.run_directory import changed_settings, is_run, run_settings_file
+from cloze.training.run_directory import changed_settings, run_settings_file
 
 Resolved = TypeVar("Resolved")
 """The settings of a run."""
+TaskAndConfig: TypeAlias = tuple[AnyTask, FinetuneConfig]
 Changes: TypeAlias = dict[str, tuple[Any, Any]]
+"""By dotted key, the values in a run to resume and in the arguments."""
 Recipe: TypeAlias = FinetuneConfig | PretrainConfig | str | Path | None
 """A config object, the path of a TOML file, or the name of a recipe."""
-
-
-def read_recipe(config: Recipe, kind: type, folder: str = "") -> dict[str, Any]:
-    """Return the settings that a config object, a TOML file or a recipe gives, as nested dictionaries.
-
-    Args:
-        folder: folder of the recipes.
-    """
-    if config is None:
-        return {}
-    if isinstance(config, (str, Path)):
-        path = find_recipe(str(config), folder, where="config")
-        assert path is not None
-        return read_toml(path)
-    check_type(config, kind, "config", remedy=f"Give a cloze.{kind.__name__}, a TOML file or a recipe")
-    return config.explicit()
 
 
 class RunRequest(ABC, Generic[Resolved]):
@@ -69,6 +55,8 @@ class RunRequest(ABC, Generic[Resolved]):
 
     verb: ClassVar[Literal["finetune", "pretrain"]]
     config_class: ClassVar[type[FinetuneConfig | PretrainConfig]]
+    recipes: ClassVar[str] = ""
+    """The folder of the recipes."""
     explicit: dict[str, Any]
     """The settings of arguments, as nested dictionaries."""
     table: dict[str, Any]
@@ -76,14 +64,23 @@ class RunRequest(ABC, Generic[Resolved]):
 
     def __init__(self, output: str | Path | None, options: FinetuneOptions | PretrainOptions) -> None:
         self.run = Path() if output is None else check_path(output, "output")
+        check_exclusive(options)
         self.resume = options.get("resume", False)
-        if self.resume and options.get("overwrite"):
-            what = "cannot be combined with `resume`"
-            raise InputError(what, where="overwrite", remedy="Leave out one of them")
         self.config: Recipe = options.get("config")
+        self.source = f"{self.config} and settings" if isinstance(self.config, (str, Path)) else SETTINGS
         self.settings = options.get("settings", {})
         remedy = 'Give a dict, as in {"optimizer.weight_decay": 0.1}'
         check_type(self.settings, Mapping, "settings", remedy=remedy)
+
+    def read_recipe(self, config: Recipe) -> dict[str, Any]:
+        """Return the settings that a config object, a TOML file or a recipe gives, as nested dictionaries."""
+        if config is None:
+            return {}
+        if isinstance(config, (str, Path)):
+            return read_toml(find_recipe(str(config), self.recipes))
+        remedy = f"Give a cloze.{self.config_class.__name__}, a TOML file or a recipe"
+        check_type(config, self.config_class, "config", remedy=remedy)
+        return config.explicit()
 
     def resumed(self) -> Resolved | None:
         """Return the settings of the run to resume, with the permitted changes; None to start one."""
@@ -99,9 +96,13 @@ class RunRequest(ABC, Generic[Resolved]):
         file = run_settings_file(self.run, verb=self.verb)
         saved = read_toml(file)
         old = self._build(saved, where=str(file))
+        explicit = explicit if self._may_change(old) else {}
         changes = self._changes(old, self._build(saved, self.table))
-        changes = changed_settings(self.run, self.config_class, changes, self._may_change(old, explicit))
-        return self._build(saved, {key: value for key, (_, value) in changes.items()})
+        return self._build(saved, changed_settings(self.run, self.config_class, changes, explicit))
+
+    def _may_change(self, old: Resolved) -> bool:
+        """Return whether a run may change settings."""
+        return True
 
     @abstractmethod
     def _build(self, *layers: Mapping[str, Any], where: str = SETTINGS) -> Resolved:
@@ -109,59 +110,43 @@ class RunRequest(ABC, Generic[Resolved]):
 
     @abstractmethod
     def _changes(self, old: Resolved, new: Resolved) -> Changes:
-        """Return the settings in which a run and those of the arguments differ, by dotted key, with both values."""
+        """Return the settings in which a run and the arguments differ."""
 
-    def _may_change(self, old: Resolved, explicit: Mapping[str, Any]) -> Mapping[str, Any]:
-        return explicit
-
-    @property
-    def _source(self) -> str:
-        """Where the settings come from, for messages."""
-        return f"{self.config} and settings" if isinstance(self.config, (str, Path)) else SETTINGS
+    def _fill(self, **placeholders: Any) -> list[str]:
+        """Fill in required settings that are missing, and return their names."""
+        missing = [name for name in placeholders if name not in self.table]
+        self.table |= {name: placeholders[name] for name in missing}
+        return missing
 
 
-class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
+class FinetuningRequest(RunRequest[TaskAndConfig]):
     """What `finetune` is asked for: a task, its run, and settings, with files in place of data in memory."""
 
     verb = "finetune"
     config_class = FinetuneConfig
+    recipes = "finetuning"
 
     def __init__(
         self, task: str | AnyTask | None, output: str | Path | None, options: FinetuneOptions
     ) -> None:
         super().__init__(output, options)
-        recipe = read_recipe(self.config, FinetuneConfig, "finetuning")
+        recipe = self.read_recipe(self.config)
         data = {"train": options.get("train"), "dev": options.get("dev")}
-        has_data = options.get("model") is not None or data["train"] is not None
-        task = task or self._task_of(recipe, has_data=has_data)
+        task = task or self._task_of(recipe)
         if not isinstance(task, str):
             check_type(task, Task, "task", remedy="Give its name, or a task")
         self.task_name: str = task.name if isinstance(task, Task) else task
         registered = find_task(self.task_name)
         self.in_memory = {
-            name: rows
-            for name, rows in data.items()
-            if rows is not None and not isinstance(rows, (str, Path))
+            name: rows for name, rows in data.items() if not isinstance(rows, (str, Path, type(None)))
         }
         data |= {name: self.run / RUN_DATA_FOLDER / f"{name}.jsonl" for name in self.in_memory}
-        of_task = {
-            "text_column": options.get("text_column"),
-            "label_column": options.get("label_column"),
-            "missing_labels": options.get("missing_labels"),
-            "skip_bad_rows": options.get("skip_bad_rows") or None,
-            "format": options.get("format"),
-            "encoding": options.get("encoding"),
-            "clean": options.get("clean"),
-            "column_names": split_names(options.get("column_names")),
-            "long_texts": options.get("long_texts"),
-        }
-        check_has_settings(registered, [name for name, value in of_task.items() if value is not None])
         of_teacher = options.get("teacher") if options.get("student_layers") is not None else None
         self.keywords = merge(
             {
                 "model": of_teacher if options.get("model") is None else options.get("model"),
                 **data,
-                self.task_name: merge(of_task) or None,
+                self.task_name: settings_of_keywords(registered, options) or None,
                 "distillation.teacher": options.get("teacher"),
                 "distillation.student_layers": options.get("student_layers"),
                 "distillation.unlabeled": options.get("unlabeled"),
@@ -179,12 +164,8 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
             }
         )
         self.explicit = merge(self.settings, self.keywords)
-        usual = registered.settings
-        of_object = {
-            name: value
-            for name, value in (task.settings.items() if isinstance(task, Task) else ())
-            if value != usual[name]
-        }
+        of_object = task.settings if isinstance(task, Task) else {}
+        of_object = {name: value for name, value in of_object.items() if value != registered.settings[name]}
         self.table = merge(
             recipe,
             {self.task_name: merge(of_object)},
@@ -193,40 +174,31 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
             replaced=FinetuneConfig.replaced,
         )
 
-    def _task_of(self, recipe: Mapping[str, Any], *, has_data: bool) -> str:
+    def _task_of(self, recipe: Mapping[str, Any]) -> str:
         task = recipe.get("task")
-        if task is None and self.resume and is_run(self.run):
+        if task is None and self.resume:
             task = read_toml(run_settings_file(self.run, verb="finetune")).get("task")
         if not isinstance(task, str):
-            if self.resume and not recipe and not has_data:
-                run_settings_file(self.run, verb="finetune")  # says that there is no run to resume
             where = self.config if isinstance(self.config, (str, Path)) else None
             remedy = "Name one, as in cloze finetune classification; cloze tasks lists them"
             raise InputError("no task is named", where=where, remedy=remedy)
         return task
 
-    def _build(self, *layers: Mapping[str, Any], where: str = SETTINGS) -> tuple[AnyTask, FinetuneConfig]:
+    def _build(self, *layers: Mapping[str, Any], where: str = SETTINGS) -> TaskAndConfig:
         return resolve_task_and_config(self.task_name, *layers, where=where)
 
-    def _changes(self, old: tuple[AnyTask, FinetuneConfig], new: tuple[AnyTask, FinetuneConfig]) -> Changes:
+    def _may_change(self, old: TaskAndConfig) -> bool:
+        return not old[1].has_trials
+
+    def _changes(self, old: TaskAndConfig, new: TaskAndConfig) -> Changes:
         (old_task, old_config), (task, config) = old, new
-        if (config.train, config.dev) != (
-            old_config.train,
-            old_config.dev,
-        ):  # maybe a directory of such files
+        if (config.train, config.dev) != (old_config.train, old_config.dev):  # maybe a directory of them
             train, dev = find_files(task, config.train, self.table.get("dev", old_config.dev))
             config = replace(config, train=train, dev=dev)
-        of_task = differences(old_task.to_dict(), task.to_dict())
-        return differences(old_config, config) | {
-            f"{task.name}.{name}": pair for name, pair in of_task.items()
-        }
+        tables = [{**to_dict(c), t.name: t.to_dict()} for t, c in ((old_task, old_config), (task, config))]
+        return differences(*tables)
 
-    def _may_change(
-        self, old: tuple[AnyTask, FinetuneConfig], explicit: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        return {} if old[1].has_trials else explicit
-
-    def _resumed(self, explicit: Mapping[str, Any]) -> tuple[AnyTask, FinetuneConfig]:
+    def _resumed(self, explicit: Mapping[str, Any]) -> TaskAndConfig:
         task, config = super()._resumed(explicit)
         for name, value in self.in_memory.items():
             path = getattr(config, name)
@@ -236,23 +208,22 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
                 raise InputError("are not the data of the run to resume", where=name, remedy=remedy)
         return task, config
 
-    def resolve(
-        self, folder: Path | None = None, *, downloads: bool = True
-    ) -> tuple[AnyTask, FinetuneConfig]:
+    def resolve(self, folder: Path | None = None, *, downloads: bool = True) -> TaskAndConfig:
         """Return the task and the config of a new run.
 
         Args:
             folder: where data in memory are written, for a run that reads them.
             downloads: whether a model of the Hub may be downloaded for the length that it takes.
         """
-        missing = {name: "" for name in _REQUIRED if name not in self.table}
+        missing = self._fill(model="", train="")
         length = _length_of_model(self.task_name, self.table, downloads=downloads)
         try:
-            task, config = self._build(length, self.table, missing, where=self._source)
+            task, config = self._build(length, self.table, where=self.source)
         except InputError as error:
-            *section, name = str(error.where).split(".")
-            of_keywords = self.keywords.get(section[0], {}) if section else {}
-            error.where = name if name in of_keywords else error.where
+            section, _, name = str(error.where).rpartition(".")
+            of_section = self.keywords.get(section)
+            if isinstance(of_section, dict) and name in of_section:
+                error.where = name
             raise
         for name in missing:
             raise InputError(MISSING, where=name, remedy=_REQUIRED[name])
@@ -265,9 +236,8 @@ class FinetuningRequest(RunRequest[tuple[AnyTask, FinetuneConfig]]):
 
     def to_toml(self) -> str:
         """Return all settings as TOML; model and training data are optional."""
-        missing = [name for name in _REQUIRED if name not in self.table]
-        self.table |= dict.fromkeys(missing, "")
-        return without_settings(to_toml(*self.resolve(downloads=False)), missing)
+        missing = self._fill(model="", train="")
+        return _without(to_toml(*self.resolve(downloads=False)), missing)
 
 
 _REQUIRED = {
@@ -278,13 +248,13 @@ _REQUIRED = {
 
 def resolve_finetuning(
     task: str | AnyTask, config: Recipe = None, settings: Mapping[str, Any] = {}
-) -> tuple[AnyTask, FinetuneConfig]:
+) -> TaskAndConfig:
     """Return the task and the config of a fine-tuning, of a recipe with settings by their dotted keys."""
     options: FinetuneOptions = {"config": config, "settings": settings}  # type: ignore[typeddict-item]
     return FinetuningRequest(task, None, options).resolve()
 
 
-def without_settings(toml: str, names: Collection[str]) -> str:
+def _without(toml: str, names: Sequence[str]) -> str:
     """Return TOML without the lines of some top-level settings."""
     lines = toml.splitlines(keepends=True)
     return "".join(line for line in lines if line.partition(" = ")[0] not in names)
@@ -328,8 +298,6 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
         super().__init__(output, options)
         data, model, budget = options.get("data"), options.get("model"), options.get("budget")
         if options.get("texts") is not None:
-            if data is not None:
-                raise InputError("excludes texts", where="data", remedy="Give one of them")
             data = f"{self.run}-data"
         if isinstance(model, str) and model not in all_sizes() and _is_model(model):
             remedy = f"Continue from it with `init={model}`, or choose a size: {list_names(SIZES)}"
@@ -349,7 +317,7 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
         self.is_adaptation = self.config is None and "init" in self.explicit and starts
         if self.is_adaptation:
             LOG.info("settings: the recipe adapt, for init; config chooses others")
-        recipe = read_recipe("adapt" if self.is_adaptation else self.config, PretrainConfig)
+        recipe = self.read_recipe("adapt" if self.is_adaptation else self.config)
         check_model_of_init(recipe, self.explicit)
         self.table = merge(recipe, self.explicit, replaced=PretrainConfig.replaced)
 
@@ -372,15 +340,13 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
         if "data" not in self.table:
             raise InputError(MISSING, where="data", remedy="Give a data set, as cloze corpus writes it")
         initial = _config_of_model(self.table.get("init"), self.table.get("init_commit"), downloads=downloads)
-        return self._build(model_defaults(self.table, initial), self.table, where=self._source)
+        return self._build(model_defaults(self.table, initial), self.table, where=self.source)
 
     def to_toml(self) -> str:
         """Return all settings as TOML; data and length are optional."""
-        missing = [] if "data" in self.table else ["data"]
-        if "steps" not in self.table and "budget_seconds" not in self.table:
-            missing.append("steps")
-        self.table |= {name: {"data": "", "steps": 1}[name] for name in missing}
-        return without_settings(config_to_toml(self.resolve(downloads=False)), missing)
+        has_budget = self.table.get("budget_seconds") is not None
+        missing = self._fill(data="") + ([] if has_budget else self._fill(steps=1))
+        return _without(configuration.to_toml(self.resolve(downloads=False)), missing)
 
 
 def _is_model(name: str) -> bool:

@@ -14,7 +14,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 from cloze.config import (
@@ -101,13 +100,11 @@ PAPER_GRID = GridConfig(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5),
 class FinetuneConfig(RunSettings):
     """A fine-tuning run (Devlin et al. 2019, 4 and A.3; google-research/bert run_classifier.py @eedf571)."""
 
-    replaced: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-        {
-            "batch_size": ("grid.batch_sizes",),
-            "optimizer.learning_rate": ("grid.learning_rates",),
-            "epochs": ("grid.epochs",),
-        }
-    )
+    replaced: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "batch_size": ("grid.batch_sizes",),
+        "optimizer.learning_rate": ("grid.learning_rates",),
+        "epochs": ("grid.epochs",),
+    }
 
     model: Annotated[str, MOVABLE]
     """The checkpoint or run to start from, or the name of a model; a head with the same classes is trained further."""

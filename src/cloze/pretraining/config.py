@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from cloze.choices import AttendsTo
@@ -127,13 +126,11 @@ PAPER_PHASES = (
 class PretrainConfig(RunSettings):
     """A pre-training run (Devlin et al. 2019, 3.1 and A.2)."""
 
-    replaced: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-        {
-            "steps": ("budget_seconds",),
-            "budget_seconds": ("steps",),
-            "model.size": tuple(f"model.{name}" for name in SIZE_FIELDS),
-        }
-    )
+    replaced: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "steps": ("budget_seconds",),
+        "budget_seconds": ("steps",),
+        "model.size": tuple(f"model.{name}" for name in SIZE_FIELDS),
+    }
 
     data: Changeable[str]
     """The data set that `cloze corpus` wrote."""

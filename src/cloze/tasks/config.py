@@ -3,7 +3,7 @@
 In TOML the name of the task and the settings of a run come first, those of the task in a table of its name.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from cloze.arguments import check_type, split_names
 from cloze.errors import InputError
 from cloze.file_names import TASK_FILE
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task import KEYWORDS, AnyTask, Task
 from cloze.tasks.task_batch import Module
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -69,11 +69,7 @@ def with_settings(
     if table or not isinstance(changes, Mapping):
         what = f"{', '.join(table) or task.name} is not a setting of the task"
         raise InputError(what, where="settings", remedy=f"Write {task.name}.KEY=VALUE")
-    explicit: dict[str, Any] = {name: value for name, value in by_name.items() if value not in (None, False)}
-    if "column_names" in explicit:
-        explicit["column_names"] = split_names(explicit["column_names"])
-    check_has_settings(task, explicit)
-    changes = {**changes, **explicit}
+    changes = {**changes, **settings_of_keywords(task, by_name)}
     for name, value in changes.items():  # values by label, beside those of other labels
         if isinstance(value, Mapping) and isinstance(current := task.settings.get(name), dict):
             changes[name] = {**current, **value}
@@ -83,11 +79,19 @@ def with_settings(
     return task.with_settings(changes)
 
 
-def check_has_settings(task: AnyTask, names: Iterable[str]) -> None:
-    """Refuse settings that a task does not have."""
-    if unknown := {*names} - {*task.settings}:
+def settings_of_keywords(task: AnyTask, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a task among keywords, of which None and False are not given.
+
+    Raises:
+        InputError: the task does not have one.
+    """
+    settings = {name: keywords[name] for name in KEYWORDS if keywords.get(name) not in (None, False)}
+    if unknown := settings.keys() - task.settings.keys():
         what = f"the task {task.name} has no such setting"
         raise InputError(what, where=min(unknown), remedy="Leave it out")
+    if "column_names" in settings:
+        settings["column_names"] = split_names(settings["column_names"])
+    return settings
 
 
 def to_toml(task: AnyTask, config: Any) -> str:

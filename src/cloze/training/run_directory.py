@@ -13,8 +13,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from cloze import artifacts, file_io
-from cloze import config as configuration
-from cloze.config import CHANGEABLE, MOVABLE
+from cloze.config import CHANGEABLE, MOVABLE, differences, flatten, has_mark, read_toml
 from cloze.errors import InputError, RunError
 from cloze.process import usable_processors
 from cloze.progress import Progress
@@ -58,12 +57,9 @@ def create_run_directory(
 
 
 def changed_settings(
-    run: Path,
-    config_class: type,
-    changes: Mapping[str, tuple[object, object]],
-    explicit: Mapping[str, Any],
-) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that a run to resume changes; refuse changes of others.
+    run: Path, config_class: type, changes: Mapping[str, tuple[Any, Any]], explicit: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings that a run to resume changes, with their new values; refuse changes of others.
 
     Args:
         config_class: the class of the run's settings, whose annotations say which may change.
@@ -71,22 +67,21 @@ def changed_settings(
         explicit: settings of arguments, not of a recipe, which may change a setting.
     """
     different = {key: pair for key, pair in changes.items() if not _is_one_path(*pair)}
-    may_change = dict(configuration.flatten(explicit)).keys()
-    refused = {
-        key: pair
-        for key, pair in different.items()
-        if key not in may_change or not configuration.has_mark(config_class, key, CHANGEABLE)
-    }
-    if refused:
-        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
-        what = f"resume uses the settings of the run: {settings}"
-        raise InputError(what, where=run, remedy=_NEW_RUN)
-    return different
+    may_change = {key for key in dict(flatten(explicit)) if has_mark(config_class, key, CHANGEABLE)}
+    refused = {key: pair for key, pair in different.items() if key not in may_change}
+    _refuse(refused, "resume uses the settings of the run", where=run, remedy=_NEW_RUN)
+    return {key: new for key, (_, new) in different.items()}
 
 
 def _is_one_path(one: object, other: object) -> bool:
     is_text = isinstance(one, str) and isinstance(other, str)
     return is_text and os.path.realpath(str(one)) == os.path.realpath(str(other))
+
+
+def _refuse(pairs: Mapping[str, tuple[Any, Any]], what: str, *, where: Path, remedy: str) -> None:
+    if pairs:
+        named = ", ".join(f"{key} is {one!r}, not {other!r}" for key, (one, other) in pairs.items())
+        raise InputError(f"{what}: {named}", where=where, remedy=remedy)
 
 
 def check_settings(
@@ -100,18 +95,14 @@ def check_settings(
         settings: those that `run.toml` has, or will have.
         copy: that of the checkpoint to resume from; None compares nothing.
     """
-    if copy is None:
-        return {}
-    changes = configuration.differences(configuration.read_toml(copy), settings)
+    changes = {} if copy is None else differences(read_toml(copy), settings)
     refused = {
-        key: pair
-        for key, pair in changes.items()
-        if not configuration.has_mark(config_class, key, CHANGEABLE, MOVABLE)
+        key: (new, old)
+        for key, (old, new) in changes.items()
+        if not has_mark(config_class, key, CHANGEABLE, MOVABLE)
     }
-    if refused:
-        named = ", ".join(f"{key} is {new!r}, not {old!r}" for key, (old, new) in refused.items())
-        remedy = "Copy it over, or start a new run in another output"
-        raise InputError(f"differs from {copy}: {named}", where=run / artifacts.RUN_CONFIG, remedy=remedy)
+    remedy = "Copy it over, or start a new run in another output"
+    _refuse(refused, f"differs from {copy}", where=run / artifacts.RUN_CONFIG, remedy=remedy)
     return changes
 
 
@@ -141,7 +132,7 @@ def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Pa
         raise InputError(what, where=run, remedy="Give the settings of a new run and a free `output`")
     file = run / artifacts.RUN_CONFIG
     try:
-        written_by = "finetune" if "task" in configuration.read_toml(file) else "pretrain"
+        written_by = "finetune" if "task" in read_toml(file) else "pretrain"
     except InputError as error:
         if (copy := copy_of_settings(run)) is not None:
             error.remedy = f"Copy {copy} over it"

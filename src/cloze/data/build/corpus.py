@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from cloze import artifacts
+from cloze.arguments import check_exclusive
 from cloze.data.build.directory import (
     check_output_is_not_read,
     keep_finished_parts,
@@ -113,9 +114,8 @@ def _save_tokenizer(tokenizer: WordPieceTokenizer, path: Path) -> Path:
 
 
 def _check_append(dataset: Path, config: BuildConfig, *, overwrite: bool) -> None:
-    refused = {"validation_fraction": config.validation_fraction is not None, "overwrite": overwrite}
-    for where in (name for name, is_set in refused.items() if is_set):
-        raise InputError("cannot be combined with `append`", where=where, remedy="Leave out one of them")
+    fraction = config.validation_fraction
+    check_exclusive({"append": True, "validation_fraction": fraction, "overwrite": overwrite})
     has_words = Dataset.open(dataset).info.has_words
     if has_words != (config.segmenter is not None):
         what = f"{dataset} was built with{'' if has_words else 'out'} one"
