@@ -78,15 +78,6 @@ def test_run_is_the_same_on_any_number_of_ranks(quiet, alone, tmp_path, size, di
         assert shapes[0] == shapes[1]
 
 
-@pytest.mark.exhaustive
-def test_run_with_init_is_evaluated_first_on_two_ranks(quiet, alone, tmp_path):
-    config = replace(quiet, init=str(alone), steps=4)
-    assert Ranks(2, pretrain, config, tmp_path / "ranks").join() == [0, 0]
-    pretrain(config, tmp_path / "one")
-    assert rows(tmp_path / "ranks", "validation")[0]["step"] == 0
-    _assert_same_losses(tmp_path / "one", tmp_path / "ranks", tolerance=1e-5)
-
-
 def test_evaluation_is_bit_identical_on_any_number_of_ranks(nano, alone, tmp_path):
     """Before the first step, with more batches than the ranks share evenly."""
     config = replace(nano, init=str(alone), steps=1)

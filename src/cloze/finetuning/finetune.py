@@ -39,7 +39,7 @@ from cloze.tasks.task_batch import Scores
 from cloze.training.checkpoints import keep_best_checkpoint, link_checkpoints, remove_checkpoints
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.interrupts import Interrupted
-from cloze.training.plan import PlannedPhase, RunPlan, plan_run
+from cloze.training.plan import RunPlan, plan_run
 from cloze.training.precision import resolve_device
 from cloze.training.run_directory import (
     check_output,
@@ -142,7 +142,7 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
         lambda: FinetuningObjective(prepared.build_model(), of_first),
         batches,
         replace(trials[0], precision=prepared.precision),
-        [PlannedPhase(f"{epochs:g} epochs", round(epochs * batches.steps_per_epoch))],
+        [(f"{epochs:g} epochs", round(epochs * batches.steps_per_epoch), 1.0)],
         context,
         evaluations=epochs * config.evaluations_per_epoch + 1,  # and one of the best checkpoint
         runs=len(trials),

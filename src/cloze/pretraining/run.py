@@ -26,7 +26,7 @@ from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
 from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
 from cloze.training.optimizer import Budget
-from cloze.training.plan import PlannedPhase, RunPlan, plan_run
+from cloze.training.plan import RunPlan, plan_run
 from cloze.training.precision import resolve_device
 from cloze.training.run import TrainingRun
 from cloze.training.run_directory import check_output
@@ -129,7 +129,7 @@ def plan_pretraining(
         build_batches(config, data, Path(), progress),
         config,
         [
-            PlannedPhase(f"sequences up to {phase.max_seq_length} tokens", count, phase.fraction)
+            (f"sequences up to {phase.max_seq_length} tokens", count, phase.fraction)
             for phase, count in zip(config.phases, steps, strict=True)
         ],
         data.context,

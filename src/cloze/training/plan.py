@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
-from typing import NamedTuple
+from typing import TypeAlias
 
 import torch
 
@@ -68,14 +68,8 @@ class RunPlan(Result):
         return self.runs * (sum(phase.seconds for phase in self.phases) + self.evaluation_seconds)
 
 
-class PlannedPhase(NamedTuple):
-    """A phase to measure."""
-
-    name: str
-    steps: int | None
-    """Number of steps; None if the budget decides."""
-    fraction: float = 1.0
-    """Share of the run."""
+PlannedPhase: TypeAlias = tuple[str, int | None, float]
+"""Name, number of steps or None if the budget decides, and share of the run."""
 
 
 def plan_run(
@@ -109,7 +103,11 @@ def plan_run(
         for number, (name, planned, fraction) in enumerate(phases):
             progress.note(f"timing steps of {name}")
             steps.state = replace(steps.state, position=DataPosition(number), tokens=0)
-            times = _time_steps(steps, start + fraction / 2)
+            share, times = start + fraction / 2, list[float]()
+            while len(times) < _STEPS and sum(times) < _MAX_SECONDS:
+                started = progress.clock()
+                steps.take(share, share, StopRequest())
+                times.append(progress.clock() - started)
             seconds = fmean(times[1:] or times)  # the first step touches memory
             count = int(min(math.inf if planned is None else planned, fraction * budget / seconds))
             estimates.append(PhaseEstimate(name, count, steps.state.tokens // len(times), seconds))
@@ -130,12 +128,3 @@ def plan_run(
         evaluation_seconds=evaluation_seconds,
         runs=runs,
     )
-
-
-def _time_steps(steps: OptimizerSteps, share: float) -> list[float]:
-    times: list[float] = []
-    while len(times) < _STEPS and sum(times) < _MAX_SECONDS:
-        started = steps.progress.clock()
-        steps.take(share, share, StopRequest())
-        times.append(steps.progress.clock() - started)
-    return times

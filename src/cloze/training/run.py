@@ -10,10 +10,8 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -103,20 +101,19 @@ class TrainingRun:
             Interrupted: SIGINT or SIGTERM arrived; the newest checkpoint holds the last step that was not skipped.
         """
         if not resume:
-            self._objective = load(None)
-            state = TrainingState()
-            create = partial(
-                create_run_directory, self.path, self.settings, files=self.files, overwrite=overwrite
-            )
+            self._objective = load(None)  # a model that cannot be read is found before anything is written
             with catch_signals(self.progress) as stop, run_lock(self.path, self.context):
-                self.context.run_on_rank_zero(create)
-                return self._train(build_batches, state, stop)
+                self.context.run_on_rank_zero(
+                    lambda: create_run_directory(
+                        self.path, self.settings, files=self.files, overwrite=overwrite
+                    )
+                )
+                return self._train(build_batches, stop, None, {})
         with run_lock(self.path, self.context):
             checkpoint, changes = self.context.run_on_rank_zero(self._find_checkpoint)
             self._objective = load(checkpoint)
-            state = TrainingState() if checkpoint is None else read_state(checkpoint)
             with catch_signals(self.progress) as stop:
-                return self._train(build_batches, state, stop, checkpoint, changes)
+                return self._train(build_batches, stop, checkpoint, changes)
 
     def _find_checkpoint(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
         """Return the newest intact checkpoint, and the settings that change, which `run.toml` then has."""
@@ -129,11 +126,11 @@ class TrainingRun:
     def _train(
         self,
         build_batches: BuildBatches,
-        state: TrainingState,
         stop: StopRequest,
-        checkpoint: Path | None = None,
-        changes: Mapping[str, tuple[Any, Any]] = MappingProxyType({}),
+        checkpoint: Path | None,
+        changes: Mapping[str, tuple[Any, Any]],
     ) -> dict[str, float]:
+        state = TrainingState() if checkpoint is None else read_state(checkpoint)
         batches = build_batches()
         self._compute_dtype = resolve_dtype(self.config.precision, self.context.device)
         self.context.run_on_rank_zero(
