@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+import cloze
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
-from cloze.models.importing import import_model
 from cloze.tasks.texts import LabeledText
 
 TEXTS = [
@@ -77,7 +77,7 @@ def test_max_seq_length_of_sentence_transformers_6_is_the_tokenizers(minilm: Pat
     theirs = library.SentenceTransformer(str(minilm), device="cpu")
     theirs.max_seq_length = 8
     theirs.save(str(tmp_path / "theirs"))
-    import_model(tmp_path / "theirs", tmp_path / "ours")
+    cloze.import_model(tmp_path / "theirs", output=tmp_path / "ours")
     text = "It was the best of times, it was the worst of times, it was the age of wisdom."
     for directory in (tmp_path / "theirs", tmp_path / "ours"):
         vectors = load(directory).embed([text])

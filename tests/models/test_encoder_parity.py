@@ -13,6 +13,7 @@ import transformers
 from torch import nn
 from torch.nn import functional
 
+import cloze
 from cloze.export.graph import build_graph, padded_outputs
 from cloze.export.onnx import compare_with_torch
 from cloze.models.batch import pack_padded
@@ -20,7 +21,6 @@ from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
 from cloze.models.encoder import encoders
 from cloze.models.heads import BertForPreTraining
-from cloze.models.importing import import_model
 from encoder_families import FAMILIES, OTHERS, make_encoder
 from model_heads import HEADS
 from tiny_models import numbered_tokens, write_checkpoint
@@ -167,7 +167,7 @@ def test_cloze_reads_what_transformers_writes(
     assert type(ours if name == "encoder" else ours.bert) is encoders()[model_type]
     compare(ours, theirs, ragged, name)
 
-    imported = import_model(tmp_path / "model", tmp_path / "imported")
+    imported = cloze.import_model(tmp_path / "model", output=tmp_path / "imported")
     assert type(imported.model) is type(ours)
     assert imported.labels == head.labels
     assert imported.problem_type == head.problem_type

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cloze
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.models.bert import BertModel
-from cloze.models.importing import import_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
@@ -99,7 +99,7 @@ def test_settings_are_applied_and_survive_import(saved: tuple[Path, Any], tmp_pa
     directory, model = saved
     expected = model.encode(TEXTS)
     assert expected.shape == (3, 5)
-    import_model(directory, tmp_path / "imported")
+    cloze.import_model(directory, output=tmp_path / "imported")
     Embedder.load(directory, device="cpu").save(tmp_path / "resaved")
     for path in (directory, tmp_path / "imported", tmp_path / "resaved"):
         embedder = Embedder.load(path, device="cpu")

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+import cloze
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
 from cloze.data.build.vocabulary import train_vocabulary
-from cloze.data.build.vocabulary_extension import extend_vocabulary
 from cloze.errors import InputError
 from cloze.inference.pretrained_heads import FillMask
 from cloze.model_paths import resolve_checkpoint
@@ -85,9 +85,7 @@ def test_continued_run_extends_the_vocabulary(nano, novel, tmp_path):
     pretrain(replace(nano, steps=20), tmp_path / "first")
     vocabulary = tmp_path / "vocab"
     (tmp_path / "words").write_text("baskerville\nholmes\nquux\n")
-    extended = extend_vocabulary(
-        resolve_checkpoint(tmp_path / "first", "latest"), vocabulary, words=tmp_path / "words"
-    )
+    extended = cloze.extend_vocabulary(tmp_path / "first", output=vocabulary, words=tmp_path / "words")
     assert extended.appended
     config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
     build_dataset([novel], vocabulary, tmp_path / "new", config)

@@ -17,7 +17,6 @@ from cloze.inference.predictor import Predictor
 from cloze.inference.text_predictors import TextRanker
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForSequenceClassification
-from cloze.models.importing import import_model
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
@@ -75,7 +74,7 @@ def cross_encoder(path: Path) -> Any:
 def test_scores_are_those_of_sentence_transformers(tmp_path: Path, name: str) -> None:
     entries, has_sigmoid = CONFIGS[name]
     path = write_classifier(tmp_path / "model", **entries)
-    import_model(path, tmp_path / "imported")
+    cloze.import_model(path, output=tmp_path / "imported")
     pairs = [(QUERY, text) for text in TEXTS]
     scores = cross_encoder(path).predict(pairs)
     logits = cross_encoder(path).predict(pairs, activation_fn=torch.nn.Identity())
@@ -110,7 +109,7 @@ def test_cross_encoders_of_version_6_keep_activation_and_length(tmp_path: Path, 
     )
     path = tmp_path / "version-6"
     written.save(str(path))
-    import_model(path, tmp_path / "imported")
+    cloze.import_model(path, output=tmp_path / "imported")
     expected = written.predict([(QUERY, text) for text in TEXTS])
     for directory in (path, tmp_path / "imported"):
         for found in served_scores(directory, raw_scores=False):

@@ -134,17 +134,17 @@ def test_sigterm_is_never_lost(directories: Mapping[str, Path]) -> None:
     program = """
 import os, signal, sys
 from pathlib import Path
+from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.server import serve
+from cloze.serving.served_model import load_models
+from cloze.serving.server import bind, run
 
 class Dropped:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)
 
-serve(
-    {"bert": Path(sys.argv[1])}, Limits(), host="127.0.0.1", port=0, threads=1, api_key=None, device="cpu",
-    tell=lambda address: Dropped() and None,
-)
+app = create_app(load_models({"bert": Path(sys.argv[1])}, device="cpu"), Limits(), threads=1)
+run(app, bind("127.0.0.1", 0), Limits(), tell=lambda address: Dropped() and None)
 """
     ended = subprocess.run(
         [sys.executable, "-c", program, str(directories["bert"])], capture_output=True, text=True, timeout=60

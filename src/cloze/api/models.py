@@ -258,7 +258,20 @@ def import_model(
         RunError: the disk is full or cannot be written.
     """
     from cloze.arguments import check_path
-    from cloze.models import importing
+    from cloze.artifacts import check_output_path, write_directory
+    from cloze.errors import InputError
+    from cloze.models.checkpoint import KIND
+    from cloze.models.external_weights import is_google_checkpoint, load_external_model
+    from cloze.models.importing import find_source, write_imported
 
-    paths = check_path(source, "source"), check_path(output, "output")
-    return importing.import_model(*paths, hidden_act=hidden_act, overwrite=overwrite)
+    target = check_path(output, "output")
+    check_output_path(target, overwrite=overwrite)
+    place = find_source(check_path(source, "source"))
+    check_output_path(target, overwrite=overwrite, inputs=[place])
+    if hidden_act is not None and not is_google_checkpoint(place):
+        what = "the weights are not TensorFlow's, and the configuration defines the form of gelu"
+        raise InputError(what, where=place, remedy="Leave out `hidden_act`")
+    external = load_external_model(place, gelu=hidden_act or "gelu_tanh")
+    with write_directory(target, kind=KIND, overwrite=overwrite) as directory:
+        write_imported(external, place, directory)
+    return external

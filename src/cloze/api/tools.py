@@ -122,27 +122,24 @@ def serve(
     require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
     configure_process("requests")
     from cloze.serving import server
+    from cloze.serving.app import create_app
     from cloze.serving.limits import Limits
+    from cloze.serving.served_model import load_models
 
     if not host.strip() or (api_key_file is None and not open):
         server.check_local(host)
     directories = server.parse_names(model, "model")
-    server.serve(
-        directories,
-        Limits(
-            batch_texts=check_integer(max_batch_texts, "max_batch_texts"),
-            classes=None if top_k is None else check_integer(top_k, "top_k"),
-        ),
-        host=host,
-        port=port,
-        threads=None if threads is None else check_integer(threads, "threads", maximum=_MAX_THREADS),
-        api_key=None
-        if api_key_file is None
-        else server.read_api_key(check_path(api_key_file, "api_key_file")),
-        device=device,
-        precision=precision,
-        evaluation=None
-        if evaluation is None
-        else server.check_evaluation(check_path(evaluation, "evaluation")),
-        tell=lambda address: Progress().note(f"serving {', '.join(directories)} at {address}"),
+    limits = Limits(
+        batch_texts=check_integer(max_batch_texts, "max_batch_texts"),
+        classes=None if top_k is None else check_integer(top_k, "top_k"),
     )
+    number = None if threads is None else check_integer(threads, "threads", maximum=_MAX_THREADS)
+    key = None if api_key_file is None else server.read_api_key(check_path(api_key_file, "api_key_file"))
+    file = None if evaluation is None else server.check_evaluation(check_path(evaluation, "evaluation"))
+    number = server.set_threads(number, directories.values())
+    with server.bind(host, port) as listening:
+        models = load_models(directories, device=device, precision=precision)
+        hosts = server.hosts_of(host, listening, key)
+        app = create_app(models, limits, threads=number, api_key=key, hosts=hosts, evaluation=file)
+        told = f"serving {', '.join(directories)} at"
+        server.run(app, listening, limits, tell=lambda address: Progress().note(f"{told} {address}"))

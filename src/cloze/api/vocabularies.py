@@ -1,13 +1,14 @@
 """Train, extend and inspect vocabularies."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from cloze import artifacts
 from cloze.api.texts import Inputs, open_text
 from cloze.arguments import check_path, check_paths, check_texts
+from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.options import Overwrite, ReadingOptions, ShowProgress
 from cloze.parallel_map import AnyWorkers
@@ -141,27 +142,39 @@ def extend_vocabulary(
         InputError: neither or both of words and number, a line that is not one word, or nothing to add.
         RunError: the disk is full.
     """
-    from cloze.data.build import vocabulary_extension
+    from cloze.data.build.accents import AccentCounts
+    from cloze.data.build.input_shards import local_paths
+    from cloze.data.build.vocabulary import KIND
+    from cloze.data.build.vocabulary_extension import add_words, most_frequent_words, read_words
+    from cloze.data.build.word_counts import count_input_words
+    from cloze.tokenization.loading import load_wordpiece
 
-    with (
-        tempfile.TemporaryDirectory(prefix="cloze-") as directory,
-        open_text(inputs, texts, options) as (files, reading),
-    ):
-        if words is not None and not isinstance(words, (str, Path)):
-            file = Path(directory) / "words.txt"
-            file.write_text("".join(f"{word}\n" for word in words), "utf-8")
-            words = file
-        return vocabulary_extension.extend_vocabulary(
-            find_tokenizer(vocabulary, "vocabulary"),
-            check_path(output, "output"),
-            words=None if words is None else Path(words),
-            inputs=files,
-            number=number,
-            reading=reading,
-            workers=resolve_workers(workers),
-            overwrite=overwrite,
-            progress=resolve_progress(progress),
-        )
+    source, target = find_tokenizer(vocabulary, "vocabulary"), check_path(output, "output")
+    words = Path(words) if isinstance(words, str) else words
+    counts: Mapping[str, int] = {}
+    accents, shown = AccentCounts(), resolve_progress(progress)
+    with open_text(inputs, texts, options) as (files, reading):
+        read = [source, *([words] if isinstance(words, Path) else []), *local_paths(files)]
+        artifacts.check_output_path(target, overwrite=overwrite, inputs=read)
+        if (words is None) == (number is None):
+            remedy = "Give words, or how many to add"
+            raise InputError("one of `words` and `number` is needed", remedy=remedy)
+        tokenizer = load_wordpiece(source)
+        if files:
+            (counts,), accents = count_input_words(
+                files, [tokenizer], reading=reading, workers=resolve_workers(workers), progress=shown
+            )
+    if words is not None:
+        wanted, accents = read_words(words, tokenizer)
+    elif number is not None:
+        wanted = most_frequent_words(counts, tokenizer, number)
+    remedy = "The model reads its text so; cloze vocab --keep-accents or --cased learns a vocabulary that keeps them"
+    for line in accents.describe(remedy):
+        shown.note(line)
+    extended, extension = add_words(tokenizer, wanted, counts)
+    with artifacts.write_directory(target, kind=KIND, overwrite=overwrite) as directory:
+        extended.save(directory)
+    return extension
 
 
 @dataclass(frozen=True, slots=True, repr=False)

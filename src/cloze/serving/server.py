@@ -6,24 +6,22 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
-from cloze.choices import InferencePrecision
 from cloze.errors import InputError, RunError
 from cloze.hub import parse_hub_name
 from cloze.model_paths import is_graph
 from cloze.process import compute_threads, set_compute_threads
-from cloze.serving.app import create_app
 from cloze.serving.connections import OncePerMessage, limited_protocol
 from cloze.serving.limits import Limits
 from cloze.serving.queue import Queue
-from cloze.serving.served_model import load_models
 
 _MAX_KEY_BYTES = 8192
 _MIN_KEY_CHARACTERS = 16
@@ -34,79 +32,68 @@ _LAST_BATCH_SECONDS = 2.0
 _EXIT_INTERRUPTED = 130
 
 
-def serve(  # noqa: PLR0913 (the settings of a verb)
-    directories: Mapping[str, Path],
-    limits: Limits,
-    *,
-    host: str,
-    port: int,
-    threads: int | None,
-    api_key: str | None,
-    device: str,
-    precision: InferencePrecision | None = None,
-    evaluation: Path | None = None,
-    tell: Callable[[str], None],
-) -> None:
-    """Serve models until SIGTERM or Ctrl-C; open requests are answered first.
-
-    If a batch is still being computed two seconds after the last response, the process ends.
-
-    Args:
-        directories: checkpoints or runs, by the names that requests use; the first is the default.
-        port: 0 chooses a free one.
-        threads: of an operation; None is the usual number.
-        precision: number format of matrix products; None is float32, or int8 for directories of int8 models.
-        evaluation: file of `cloze evaluate` that the page opens.
-        tell: called with the address once the server answers.
-    """
+def set_threads(threads: int | None, directories: Iterable[Path]) -> int:
+    """Set the threads of an operation, None for the usual number, and return their number."""
     threads = threads or compute_threads()
     set_compute_threads(threads)
-    if not all(map(is_graph, directories.values())):
+    if not all(map(is_graph, directories)):
         import torch
 
         # Threads of OpenMP that this thread starts would stay beside those of the queue, and where there are more
         # threads than cores, all of them sleep between operations: a short text would take up to twice as long.
         torch.set_num_threads(1)
-    with bind(host, port) as listening:
-        models = load_models(directories, device=device, precision=precision)
-        is_local = ip_address(listening.getsockname()[0]).is_loopback
-        hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
-        app = create_app(models, limits, threads=threads, api_key=api_key, hosts=hosts, evaluation=evaluation)
-        config = uvicorn.Config(
-            app,
-            # of h11: httptools, which is faster, reads heads of any length into memory
-            http=limited_protocol(limits),
-            backlog=_BACKLOG,
-            ws="none",
-            loop="asyncio",  # uvloop prints a traceback when a client disconnects
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            timeout_graceful_shutdown=int(limits.drain_seconds),
-        )
-        logging.getLogger("uvicorn.error").addFilter(OncePerMessage())
-        server = _Server(config, app.state.queue)
-        # Set before uvicorn does, so that no signal is lost. A handler that raises would not do: an exception in a
-        # finalizer, and the collection below runs many, is dropped.
-        signal.signal(signal.SIGTERM, server.handle_exit)
-        # The models stay; scanning them again and again would stop all requests for 0.1 s and more
-        gc.collect()
-        gc.freeze()
-        listen(listening)
-        address, bound_port = listening.getsockname()[:2]
-        tell(f"http://{f'[{address}]' if ':' in address else address}:{bound_port}")
-        exit_code = _EXIT_INTERRUPTED
-        try:
-            server.run(sockets=[listening])
-            exit_code = 0
-        finally:
-            app.state.queue.close()
-            if not app.state.queue.wait(_LAST_BATCH_SECONDS):
-                # the interpreter would abort when the thread returns to it from native code
-                with suppress(OSError, ValueError):
-                    sys.stdout.flush()
-                    sys.stderr.flush()
-                os._exit(exit_code)
+    return threads
+
+
+def hosts_of(host: str, listening: socket.socket, api_key: str | None) -> set[str] | None:
+    """Return the names in requests that are answered; None for any."""
+    is_local = ip_address(listening.getsockname()[0]).is_loopback
+    return {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
+
+
+def run(app: FastAPI, listening: socket.socket, limits: Limits, *, tell: Callable[[str], None]) -> None:
+    """Answer until SIGTERM or Ctrl-C; open requests are answered first.
+
+    If a batch is still being computed two seconds after the last response, the process ends.
+
+    Args:
+        tell: called with the address once the server answers.
+    """
+    config = uvicorn.Config(
+        app,
+        # of h11: httptools, which is faster, reads heads of any length into memory
+        http=limited_protocol(limits),
+        backlog=_BACKLOG,
+        ws="none",
+        loop="asyncio",  # uvloop prints a traceback when a client disconnects
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=int(limits.drain_seconds),
+    )
+    logging.getLogger("uvicorn.error").addFilter(OncePerMessage())
+    server = _Server(config, app.state.queue)
+    # Set before uvicorn does, so that no signal is lost. A handler that raises would not do: an exception in a
+    # finalizer, and the collection below runs many, is dropped.
+    signal.signal(signal.SIGTERM, server.handle_exit)
+    # The models stay; scanning them again and again would stop all requests for 0.1 s and more
+    gc.collect()
+    gc.freeze()
+    listen(listening)
+    address, bound_port = listening.getsockname()[:2]
+    tell(f"http://{f'[{address}]' if ':' in address else address}:{bound_port}")
+    exit_code = _EXIT_INTERRUPTED
+    try:
+        server.run(sockets=[listening])
+        exit_code = 0
+    finally:
+        app.state.queue.close()
+        if not app.state.queue.wait(_LAST_BATCH_SECONDS):
+            # the interpreter would abort when the thread returns to it from native code
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(exit_code)
 
 
 class _Server(uvicorn.Server):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
+import cloze
 from cloze import artifacts
 from cloze.cli import main
-from cloze.data.build.vocabulary_extension import extend_vocabulary
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer
@@ -42,17 +42,17 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_an_input_that_would_be_replaced_is_refused(tmp_path, vocabulary, text):
-    extend_vocabulary(vocabulary, tmp_path / "new", inputs=[text], number=1)
+    cloze.extend_vocabulary(vocabulary, output=tmp_path / "new", inputs=[text], number=1)
     text.rename(tmp_path / "new" / "text.txt")
     with pytest.raises(InputError, match=r"new/text.txt: is an input, and would be replaced"):
-        extend_vocabulary(
-            vocabulary, tmp_path / "new", inputs=[tmp_path / "new/te*.txt"], number=1, overwrite=True
+        cloze.extend_vocabulary(
+            vocabulary, output=tmp_path / "new", inputs=[tmp_path / "new/te*.txt"], number=1, overwrite=True
         )
 
 
 def test_words_of_a_file_are_added(tmp_path, vocabulary):
     words = write(tmp_path / "words", "Glyptos\nsat\n\n  Éland\nglyptos\nzebra\n")
-    extension = extend_vocabulary(vocabulary, tmp_path / "new", words=words)
+    extension = cloze.extend_vocabulary(vocabulary, output=tmp_path / "new", words=words)
     assert [(word.word, word.id, word.before, word.count) for word in extension.added] == [
         ("glyptos", 1, ("gl", "##y", "##pt", "##o", "##s"), None),
         ("eland", TOKENS.index("[unused1]"), ("[UNK]",), None),
@@ -78,7 +78,7 @@ def test_words_of_a_file_are_added(tmp_path, vocabulary):
 
 
 def test_frequent_words_of_a_text_are_added(tmp_path, vocabulary, text):
-    extension = extend_vocabulary(vocabulary, tmp_path / "new", inputs=[text], number=4)
+    extension = cloze.extend_vocabulary(vocabulary, output=tmp_path / "new", inputs=[text], number=4)
     assert [(word.word, word.count) for word in extension.added] == [
         ("so", 6),
         (",", 4),
@@ -98,8 +98,9 @@ def test_frequent_words_of_a_text_are_added(tmp_path, vocabulary, text):
         ({"words": "a\n\ne-mail"}, r"words:3: 'e-mail' is not one word"),
         ({"words": "x" * 120}, r"words:1: 'x+ is not one word of at most 50"),
         ({"words": "x" * 51}, r"words:1: 'x+' is not one word of at most 50"),
-        ({"words": "the\nsat"}, "all of its words are tokens already"),
+        ({"words": "the\nsat"}, "words: all of the words are tokens already"),
         ({"words": "\n"}, "words: no word in it"),
+        ({"words": ["ab", "a\nb"]}, r"words\[1\]: 'a\\nb' is not one word"),
         ({"number": 1}, "number: needs a text"),
         ({"number": 0}, "number: 0 is less than 1"),
         (
@@ -109,11 +110,11 @@ def test_frequent_words_of_a_text_are_added(tmp_path, vocabulary, text):
     ],
 )
 def test_invalid_additions_are_refused(tmp_path, vocabulary, arguments, message):
-    for name in arguments.keys() & {"words", "inputs"}:
+    for name in (name for name in ("words", "inputs") if isinstance(arguments.get(name), str)):
         path = write(tmp_path / name, arguments[name])
         arguments = {**arguments, name: [path] if name == "inputs" else path}
     with pytest.raises(InputError, match=message):
-        extend_vocabulary(vocabulary, tmp_path / "new", **arguments)
+        cloze.extend_vocabulary(vocabulary, output=tmp_path / "new", **arguments)
     assert not (tmp_path / "new").exists()
 
 
@@ -166,7 +167,7 @@ def test_cli_extends_and_inspects(tmp_path, vocabulary, text, capsys):
 def test_added_words_that_lose_their_marks_give_a_warning(tmp_path, vocabulary, capsys):
     words = tmp_path / "words.txt"
     words.write_text("हिन्दी\nсвій\n", encoding="utf-8")
-    extend_vocabulary(vocabulary, tmp_path / "new", words=words, progress=Progress())
+    cloze.extend_vocabulary(vocabulary, output=tmp_path / "new", words=words, progress=Progress())
     notes = capsys.readouterr().err
     assert "lower-casing removes accents and marks" in notes
     assert "cloze vocab --keep-accents or --cased learns a vocabulary that keeps them" in notes
@@ -176,7 +177,7 @@ def test_added_words_that_lose_their_marks_give_a_warning(tmp_path, vocabulary, 
 def test_frequent_words_that_lose_their_marks_give_a_warning(tmp_path, capsys, keep_accents):
     WordPieceTokenizer.from_tokens(TOKENS, strip_accents=False if keep_accents else None).save(tmp_path)
     text = write(tmp_path / "text.txt", "हिन्दी और свій кіт है।\n" * 2)
-    extend_vocabulary(tmp_path, tmp_path / "new", inputs=[text], number=2, progress=Progress())
+    cloze.extend_vocabulary(tmp_path, output=tmp_path / "new", inputs=[text], number=2, progress=Progress())
     notes = capsys.readouterr().err
     assert ("which changes 17.6% of the letters" in notes) == (not keep_accents)
     assert ("becomes" in notes) == (not keep_accents)
