@@ -140,17 +140,6 @@ def test_trials_are_resumed_alone_and_with_their_settings(config, tmp_path):
         resume_finetuning(run)
 
 
-def test_invalid_grids_are_refused():
-    for grid, message in {
-        "epochs=[0]": r"grid\.epochs: 0 is not positive",
-        "batch_sizes=[-4]": r"grid\.batch_sizes: -4 is not positive",
-        "learning_rates=[1e-5, 1e-5]": "learning_rates .* must be distinct",
-        "learning_rates=[1e-5, 1.0]": r"grid\.learning_rates: 1\.0 is not above 0 and below 1",
-    }.items():
-        with pytest.raises(InputError, match=message):
-            finetuning_of("classification", ["model=m", "train=t", f"grid.{grid}"])
-
-
 def test_a_trial_with_an_undefined_score_is_the_last(configure, tmp_path):
     train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
     train.write_text("text\tlabel\n" + "".join(f"{'very ' * (n // 5)}film\t{n % 5}\n" for n in range(40)))
