@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -52,3 +55,14 @@ def test_prefixes_are_distinct_words():
     texts = ["a" * length for length in range(1, 70)]
     numbers, _ = WordIndex(split_chinese=True).number(texts)
     assert len(set(numbers.tolist())) == len(texts)
+
+
+@pytest.mark.slow
+def test_words_are_numbered_without_pandas() -> None:
+    code = f"""
+import sys
+from {WordIndex.__module__} import WordIndex
+WordIndex(split_chinese=True).number(["a b"])
+assert "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -67,7 +67,8 @@ class WordIndex:
                 number = self._numbers[word] = len(self.words)
                 self.words.append(word)
             distinct.append(number)
-        numbers = np.array(distinct, np.int64)[words.indices.to_numpy()]
+        # `to_numpy` imports pandas where it is installed, which takes up to seconds
+        numbers = np.array(distinct, np.int64)[np.from_dlpack(words.indices)]
         text_ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1) - 1
         return numbers, np.searchsorted(starts, text_ends)
 
