@@ -128,9 +128,7 @@ def test_sentence_encoder_shares_the_first_weights_and_has_no_heads():
     for (name, one), other in zip(base.named_parameters(), own.parameters(), strict=True):
         is_shared = name.startswith(("embeddings.", "layers.0.", "pooler."))
         assert torch.equal(one, other) == is_shared, name
-    with pytest.raises(
-        InputError, match=r"model\.safetensors\.index\.json: no weight cls\.predictions\.bias"
-    ):
+    with pytest.raises(InputError, match="a model without the masked-word head"):
         cloze.FillMask.load("cloze-mini-sentences")
 
 

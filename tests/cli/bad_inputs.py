@@ -376,8 +376,8 @@ CASES = {
     ),
     "a model without the head of the verb": case(
         "next -m {tmp}/copy a b",
-        "copy/model.safetensors: no weight cls.seq_relationship.weight",
-        "Give a model with the head of BertForNextSentencePrediction",
+        "copy: a model without the next-sentence head",
+        "Give a pre-trained model that has it",
         prepare=external(rename_weights(lambda name: [] if "seq_relationship" in name else [name])),
     ),
     "a file of weights to import": case(
@@ -429,7 +429,7 @@ CASES = {
         "copy/model.safetensors: unexpected weight bert.encoder.layer.7",
     ),
     "more tokens than embeddings": bad_model(
-        set_config(vocab_size=400), "copy/vocab.txt: 500 tokens", "vocab_size = 400"
+        set_config(vocab_size=400), "copy: 500 tokens, the model has 400 embeddings", "different models"
     ),
     "heads that do not divide": bad_model(
         set_config(num_attention_heads=3), "copy/config.json", "multiple of num_attention_heads = 3"
@@ -559,7 +559,7 @@ CASES = {
     ),
     "a classifier to fill with": case(
         "fill -m {classifier} 'a [MASK]'",
-        "a model for the task 'classification': no weight",
+        "a model without the masked-word head",
         "Give a pre-trained model",
     ),
     "a run without checkpoints to fill with": case(

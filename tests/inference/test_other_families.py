@@ -142,12 +142,12 @@ def test_attention_weights_equal_transformers(published: tuple[Path, Any, Any]) 
 def test_next_sentence_is_one_clear_line(
     published: tuple[Path, Any, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(InputError, match="not pre-trained on pairs of sentences"):
+    with pytest.raises(InputError, match="a model without the next-sentence head"):
         NextSentence.load(published[0])
     assert main(["next", "-m", str(published[0]), "a", "b"]) == 2
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
-    assert "Give a BERT with its next-sentence head" in error
+    assert "Give a pre-trained model that has it" in error
 
 
 @pytest.mark.protected

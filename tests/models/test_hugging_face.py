@@ -228,13 +228,8 @@ def test_prefix_of_one_of_two_encoders_is_not_chosen(write):
 
 def test_missing_head_is_named(write):
     directory, _ = write("BertForMaskedLM")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="a model without the next-sentence head"):
         NextSentence.load(directory)
-    assert "no weight bert.pooler.dense.weight, bert.pooler.dense.bias, cls.seq_relationship" in str(
-        caught.value
-    )
-    assert "but has cls.predictions.bias, " in str(caught.value)
-    assert "Give a model with the head of BertForNextSentencePrediction." in str(caught.value)
 
 
 def test_file_of_weights_is_refused_with_its_name_in_a_directory(write):

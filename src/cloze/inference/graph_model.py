@@ -27,10 +27,8 @@ from cloze.models.engine import (
     MAX_TOKENS_ON_CPU,
     RUNNING,
     FloatArray,
-    HeadKind,
+    HeadOutput,
     Output,
-    OutputKind,
-    TaskOutput,
     VectorOutput,
 )
 from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, INPUTS
@@ -62,11 +60,11 @@ _SHAPES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "BertForQuestionAnswering": {"start_logits": ("length",), "end_logits": ("length",)},
 }
 """The shapes of outputs after the size of the batch, by the class of the model."""
-_LOGITS: Mapping[HeadKind, tuple[str, ...]] = {
-    "masked-word": ("length", "vocab_size"),
-    "next-sentence": ("two",),
+_LOGITS_OF_PRETRAINING = {
+    "BertForMaskedLM": "prediction_logits",
+    "BertForNextSentencePrediction": "seq_relationship_logits",
 }
-"""The shape of the logits of each head."""
+"""The output of a graph with both heads of pre-training for each of them."""
 _MAX_OUTPUTS = 1 << 23  # numbers of an output, 32 MB: ONNX Runtime keeps the memory of the largest batch
 _SILENT = 4  # ONNX Runtime's log prints names of the file as they are; errors are exceptions, too
 _EXPORT_AGAIN = "Export the model again: cloze export MODEL -o NEW"
@@ -123,37 +121,38 @@ class GraphModel(Model):
             raise InputError(what, where="device", remedy=_REMEDY)
         threads = openmp_threads() or compute_threads()  # torch's is 1 where a server loads
         self._session = start_session(directory / GRAPH_FILE, threads=threads)
+        self.has_vectors = bool({_VECTORS, _HIDDEN} & {*self.facts.outputs})
 
-    def has(self, kind: OutputKind) -> bool:
-        if kind == "vectors":
-            return bool({_VECTORS, _HIDDEN} & {*self.facts.outputs})
-        return _LOGITS[kind] in _SHAPES.get(self.facts.model, {}).values()
+    def has(self, output: HeadOutput) -> bool:
+        return bool(self._logits(output))
 
     def _start(self, output: Output) -> "GraphEngine":
-        facts, shapes = self.facts, _SHAPES.get(self.facts.model, {})
-        sizes = {"vocab_size": self.config.vocab_size, "hidden_size": self.config.hidden_size, "two": 2}
-        if isinstance(output, TaskOutput):
-            kind, sizes["classes"] = f"a head for the task {output.task}", output.num_classes
-            names = {name: name for name in shapes} if facts.model == output.head_name else {}
-        elif isinstance(output, VectorOutput):
-            kind, shapes = f"vectors of {'texts' if output.pooling else 'tokens'}", _VECTOR_SHAPES
-            sizes["dimensions"] = min(output.truncate_dim or self.config.hidden_size, self.config.hidden_size)
-            names = self._vector_names(output)
+        facts, config = self.facts, self.config
+        sizes = {"vocab_size": config.vocab_size, "hidden_size": config.hidden_size, "two": 2}
+        if isinstance(output, VectorOutput):
+            names, shapes = self._vectors(output), _VECTOR_SHAPES
+            description = f"vectors of {'texts' if output.pooling else 'tokens'}"
+            sizes["dimensions"] = min(output.truncate_dim or config.hidden_size, config.hidden_size)
         else:
-            kind = f"the {output} head"
-            logits = [name for name, shape in shapes.items() if shape == _LOGITS[output]]
-            names = dict(zip(("logits",), logits, strict=False))
+            names, shapes = self._logits(output), _SHAPES.get(facts.model, {})
+            description, sizes["classes"] = output.description, output.num_classes
         if not names:
-            raise InputError(
-                f"a graph of {facts.model}, without {kind}", where=self.directory, remedy=_REMEDY
-            )
+            what = f"a graph of {facts.model}, without {description}"
+            raise InputError(what, where=self.directory, remedy=_REMEDY)
         outputs = {}
         for name, stored in names.items():
             width = tuple(sizes[size] for size in shapes[stored] if size != "length")
             outputs[name] = GraphOutput(stored, width, "length" in shapes[stored])
         return GraphEngine(self._session, facts, outputs, output, self.directory / GRAPH_FILE)
 
-    def _vector_names(self, output: VectorOutput) -> dict[str, str]:
+    def _logits(self, output: HeadOutput) -> dict[str, str]:
+        """Return the outputs of the graph that are those of a head, by their names in `run`."""
+        if self.facts.model == output.head_name:
+            return {name: name for name in _SHAPES.get(self.facts.model, ())}
+        name = _LOGITS_OF_PRETRAINING.get(output.head_name or "")
+        return {"logits": name} if name and self.facts.model == "BertForPreTraining" else {}
+
+    def _vectors(self, output: VectorOutput) -> dict[str, str]:
         """Return the output of the graph from which vectors are computed, by its name in `run`."""
         if output.layers not in (None, (self.config.num_hidden_layers,)):
             raise InputError("an exported graph has the last layer alone", where="layers", remedy=_REMEDY)

@@ -31,7 +31,7 @@ from cloze.inference.text_predictors import (
     TextRegressor,
 )
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.engine import Engine, FloatArray, Output, OutputKind
+from cloze.models.engine import Engine, FloatArray, HeadOutput, Output
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.parallel_map import WorkerPlacement
 from cloze.progress import SILENT, Progress
@@ -86,9 +86,9 @@ def _find_class(model: Model) -> Any:
         return next((kind for kind in _OF_TASK if isinstance(answer, kind.answers)), Embedder)
     if load_sentence_encoder_config(model.directory) is not None:
         return Embedder
-    if model.has("masked-word"):
+    if model.has(FillMask.output):
         return FillMask
-    return NextSentence if model.has("next-sentence") else Embedder
+    return NextSentence if model.has(NextSentence.output) else Embedder
 
 
 Name = TypeVar("Name", bound=Path | str)
@@ -102,8 +102,8 @@ class MeanModel(Model):
         super().__init__(models[0].config, models[0].tokenizer, models[0].directory)
         self.models = models
 
-    def has(self, kind: OutputKind) -> bool:
-        return all(model.has(kind) for model in self.models)
+    def has(self, output: HeadOutput) -> bool:
+        return all(model.has(output) for model in self.models)
 
     def _start(self, output: Output) -> Engine:
         return _MeanEngine([model.engine(output) for model in self.models])

@@ -20,8 +20,8 @@ from cloze.models.engine import (
     BatchT,
     Engine,
     FloatArray,
+    HeadOutput,
     Output,
-    OutputKind,
     VectorOutput,
     run_batches,
 )
@@ -53,6 +53,7 @@ class Model(ABC):
             raise InputError(what, where=directory, remedy="The files belong to different models")
         self.config, self.tokenizer, self.directory = config, tokenizer, directory
         self._engines: dict[Output, Engine] = {}
+        self.has_vectors = True  # every encoder; not every graph
 
     @staticmethod
     def open(
@@ -88,8 +89,8 @@ class Model(ABC):
         return ModuleModel(module, tokenizer)
 
     @abstractmethod
-    def has(self, kind: OutputKind) -> bool:
-        """Return whether the files have such an output."""
+    def has(self, output: HeadOutput) -> bool:
+        """Return whether there is a head of pre-training."""
 
     @abstractmethod
     def _start(self, output: Output) -> Engine:

@@ -16,7 +16,7 @@ from cloze.data.reading.memory import Data
 from cloze.errors import InputError
 from cloze.inference.model import Answerer, Model
 from cloze.models.config_file import find_task_of_head
-from cloze.models.engine import Output, TaskOutput, VectorOutput
+from cloze.models.engine import HeadOutput, Output, VectorOutput
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
@@ -105,7 +105,8 @@ class Predictor(Answerer):
         answer = self.task.answer
         if isinstance(answer, Vectors):
             return VectorOutput(answer.pooling or "mean", answer.normalize or False, answer.truncate_dim)
-        return TaskOutput(self.task.name, answer.head_name, len(answer.class_names), answer.head)
+        description = f"a head for the task {self.task.name}"
+        return HeadOutput(answer.head_name, description, len(answer.class_names), answer.head)
 
     def _facts(self) -> list[str]:
         return [f"{len(self.labels)} classes"] if len(self.labels) > 1 else []

@@ -32,7 +32,7 @@ from cloze.arguments import (
 from cloze.data.batch import Indices, MaskedBatch, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.model import Answerer, check_length
-from cloze.models.engine import Batches, FloatArray, Output
+from cloze.models.engine import Batches, FloatArray, HeadOutput
 from cloze.results import Result
 from cloze.suggestions import suggests_keywords
 from cloze.tasks.arrays import log_of_sum, softmax, split_rows
@@ -103,7 +103,7 @@ class MaskedSequence:
 class MaskedLanguageModel(Answerer):
     """A model with the masked-word head of pre-training."""
 
-    output: ClassVar[Output] = "masked-word"
+    output: ClassVar[HeadOutput] = HeadOutput("BertForMaskedLM", "the masked-word head")
 
     def logits(self, sequences: Sequence[MaskedSequence]) -> Iterator[tuple[int, FloatArray]]:
         """Yield the index of each sequence, in order of length, and the logits of its masked tokens, [P, V]."""
@@ -252,7 +252,7 @@ class NextSentencePrediction(Result):
 class NextSentence(Answerer):
     """Predicts whether sentence B follows sentence A."""
 
-    output: ClassVar[Output] = "next-sentence"
+    output: ClassVar[HeadOutput] = HeadOutput("BertForNextSentencePrediction", "the next-sentence head")
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence

@@ -19,7 +19,7 @@ from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.inference.embedding_files import read_texts
 from cloze.inference.predictor import read_ahead
-from cloze.inference.pretrained_heads import FillMask, SentenceScorer
+from cloze.inference.pretrained_heads import FillMask, NextSentence, SentenceScorer
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
@@ -68,7 +68,7 @@ def score_pretrained(
         from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
         checkpoint = resolve_checkpoint(check_path(model, "model"))
-        has_pairs = TorchModel(checkpoint, device, precision).has("next-sentence")
+        has_pairs = TorchModel(checkpoint, device, precision).has(NextSentence.output)
         config = resolve(PretrainingEvaluationConfig, {"pairs.next_sentence": has_pairs}, settings)
         if kind == "nsp" and not (has_pairs and config.pairs.next_sentence):
             what = (

@@ -10,25 +10,20 @@ from torch import Tensor, nn
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.inference.model import Model
+from cloze.models import heads
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
-from cloze.models.engine import Output, OutputKind, TaskOutput, VectorOutput
-from cloze.models.heads import BertForMaskedLM, BertForNextSentencePrediction
+from cloze.models.engine import HeadOutput, Output, VectorOutput
 from cloze.models.quantization import stored_precision
 from cloze.models.sentence_encoder import SentenceEncoder, TokenEncoder
 from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_files import load_weights
-from cloze.models.weight_mapping import MissingWeightsError
-from cloze.tasks.config import load_task
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import prepare_for_inference, resolve_device
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
-
-_BIASES = {"masked-word": "masked_lm.bias", "next-sentence": "next_sentence.bias"}
-"""A weight of each head, by its name in cloze."""
 
 
 class TorchModel(Model):
@@ -48,23 +43,16 @@ class TorchModel(Model):
         """The weights by their Hugging Face names; without values where the encoder has them."""
         return load_weights(self.directory, self._class.names)
 
-    def has(self, kind: OutputKind) -> bool:
-        if kind == "vectors":
-            return True
-        if kind == "masked-word" and self.config.attends_to != "all":
-            return False
-        return all(name in self._weights for name in self._class.names.heads[_BIASES[kind]])
+    def has(self, output: HeadOutput) -> bool:
+        head = getattr(heads, output.head_name or "")
+        if head is heads.BertForMaskedLM and self.config.attends_to != "all":
+            return False  # it predicts the next token
+        external_names = self._class.names.mapping.external_names
+        return all(external in self._weights for name in head.marks for external in external_names(name))
 
     def load(self, head: Callable[[Encoder], ModuleT]) -> ModuleT:
         """Return a module in evaluation mode, whose encoder is that of all others."""
-        try:
-            module = load_model(self.directory, head, verify=False, weights=self._weights)
-        except MissingWeightsError as error:
-            finetuned = load_task(self.directory)
-            if finetuned is None:
-                raise
-            what = f"a model for the task {finetuned[0].name!r}: {error.what}"
-            raise InputError(what, where=self.directory, remedy="Give a pre-trained model") from error
+        module = load_model(self.directory, head, verify=False, weights=self._weights)
         if self._encoder is not None:
             module.bert = self._encoder
             return module.to(self.device)
@@ -76,18 +64,13 @@ class TorchModel(Model):
     def _start(self, output: Output) -> TorchEngine:
         if isinstance(output, VectorOutput):
             return TorchEngine(self.load(partial(vector_head, output)))
-        if isinstance(output, TaskOutput):
-            return TorchEngine(self.load(output.head))
-        if output == "masked-word":
-            if (attends_to := self.config.attends_to) != "all":
-                what = f"attends to the {attends_to} only, and does not predict masked tokens"
-                raise InputError(what, where=self.directory)
-            return TorchEngine(self.load(BertForMaskedLM))
-        if not self._class.trains_on_pairs and not self.has(output):
-            family = self._class.names.family
-            what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
-            raise InputError(what, where=self.directory, remedy="Give a BERT with its next-sentence head")
-        return TorchEngine(self.load(BertForNextSentencePrediction))
+        if output.build is not None:
+            return TorchEngine(self.load(output.build))
+        # a file without an encoder is reported as such
+        if not self.has(output) and self._class.names.word_embeddings in self._weights:
+            what = f"a model without {output.description}"
+            raise InputError(what, where=self.directory, remedy="Give a pre-trained model that has it")
+        return TorchEngine(self.load(getattr(heads, output.head_name or "")))
 
 
 class ModuleModel(Model):
@@ -97,8 +80,8 @@ class ModuleModel(Model):
         super().__init__(get_encoder(module).config, tokenizer, None)
         self._module = module
 
-    def has(self, kind: OutputKind) -> bool:
-        return kind == "vectors"
+    def has(self, output: HeadOutput) -> bool:
+        return type(self._module).__name__ == output.head_name
 
     def _start(self, output: Output) -> TorchEngine:
         if isinstance(output, VectorOutput):

@@ -5,7 +5,7 @@ Shapes: T tokens in the packed batch, B sequences.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +29,6 @@ MAX_TOKENS_ON_CPU = 1024
 RUNNING: set[Any] = set()
 """Options of the computations of ONNX Runtime that are running; setting `terminate` ends one."""
 
-HeadKind: TypeAlias = Literal["masked-word", "next-sentence"]
-"""The heads of pre-training, whose `logits` are of masked tokens or of both classes."""
-
-OutputKind: TypeAlias = Literal["vectors"] | HeadKind
-
 
 @dataclass(frozen=True)
 class VectorOutput:
@@ -51,16 +46,19 @@ class VectorOutput:
 
 
 @dataclass(frozen=True)
-class TaskOutput:
-    """The logits of a task's head."""
+class HeadOutput:
+    """The logits of a head."""
 
-    task: str
     head_name: str | None
-    num_classes: int
-    head: "Callable[[Encoder], nn.Module]" = field(compare=False)
+    """Its class in `cloze.models.heads`; None for one without a graph."""
+    description: str
+    """Completes the message that a model is "without" it."""
+    num_classes: int = 0
+    build: "Callable[[Encoder], nn.Module] | None" = field(default=None, compare=False)
+    """Puts the head on an encoder; None: its class does."""
 
 
-Output: TypeAlias = HeadKind | VectorOutput | TaskOutput
+Output: TypeAlias = HeadOutput | VectorOutput
 
 
 class Engine(Protocol):

@@ -38,12 +38,6 @@ OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
 """The ends of the names of the two slots that Google's optimizer keeps for each weight."""
 
 
-_HEADS: tuple[tuple[tuple[str, ...], Head[nn.Module]], ...] = (
-    (("masked_lm.bias", "next_sentence.bias"), BertForPreTraining),
-    (("masked_lm.bias",), BertForMaskedLM),
-    (("next_sentence.bias",), BertForNextSentencePrediction),
-)
-"""Weights of pre-training, by the names of cloze, and their head; the first entry that fits counts."""
 _TENSORFLOW_SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _MAX_LABELS = 100_000
 _MAX_POINTER_BYTES = 1 << 20
@@ -160,8 +154,8 @@ def _find_head(
     weights: Mapping[str, Tensor], mapping: WeightMapping, where: Path, architectures: object = None
 ) -> tuple[Head[nn.Module], int]:
     """Return the head to which the weights belong, and the number of labels of a classifier or 0."""
-    for names, pretraining_head in _HEADS:
-        if all(mapping.external_names(name)[0] in weights for name in names):
+    for pretraining_head in (BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction):
+        if all(mapping.external_names(name)[0] in weights for name in pretraining_head.marks):
             return pretraining_head, 0
     # some families have one name for the output layers of all heads
     named = find_output_head(architectures) or BertForSequenceClassification

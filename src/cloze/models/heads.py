@@ -39,6 +39,8 @@ class ModelWithHead(nn.Module):
 
     token_outputs: ClassVar[tuple[str, ...]] = ()
     """The `named_outputs` that have a value for each token; the others have one for each sequence."""
+    marks: ClassVar[tuple[str, ...]] = ()
+    """Weights by which files are known to have a head of pre-training."""
 
     def __init__(self, bert: Encoder) -> None:
         super().__init__()
@@ -112,6 +114,7 @@ class BertForPreTraining(ModelWithHead):
     """
 
     token_outputs = ("prediction_logits",)
+    marks = ("masked_lm.bias", "next_sentence.bias")
     reads_pooler = True
 
     def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
@@ -175,6 +178,7 @@ class BertForMaskedLM(ModelWithHead):
     """
 
     token_outputs = ("logits",)
+    marks = ("masked_lm.bias",)
 
     def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
         super().__init__(bert)
@@ -267,6 +271,7 @@ class BertForNextSentencePrediction(ModelWithOutputLayer):
     """
 
     layer_name = "next_sentence"
+    marks = ("next_sentence.bias",)
     has_labels = False
     dropout_prob = 0.0
     num_labels = 2

@@ -101,13 +101,13 @@ class ServedModel:
     ) -> "ServedModel":
         """Load a checkpoint, the best checkpoint of a run, or an exported graph."""
         model = Model.open(directory, device=device, precision=precision)
-        path, has = model.directory, model.has
+        path = model.directory
         assert path is not None
         # each request says whether to normalize, unless a graph does it
         normalize = None if isinstance(model, GraphModel) else False
-        embedder = Embedder.load(model, normalize=normalize) if has("vectors") else None
-        fill_mask = FillMask(model) if has("masked-word") else None
-        next_sentence = NextSentence(model) if has("next-sentence") else None
+        embedder = Embedder.load(model, normalize=normalize) if model.has_vectors else None
+        fill_mask = FillMask(model) if model.has(FillMask.output) else None
+        next_sentence = NextSentence(model) if model.has(NextSentence.output) else None
         predictor = _load_predictor(model, path)
         labels = () if predictor is None else load_labels(path) or predictor.labels
         if not any((embedder, fill_mask, next_sentence, predictor)):
