@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from cloze.data.build.parts import BuildSummary as BuildSummary
     from cloze.data.build.survey import InputPreview as InputPreview
     from cloze.data.build.vocabulary_extension import Extension as Extension
-    from cloze.demo.run import run_demo as run_demo
+    from cloze.demo.pipeline import run_demo as run_demo
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
     from cloze.explorer.encoder_internals import AttentionMap as AttentionMap

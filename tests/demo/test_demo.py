@@ -13,7 +13,7 @@ from cloze.cli import load_verb, main
 from cloze.config import read_toml
 from cloze.data.reading.formats import read_rows
 from cloze.demo.novels import NOVELISTS, read_chapters, split_passages
-from cloze.demo.pipeline import MASKED_TEXTS, DemoSize, run_demo
+from cloze.demo.pipeline import MASKED_TEXTS, DemoSize, run_demo, run_stages
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 
@@ -52,7 +52,7 @@ def test_the_demo_runs_all_stages_and_opens_no_connection(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], connections: list[object]
 ) -> None:
     output = tmp_path / "demo run"
-    result = run_demo(output, size=SMALL, progress=Progress())
+    result = run_stages(output, SMALL, workers=1, progress=Progress())
     progress = capsys.readouterr().err
     assert connections == []
     assert [(answer.question, answer.model) for answer in result.masks] == [
@@ -75,14 +75,14 @@ def test_the_demo_runs_all_stages_and_opens_no_connection(
     assert len(test_rows) == 6 * SMALL.test_passages
     _check_printed_commands(output, progress, capsys)
     with pytest.raises(InputError, match="already exists"):
-        run_demo(output, size=SMALL)
+        run_demo(output=output)
 
 
 @pytest.mark.slow
 def test_the_results_do_not_depend_on_the_time(tmp_path: Path) -> None:
     hours = itertools.count(step=3600)
     results = [
-        run_demo(tmp_path / name, size=SMALL, progress=progress)
+        run_stages(tmp_path / name, SMALL, workers=1, progress=progress)
         for name, progress in (("fast", SILENT), ("slow", Progress(quiet=True, clock=lambda: next(hours))))
     ]
     fast, slow = (replace(result, reports=()) for result in results)

@@ -16,17 +16,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cloze import artifacts, file_io
-from cloze.api.datasets import build_dataset
-from cloze.api.finetuning import finetune
-from cloze.api.pretraining import pretrain
-from cloze.api.vocabularies import train_vocabulary
+from cloze.arguments import check_path
 from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
-from cloze.inference.pretrained_heads import FillMask, NextSentence
-from cloze.inference.text_predictors import TextClassifier
+from cloze.options import Overwrite, ShowProgress
 from cloze.parallel_map import AnyWorkers
-from cloze.progress import SILENT, Progress, format_duration
-from cloze.reports.run_report import write_report
-from cloze.tasks.texts import LabeledText
+from cloze.process import configure_process
+from cloze.progress import Progress, format_duration, resolve_progress
+from cloze.suggestions import suggests_keywords
 
 Value = TypeVar("Value")
 
@@ -92,17 +88,44 @@ class DemoResult:
     reports: tuple[Path, ...]
 
 
+@suggests_keywords()
 def run_demo(
-    output: Path,
     *,
-    size: DemoSize = DemoSize(),
-    workers: AnyWorkers = 1,
-    overwrite: bool = False,
-    progress: Progress = SILENT,
+    output: str | Path = "demo-run",
+    workers: AnyWorkers = "auto",
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
 ) -> DemoResult:
-    """Train a vocabulary, an encoder and a classifier, and ask them questions, as `cloze.run_demo` does."""
+    """Train a vocabulary, pre-train, fine-tune and answer on bundled novels.
+
+    Takes about five minutes on two idle CPU cores. A slow or busy machine takes longer, with the same results.
+
+    Args:
+        output: directory of all results.
+
+    Raises:
+        InputError: the output exists.
+        Interrupted: SIGINT or SIGTERM was received.
+    """
+    configure_process()
+    directory = check_path(output, "output")
     if not overwrite:  # each stage replaces its own directory
-        artifacts.check_output_path(output, overwrite=False)
+        artifacts.check_output_path(directory, overwrite=False)
+    return run_stages(directory, DemoSize(), workers=workers, progress=resolve_progress(progress))
+
+
+def run_stages(output: Path, size: DemoSize, *, workers: AnyWorkers, progress: Progress) -> DemoResult:
+    """Run the demo at a size."""
+    # --help reads this module, and must not wait for these
+    from cloze.api.datasets import build_dataset
+    from cloze.api.finetuning import finetune
+    from cloze.api.pretraining import pretrain
+    from cloze.api.vocabularies import train_vocabulary
+    from cloze.inference.pretrained_heads import FillMask, NextSentence
+    from cloze.inference.text_predictors import TextClassifier
+    from cloze.reports.run_report import write_report
+    from cloze.tasks.texts import LabeledText
+
     names = ("text", "vocabulary", "corpus", "pretrained", "novelist")
     text, vocabulary, corpus, encoder, classifier = (output / name for name in names)
     train, test = output / "passages/learned.tsv", output / "passages/tested.tsv"
