@@ -126,10 +126,7 @@ def resolve(config: type[Config], *layers: Mapping[str, Any], where: str = SETTI
 def merge(
     *layers: Mapping[str, Any], replaced: Mapping[str, Iterable[str]] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return layers of settings as nested dictionaries, without those that are None, arrays as lists.
-
-    Args:
-        replaced: by key, the settings of the layers below that a setting replaces.
+    """Return layers of settings as nested dictionaries, without those that are None; `replaced` is as in `Settings`.
 
     >>> merge({"epochs": 2, "optimizer.learning_rate": 1e-4, "dev": None}, {"optimizer": {"beta1": 0.8}})
     {'epochs': 2, 'optimizer': {'learning_rate': 0.0001, 'beta1': 0.8}}

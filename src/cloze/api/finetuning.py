@@ -84,7 +84,7 @@ class DataOptions(TypedDict, total=False):
 class TrainingOptions(DataOptions, LabeledOptions, total=False):
     """The settings of the training."""
 
-    long_texts: Annotated[LongTexts | None, Option("truncate them (default), or read them in windows.")]
+    long_texts: Annotated[LongTexts | None, Option("truncate long texts (default), or read windows.")]
     max_seq_length: Annotated[
         int | None, Option("maximum tokens of a sequence (default: 128, or that of the task or the model).")
     ]

@@ -6,7 +6,7 @@ Those of a pre-training: the defaults of `PretrainConfig`, the defaults of the m
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from cloze.artifacts import RUN_DATA_FOLDER, is_free
 from cloze.config import SETTINGS, differences, find_recipe, merge, read_dict, read_toml, resolve, to_dict
 from cloze.data.reading.files import file_sha256
 from cloze.errors import MISSING, InputError, RunError
-from cloze.finetuning.config import MAX_SEQ_LENGTH, PAPER_GRID, FinetuneConfig, resolve_task_and_config
+from cloze.finetuning.config import MAX_SEQ_LENGTH, PAPER_GRID, FinetuneConfig
 from cloze.hub import parse_hub_name
 from cloze.model_paths import LOG, find_model_directory, resolve_checkpoint
 from cloze.models.config_file import load_config
@@ -33,7 +33,7 @@ from cloze.pretraining.config import (
     model_defaults,
 )
 from cloze.suggestions import list_names
-from cloze.tasks.config import settings_of_keywords, to_toml
+from cloze.tasks.config import resolve_task, settings_of_keywords, to_toml
 from cloze.tasks.data import find_files, read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
@@ -112,11 +112,12 @@ class RunRequest(ABC, Generic[Resolved]):
     def _changes(self, old: Resolved, new: Resolved) -> Changes:
         """Return the settings in which a run and the arguments differ."""
 
-    def _fill(self, **placeholders: Any) -> list[str]:
-        """Fill in required settings that are missing, and return their names."""
-        missing = [name for name in placeholders if name not in self.table]
-        self.table |= {name: placeholders[name] for name in missing}
-        return missing
+    def _print(self, to_toml: Callable[[], str], **placeholders: Any) -> str:
+        """Return settings as TOML, without required settings that are missing."""
+        missing = {name: value for name, value in placeholders.items() if name not in self.table}
+        self.table |= missing
+        lines = to_toml().splitlines(keepends=True)
+        return "".join(line for line in lines if line.partition(" = ")[0] not in missing)
 
 
 class FinetuningRequest(RunRequest[TaskAndConfig]):
@@ -185,7 +186,7 @@ class FinetuningRequest(RunRequest[TaskAndConfig]):
         return task
 
     def _build(self, *layers: Mapping[str, Any], where: str = SETTINGS) -> TaskAndConfig:
-        return resolve_task_and_config(self.task_name, *layers, where=where)
+        return resolve_task(FinetuneConfig, self.task_name, *layers, where=where)
 
     def _may_change(self, old: TaskAndConfig) -> bool:
         return not old[1].has_trials
@@ -215,10 +216,10 @@ class FinetuningRequest(RunRequest[TaskAndConfig]):
             folder: where data in memory are written, for a run that reads them.
             downloads: whether a model of the Hub may be downloaded for the length that it takes.
         """
-        missing = self._fill(model="", train="")
+        missing = [name for name in _REQUIRED if name not in self.table]
         length = _length_of_model(self.task_name, self.table, downloads=downloads)
         try:
-            task, config = self._build(length, self.table, where=self.source)
+            task, config = self._build(length, self.table, dict.fromkeys(missing, ""), where=self.source)
         except InputError as error:
             section, _, name = str(error.where).rpartition(".")
             of_section = self.keywords.get(section)
@@ -236,8 +237,7 @@ class FinetuningRequest(RunRequest[TaskAndConfig]):
 
     def to_toml(self) -> str:
         """Return all settings as TOML; model and training data are optional."""
-        missing = self._fill(model="", train="")
-        return _without(to_toml(*self.resolve(downloads=False)), missing)
+        return self._print(lambda: to_toml(*self.resolve(downloads=False)), model="", train="")
 
 
 _REQUIRED = {
@@ -252,12 +252,6 @@ def resolve_finetuning(
     """Return the task and the config of a fine-tuning, of a recipe with settings by their dotted keys."""
     options: FinetuneOptions = {"config": config, "settings": settings}  # type: ignore[typeddict-item]
     return FinetuningRequest(task, None, options).resolve()
-
-
-def _without(toml: str, names: Sequence[str]) -> str:
-    """Return TOML without the lines of some top-level settings."""
-    lines = toml.splitlines(keepends=True)
-    return "".join(line for line in lines if line.partition(" = ")[0] not in names)
 
 
 def find_initial_checkpoint(config: PretrainConfig) -> Path | None:
@@ -314,10 +308,11 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
         }
         self.explicit = merge(self.settings, keywords)
         starts = is_free(self.run) or not self.resume
-        self.is_adaptation = self.config is None and "init" in self.explicit and starts
-        if self.is_adaptation:
+        if self.config is None and "init" in self.explicit and starts:
             LOG.info("settings: the recipe adapt, for init; config chooses others")
-        recipe = self.read_recipe("adapt" if self.is_adaptation else self.config)
+            recipe = self.read_recipe("adapt")
+        else:
+            recipe = self.read_recipe(self.config)
         check_model_of_init(recipe, self.explicit)
         self.table = merge(recipe, self.explicit, replaced=PretrainConfig.replaced)
 
@@ -344,9 +339,8 @@ class PretrainingRequest(RunRequest[PretrainConfig]):
 
     def to_toml(self) -> str:
         """Return all settings as TOML; data and length are optional."""
-        has_budget = self.table.get("budget_seconds") is not None
-        missing = self._fill(data="") + ([] if has_budget else self._fill(steps=1))
-        return _without(configuration.to_toml(self.resolve(downloads=False)), missing)
+        steps = {} if "budget_seconds" in self.table else {"steps": 1}
+        return self._print(lambda: configuration.to_toml(self.resolve(downloads=False)), data="", **steps)
 
 
 def _is_model(name: str) -> bool:

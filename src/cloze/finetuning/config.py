@@ -14,22 +14,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from cloze.config import (
     MOVABLE,
-    SETTINGS,
     Changeable,
     Positive,
     Range,
     Settings,
     Value,
-    merge,
-    read_dict,
     read_toml,
 )
 from cloze.errors import InputError
-from cloze.tasks.config import build_task, pop_task
+from cloze.tasks.config import resolve_task
 from cloze.tasks.task import AnyTask
 from cloze.training.config import MAX_EVALUATIONS, BatchSize, RunSettings
 from cloze.training.optimizer import OptimizerConfig
@@ -191,13 +188,4 @@ def load_finetuning(path: Path, task: str | None = None) -> tuple[AnyTask, Finet
     Raises:
         InputError: no such task, an unknown key, a wrong type, a value out of range.
     """
-    return resolve_task_and_config(task, read_toml(path), where=str(path))
-
-
-def resolve_task_and_config(
-    task: str | None, *layers: Mapping[str, Any], where: str = SETTINGS
-) -> tuple[AnyTask, FinetuneConfig]:
-    """Return a task and the settings of its run, as `resolve` does, over the defaults of the task."""
-    table = merge(*layers, replaced=FinetuneConfig.replaced)
-    named = pop_task(table, task, where)
-    return build_task(named, FinetuneConfig, merge(read_dict(overrides=named.defaults), table), where)
+    return resolve_task(FinetuneConfig, task, read_toml(path), where=str(path))

@@ -184,12 +184,7 @@ class PretrainConfig(RunSettings):
 
 
 def check_model_of_init(recipe: Mapping[str, Any], explicit: Mapping[str, Any]) -> None:
-    """Refuse settings of the encoder beside a checkpoint to start from, which has them.
-
-    Args:
-        recipe: settings of a TOML file or config object.
-        explicit: settings of arguments.
-    """
+    """Refuse settings of the encoder, of a recipe or arguments, beside a checkpoint to start from, which has them."""
     if "init" not in {**recipe, **explicit}:
         return
     fixed = {*explicit.get("model", {})}

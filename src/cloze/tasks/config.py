@@ -32,8 +32,7 @@ def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
     path = checkpoint / TASK_FILE
     if not path.is_file():
         return None
-    table = configuration.read_dict(path)
-    return build_task(pop_task(table, None, str(path)), TaskSettings, table, str(path))
+    return resolve_task(TaskSettings, None, configuration.read_toml(path), where=str(path))
 
 
 def load_finetuned_task(checkpoint: Path) -> AnyTask:
@@ -121,22 +120,25 @@ def save_finetuned(
     (directory / TASK_FILE).write_text(settings, encoding="utf-8")
 
 
-def pop_task(table: dict[str, Any], task: str | None, where: str) -> AnyTask:
-    """Remove the name of the task from a table, check it against `task`, and return the task."""
-    named = table.pop("task", task)
-    if named is None or (task is not None and named != task):
-        what = "no task is named" if named is None else f"is for the task {named!r}, not {task!r}"
-        raise InputError(what, where=where)
-    return find_task(str(named), where=where)
-
-
-def build_task(
-    task: AnyTask, config: type[Config], table: dict[str, Any], where: str
+def resolve_task(
+    config: type[Config], task: str | None, *layers: Mapping[str, Any], where: str = configuration.SETTINGS
 ) -> tuple[AnyTask, Config]:
-    """Return a task with its settings in a table, and settings beside it."""
-    settings = table.pop(task.name, {})
+    """Return a task and the settings beside its own, as `resolve` does, over the defaults of the task.
+
+    Raises:
+        InputError: no task or another one is named, an unknown key, a wrong type or a value out of range.
+    """
+    table = configuration.merge(*layers, replaced=getattr(config, "replaced", {}))
+    name = table.pop("task", task)
+    if name is None or task not in (None, name):
+        what = "no task is named" if name is None else f"is for the task {name!r}, not {task!r}"
+        raise InputError(what, where=where)
+    named = find_task(str(name), where=where)
+    settings = table.pop(named.name, {})
     if not isinstance(settings, Mapping):
-        raise InputError(f"{task.name} must be a table, not {settings!r}", where=where)
-    others = [f"{task.name}.{name}" for name in task.settings]
-    task = task.with_settings(settings, where=where)
-    return task, configuration.from_dict(config, table, where=where, others=others)
+        raise InputError(f"{name} must be a table, not {settings!r}", where=where)
+    defaults = configuration.read_dict(overrides=named.defaults)
+    table = configuration.merge({key: defaults[key] for key in defaults if hasattr(config, key)}, table)
+    others = [f"{name}.{key}" for key in named.settings]
+    named = named.with_settings(settings, where=where)
+    return named, configuration.from_dict(config, table, where=where, others=others)
