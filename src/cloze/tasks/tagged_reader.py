@@ -15,7 +15,6 @@ from itertools import chain, islice, pairwise
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
 from cloze.choices import TaggingFormat
-from cloze.data.reading.annotations import named_tool
 from cloze.data.reading.columns import Column
 from cloze.data.reading.formats import FORMATS, open_source
 from cloze.data.reading.json_rows import show_value
@@ -150,7 +149,7 @@ class TaggedReader:
         rows = source.rows()
         first = list(islice(rows, 1))
         rows = chain(first, rows)
-        cells = first[0][0] if first and named_tool(self.format) is None else None
+        cells = first[0][0] if first and source.options.tool is None else None
         is_text_file = source.format is FORMATS["table"]
         if isinstance(cells, Mapping) and (columns := find_words(cells, is_text_file=is_text_file)):
             rows = self._group_words(rows, columns, labeled=labeled)

@@ -74,11 +74,6 @@ def _json_row(values: Any, where: str) -> Mapping[str, Any]:
     return values if type(values) is dict else as_object(from_spacy(values), where)
 
 
-def named_tool(format: str | None) -> str | None:
-    """Return the tool that a setting `format` names; None if it names another format."""
-    return format if format in ANNOTATION_TOOLS else None
-
-
 def find_tool(row: Mapping[str, Any]) -> str | None:
     """Return the annotation tool whose fields a row of JSON has; None for other rows."""
     return next((name for name, tool in ANNOTATION_TOOLS.items() if tool.fits(row)), None)

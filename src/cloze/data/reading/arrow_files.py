@@ -266,7 +266,7 @@ def read_arrow_rows(source: Source) -> Iterator[RawRow]:
     schema = read_schema(files[0])
     class_names = find_class_names(schema, options.keeps_numbers)
     number, names = 0, dict.fromkeys(schema.names)
-    columns = () if options.format is not None else options.columns
+    columns = () if options.tool else options.columns
     wanted = [*find_columns(names, columns, f"{source}:1").values()]
     optional = {name for column in columns if not column.is_required and (name := column.find(names))}
     wanted += [name for name in names if (name in optional or options.is_read(name)) and name not in wanted]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from cloze.data.reading.annotations import named_tool
 from cloze.data.reading.bad_rows import CellCountError
 from cloze.data.reading.files import MAX_LINE_BYTES, Line
 from cloze.data.reading.source import RawRow, Source
@@ -46,7 +45,7 @@ def read_delimited(source: Source) -> Iterator[RawRow]:
     separator, quoted = find_separator(first_line, known, extension, len(column_names) or None)
     if named is not None:
         separator, quoted = named[1], True
-    quoted = quoted or named_tool(options.format) is not None  # tools put JSON into quotation marks
+    quoted = quoted or options.tool is not None  # tools put JSON into quotation marks
     if column_names:
         lines = chain([(first_line, where)] if first_line else [], lines)
         cells = list(column_names)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from cloze.choices import Clean
+from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.class_names import KeepsNumbers
 from cloze.data.reading.columns import Column
 from cloze.data.reading.directories import brat_texts, dataset_files
@@ -76,9 +76,14 @@ class ReadOptions:
     words: WordOptions | None = None
     """For tagged words."""
 
+    @property
+    def tool(self) -> str | None:
+        """The annotation tool that `format` names."""
+        return self.format if self.format in get_args(AnnotationFormat) else None
+
     def is_read(self, column: str) -> bool:
         """Return whether a column that is not among `columns` is read: a tool's fields have names of their own."""
-        return self.keeps_others or self.format is not None or self.is_also_read(column)
+        return self.keeps_others or self.tool is not None or self.is_also_read(column)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,6 @@ from cloze.data.reading.annotations import (
     annotated_row,
     check_annotated,
     find_tool,
-    named_tool,
 )
 from cloze.data.reading.bad_rows import BadRows, CellCountError, NotAnnotatedError
 from cloze.data.reading.columns import NoColumnError, find_columns
@@ -93,7 +92,7 @@ def parse_rows(
         rows: the rows, if they differ from those of the source.
     """
     config, is_json = source.options, source.format.is_json
-    tool = named_tool(config.format) if source.has_rows else None
+    tool = config.tool if source.has_rows else None
     errors, left_out = BadRows(), BadRows()
     has_flag, skip_broken = config.leave_out is not None, config.skip_broken
     leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))

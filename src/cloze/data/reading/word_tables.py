@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from cloze.data.reading.annotations import named_tool
 from cloze.data.reading.conll import TAG_NAMES, WORD_NAMES
 from cloze.data.reading.delimited import NAMED_SEPARATOR, find_separator, read_delimited, split_cells
 from cloze.data.reading.excel_files import read_excel
@@ -155,7 +154,7 @@ def read_word_table(source: Source) -> Iterator[RawRow]:
     rows = read_delimited(source)
     first = list(islice(rows, 1))
     rows = chain(first, rows)
-    cells = first[0][0] if first and named_tool(source.options.format) is None else None
+    cells = first[0][0] if first and source.options.tool is None else None
     if isinstance(cells, Mapping) and find_words(cells, is_text_file=True):
         return rows
     return (
