@@ -16,8 +16,8 @@ from cloze.explorer.encoder_internals import attention_map, attention_row, input
 from cloze.explorer.layer_trace import trace_token
 from cloze.explorer.masking_draws import view_masking
 from cloze.explorer.text_window import max_window_tokens, text_window
+from cloze.serving.app import PAGE
 from cloze.serving.served_model import ServedModel, load_models
-from cloze.serving.static_files import PAGE
 from cloze.tasks.texts import LabeledText
 
 TEXT = {"model": "pretrained", "text": "she was born in london", "pair": "it is warm"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cloze.reports import page
-from cloze.serving.static_files import PAGE
+from cloze.serving.app import PAGE
 
 SOURCES = Path(__file__).resolve().parents[2] / "page"
 REPORTS = Path(page.__file__).parent

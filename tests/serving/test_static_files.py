@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 import pytest
 from clients import Client, client_of, listening
 
-from cloze.serving.app import create_app
+from cloze.serving.app import DOCS_PAGE, PAGE, create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
-from cloze.serving.static_files import DOCS_PAGE, PAGE
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KEY = "0123456789abcdef-secret"

@@ -1,30 +1,50 @@
-"""The FastAPI application: middleware, routes, and the queue that they share."""
+"""The FastAPI application: middleware, routes, the files of the pages at / and /docs, and the queue that they share."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
+from itertools import starmap
 from pathlib import Path
 
 from fastapi import FastAPI
+from starlette import routing
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from cloze.serving import dialects, explorer_routes, info_routes, native
 from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.errors import add_error_handlers
 from cloze.serving.info_routes import VERSION
 from cloze.serving.limits import Limits
-from cloze.serving.metrics import Metrics
-from cloze.serving.middleware import RequestMiddleware
+from cloze.serving.middleware import Metrics, RequestMiddleware
 from cloze.serving.queue import Queue
 from cloze.serving.routes import SERVER_TAG, GetRoute, Route, ServerState, StrictRoute, add_routes
 from cloze.serving.served_model import ABILITIES, ServedModel
-from cloze.serving.static_files import static_routes
 
 ROUTES: tuple[Route | GetRoute, ...] = (
     *info_routes.ROUTES,
     *native.ROUTES,
     *dialects.ROUTES,
     *explorer_routes.ROUTES,
+)
+
+PAGE = Path(__file__).with_name("page")
+DOCS_PAGE = Path(__file__).with_name("docs_page")
+_INDEXES = ("/", "/docs", "/docs/")
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; img-src 'self' blob:; "  # a picture is saved as PNG from a blob
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",  # ask whether the file has changed
+}
+_SCRIPT_TYPE = (
+    "text/javascript; charset=utf-8"  # the registry of Windows may have another, which nosniff refuses
 )
 
 
@@ -67,21 +87,29 @@ def create_app(
         docs_url=None,  # its files would come from another host: /docs is a page of cloze
     )
     app.router.route_class = StrictRoute
-    app.state.queue, app.state.limits = queue, limits
-    metrics = Metrics(queue)
-    server = ServerState(
-        models,
-        limits,
-        queue,
-        metrics,
-        started=int(time.time()),
-        requires_key=api_key is not None,
-        evaluation=evaluation,
-    )
+    app.state.queue, metrics = queue, Metrics(queue)
+    server = ServerState(models, queue, metrics, int(time.time()), api_key is not None, evaluation)
     add_routes(app, ROUTES, server)
-    app.router.routes.extend(static_routes())
+    app.router.routes.extend(_static_routes())
     add_error_handlers(app)
-    app.add_middleware(
-        RequestMiddleware, queue=queue, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts
-    )
+    app.add_middleware(RequestMiddleware, queue=queue, metrics=metrics, api_key=api_key, hosts=hosts)
     return app
+
+
+class _StaticFiles(StaticFiles):
+    def get_path(self, scope: Scope) -> str:
+        return "index.html" if scope["path"] in _INDEXES else super().get_path(scope)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(_HEADERS)
+        if path.endswith(".js"):
+            response.headers["Content-Type"] = _SCRIPT_TYPE
+        return response
+
+
+def _static_routes() -> list[routing.BaseRoute]:
+    """Return the routes of the pages and their files."""
+    page, docs = (GZipMiddleware(_StaticFiles(directory=folder)) for folder in (PAGE, DOCS_PAGE))
+    pages, folders = {"/": page, "/docs": docs}, {"/page": page, "/docs": docs}
+    return [*starmap(routing.Route, pages.items()), *starmap(routing.Mount, folders.items())]

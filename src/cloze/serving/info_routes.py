@@ -7,12 +7,12 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, Literal, TypeAlias
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
 from cloze.serving.errors import shutting_down
 from cloze.serving.limits import MAX_CHARACTERS
-from cloze.serving.metrics import CONTENT_TYPE
 from cloze.serving.routes import GetRoute, ServerState
 from cloze.serving.schema import ResponseModel
 from cloze.serving.served_model import ServedModel
@@ -46,7 +46,7 @@ class OpenAIModels(ResponseModel):
 
 async def info(server: ServerState) -> dict[str, Any]:
     """Return the served models, their abilities, and the limits."""
-    limits = server.limits
+    limits = server.queue.limits
     default = next(iter(server.models.values()))  # the fields of text-embeddings-inference are of this one
     kind = _model_kind(default)
     return {
@@ -77,7 +77,7 @@ async def health(server: ServerState) -> Response:
 
 async def prometheus(server: ServerState) -> Response:
     """Return counters for Prometheus."""
-    return Response(server.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+    return Response(server.metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 async def openai_models(server: ServerState) -> dict[str, Any]:

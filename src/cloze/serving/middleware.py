@@ -1,22 +1,68 @@
-"""Middleware that checks every request before a route sees it: host, key, queue and size."""
+"""Middleware that checks and counts every request before a route sees it: host, key, queue and size."""
 
 import asyncio
 import hmac
 import re
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from time import perf_counter
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cloze.serving.errors import ErrorResponse, Refused, overloaded, shutting_down
-from cloze.serving.limits import Limits
-from cloze.serving.metrics import Metrics
 from cloze.serving.queue import Queue
 
 _PUBLIC_PATHS = ("/", "/docs", "/health", "/favicon.ico")
 _PUBLIC_PREFIXES = ("/page/", "/docs/")  # static files; the pages themselves ask for the key
 _CLIENT_CLOSED = 499  # nginx's code for a client that disconnects before the response
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Requests by route and status, their latency, and the length of the queue."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "cloze_requests", "Requests answered", ("route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "cloze_request_seconds",
+            "From the head of a request to its answer",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._in_progress = Gauge(
+            "cloze_requests_in_progress", "Requests in progress", registry=self._registry
+        )
+        for name, text, value in (
+            ("cloze_waiting_requests", "Requests that wait for the model", lambda: queue.waiting_requests),
+            ("cloze_waiting_tokens", "Their tokens, estimated", lambda: queue.waiting_tokens),
+            ("cloze_batches", "Times that the model was run", lambda: queue.batches),
+        ):
+            Gauge(name, text, registry=self._registry).set_function(value)
+        self._routes: frozenset[str] = frozenset()
+
+    def name_routes(self, routes: Collection[str]) -> None:
+        """Set the paths with a label of their own; all others share one, so that memory stays bounded."""
+        self._routes = frozenset(routes)
+
+    def track_in_progress(self) -> AbstractContextManager[object]:
+        """Return a context that counts a request while it is in progress."""
+        return self._in_progress.track_inprogress()
+
+    def count(self, path: str, status: int, seconds: float) -> None:
+        """Record an answered request."""
+        route = path if path in self._routes else "other"
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
 
 
 class _ClientDisconnected(Exception):  # noqa: N818 (not an error)
@@ -31,14 +77,12 @@ class RequestMiddleware:
         app: ASGIApp,
         *,
         queue: Queue,
-        limits: Limits,
         metrics: Metrics,
         api_key: str | None,
         hosts: Collection[str] | None,
     ) -> None:
         self._app = app
         self._queue = queue
-        self._limits = limits
         self._metrics = metrics
         self._api_key = None if api_key is None else api_key.encode()
         self._hosts = None if hosts is None else {f"[{h}]" if ":" in h else h.lower() for h in hosts}
@@ -114,7 +158,7 @@ class RequestMiddleware:
         """Return the body; the Content-Length header is not trusted."""
         body = bytearray()
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
+            async with asyncio.timeout(self._queue.limits.body_seconds):
                 has_more = True
                 while has_more:
                     message = await receive()
@@ -124,13 +168,13 @@ class RequestMiddleware:
                     self._check_size(len(body))
                     has_more = message.get("more_body", False)
         except TimeoutError:
-            what = f"the request did not arrive within {self._limits.body_seconds:g} seconds"
+            what = f"the request did not arrive within {self._queue.limits.body_seconds:g} seconds"
             raise Refused(ErrorResponse(408, what)) from None
         return bytes(body)
 
     def _check_size(self, num_bytes: int) -> None:
-        if num_bytes > self._limits.body_bytes:
-            what = f"the body has more than {self._limits.body_bytes:,} bytes"
+        if num_bytes > self._queue.limits.body_bytes:
+            what = f"the body has more than {self._queue.limits.body_bytes:,} bytes"
             raise Refused(ErrorResponse(413, what, {"Connection": "close"}))
 
 

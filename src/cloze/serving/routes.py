@@ -21,8 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from cloze.serving.errors import COMPUTATION_ERRORS, documented_errors
-from cloze.serving.limits import Limits
-from cloze.serving.metrics import Metrics
+from cloze.serving.middleware import Metrics
 from cloze.serving.queue import Queue
 from cloze.serving.schema import ModelRequest, batch_texts
 from cloze.serving.served_model import ServedModel, find_model
@@ -100,11 +99,10 @@ class GetRoute:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The models, limits and queue that the routes of a server share."""
+    """The models and the queue that the routes of a server share."""
 
     models: Mapping[str, ServedModel]
     """By the names that requests use, the default first."""
-    limits: Limits
     queue: Queue
     metrics: Metrics
     started: int
@@ -165,7 +163,7 @@ class StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            batch_texts.set(request.app.state.limits.batch_texts)  # of this request's task
+            batch_texts.set(request.app.state.queue.limits.batch_texts)  # of this request's task
             return await handler(_StrictRequest(request.scope, request.receive))
 
         return handle

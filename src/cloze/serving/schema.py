@@ -145,9 +145,6 @@ class EmbeddingRequest(ModelRequest, EmbeddingOptions):
         return to_list(self.inputs)
 
 
-# Vectors and tokens
-
-
 class EmbedRequest(EmbeddingRequest):
     """Texts, or lists of token ids, to embed."""
 
@@ -206,9 +203,6 @@ class DecodeRequest(ModelRequest):
     """A list of token ids, or several."""
     skip_special_tokens: bool | None = True
     """Leave out tokens such as [CLS]."""
-
-
-# Labels and rankings
 
 
 class ClassificationParameters(StrictModel):
@@ -291,9 +285,6 @@ class RankedText(ResponseModel):
     """Its relevance: a probability, a logit, or the number of a regression."""
     text: str | None = None
     """Its text, with `return_text`."""
-
-
-# Words, entities, answers, choices, explanations
 
 
 class FillParameters(StrictModel):
