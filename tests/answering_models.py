@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cloze
 from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForNextSentencePrediction, BertForPreTraining
+from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
 from cloze.tasks.task import AnyTask
 from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
@@ -50,6 +52,24 @@ def write_models(folder: Path) -> None:
         write_finetuned(folder / name, task, TOKENS, max_seq_length=16)
     for name, head in HEADS.items():
         write_checkpoint(folder / name, head(BertModel(tiny_config(TOKENS))), TOKENS)
+
+
+def write_graphs(folder: Path) -> None:
+    """Write the models and a model of texts into `models`, and the graphs of all into `graphs`."""
+    write_models(folder / "models")
+    vectors = write_checkpoint(folder / "models" / "Vectors", BertModel(tiny_config(TOKENS)), TOKENS)
+    settings = SentenceEncoderConfig(
+        pooling="max",
+        normalize=True,
+        max_seq_length=9,
+        prompts={"query": "a "},
+        default_prompt_name="query",
+        truncate_dim=7,
+    )
+    (vectors / "manifest.json").unlink()
+    save_sentence_encoder_config(vectors, settings, hidden_size=12)
+    for model in (folder / "models").iterdir():
+        cloze.export_model(model, output=folder / "graphs" / model.name)
 
 
 def answers(name: str, model: Any) -> Any:

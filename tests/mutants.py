@@ -29,7 +29,7 @@ data/instances/instances.py | * (surplus + 1) | * surplus | data/instances/test_
 reports/run_report.py | = median(metric | = max(metric | reports/test_run_report
 models/quantization.py | scales_T1, alpha=0.5) | scales_T1, alpha=0.0) | models/test_quantization
 models/quantization.py | _LIMIT_7 = 255, 127 | _LIMIT_7 = 255, 255 | models/test_quantization
-models/graph.py | _MAX_INT8 = 63 | _MAX_INT8 = 31 | export/test_onnx_export
+export/graph.py | _MAX_INT8 = 63 | _MAX_INT8 = 31 | export/test_onnx_export
 models/modern_bert.py | 3 * (self.local_attention // 2) | 2 * (self.local_attention // 2) | models/test_modern_bert
 models/threads.py | min(_running_tasks) - 1 if | min(_running_tasks) if | models/test_threads
 models/attention.py | value_CNLH, bias_NLL, scale=1.0 | value_CNLH, None, scale=1.0 | models/test_attention

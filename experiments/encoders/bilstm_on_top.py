@@ -13,7 +13,6 @@ from cloze.data.batch import PackedBatch
 from cloze.models.bert import BERT, BertConfig, BertModel
 from cloze.models.encoder import Encoder, EncoderOutput, register_encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.graph import Graph
 from cloze.models.weight_mapping import LSTM_NAMES, HuggingFaceNames, same_names
 
 _MODEL_TYPE = "bilstm-on-bert"
@@ -82,14 +81,6 @@ class BiLSTMOnBert(BertModel):
         ends_BD = torch.cat([forth_TD.index_select(0, ends), back_TD.index_select(0, starts)], -1)
         hidden_states = (*below.hidden_states[:-1], read_TD) if output_hidden_states else ()
         return EncoderOutput(read_TD, self.pooler(ends_BD), hidden_states)
-
-    def write(self, graph: Graph) -> str:
-        """Refuse: a BiLSTM has no graph.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("no graph of a BiLSTMOnBert")
 
     def _read(self, hidden_TD: Tensor, batch: PackedBatch) -> Tensor:
         """Run the BiLSTM on groups of equal length: for mixed lengths torch slices every step, in both directions."""

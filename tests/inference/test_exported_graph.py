@@ -13,15 +13,12 @@ import numpy as np
 import pytest
 
 import cloze
-from answering_models import INPUTS, TOKENS, answers, assert_same, write_models
+from answering_models import INPUTS, answers, assert_same, write_graphs
 from cloze import artifacts
 from cloze.cli import main
-from cloze.models.bert import BertModel
 from cloze.models.graph import GRAPH_KIND
-from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
-from helpers import flip_bit
+from helpers import flip_bit, make_once
 from serving.clients import client_of
-from tiny_models import tiny_config, write_checkpoint
 
 pytest.importorskip("onnxruntime")
 TEXTS = ["a b", "c", "d e f g h a b c d e f g h", "b"]
@@ -63,22 +60,7 @@ print(json.dumps(results))
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models and the graphs of all of them, in `models` and `graphs` by the names of their classes."""
-    folder = tmp_path_factory.mktemp("exported")
-    write_models(folder / "models")
-    vectors = write_checkpoint(folder / "models" / "Vectors", BertModel(tiny_config(TOKENS)), TOKENS)
-    settings = SentenceEncoderConfig(
-        pooling="max",
-        normalize=True,
-        max_seq_length=9,
-        prompts={"query": "a "},
-        default_prompt_name="query",
-        truncate_dim=7,
-    )
-    (vectors / "manifest.json").unlink()
-    save_sentence_encoder_config(vectors, settings, hidden_size=12)
-    for model in (folder / "models").iterdir():
-        cloze.export_model(model, output=folder / "graphs" / model.name)
-    return folder
+    return make_once(tmp_path_factory, "exported", write_graphs)
 
 
 @pytest.mark.protected
@@ -117,6 +99,7 @@ def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their
     assert_same(cloze.load(graph).embed_tokens(TEXTS), expected)
 
 
+@pytest.mark.slow
 def test_the_vectors_of_a_model_with_a_head_are_a_graph_of_their_own(folder: Path, tmp_path: Path) -> None:
     """The remedy of a graph without vectors."""
     embedder = cloze.Embedder.load(folder / "models" / "FillMask", device="cpu")
@@ -310,7 +293,7 @@ def test_a_server_answers_with_graphs_as_with_models(folder: Path) -> None:
 
 
 def test_a_damaged_graph_is_refused(folder: Path, tmp_path: Path) -> None:
-    cloze.export_model(folder / "models" / "FillMask", output=tmp_path / "graph")
+    shutil.copytree(folder / "graphs" / "FillMask", tmp_path / "graph")
     flip_bit(tmp_path / "graph" / "model.onnx")
     with pytest.raises(cloze.InputError, match=r"model\.onnx: "):
         cloze.FillMask.load(tmp_path / "graph")
@@ -330,6 +313,7 @@ def test_a_graph_of_an_older_version_is_to_be_exported_again(
         assert "export.json: encoder is missing. Export the model again" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_a_graph_reads_as_many_tokens_as_the_classifier_of_another_program(
     folder: Path, tmp_path: Path
@@ -355,6 +339,7 @@ def test_a_file_that_onnx_runtime_cannot_read_is_refused(folder: Path, tmp_path:
         cloze.FillMask.load(tmp_path / "graph")
 
 
+@pytest.mark.slow
 def test_int8_answers_nearly_as_the_model(folder: Path, tmp_path: Path) -> None:
     exported: Any = cloze.export_model("cloze-mini-sentences", output=tmp_path / "graph", precision="int8")
     texts = ["A dog runs in the park.", "Stocks fell again on Monday.", "The cat sleeps."]
@@ -364,6 +349,7 @@ def test_int8_answers_nearly_as_the_model(folder: Path, tmp_path: Path) -> None:
     assert cosines.min() > min(check.lowest_cosine for check in exported.checks) > 0.9
 
 
+@pytest.mark.slow
 def test_what_a_model_learned_from_is_told_of_its_graph(folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "rows.tsv"
     data.write_text("text\tlabel\n" + "a b\tgood\nc d\tbad\n" * 4)

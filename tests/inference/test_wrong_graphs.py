@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 import cloze
-from answering_models import INPUTS, answers, assert_same, write_models
+from answering_models import INPUTS, answers, assert_same, write_graphs
 from cloze.models.graph import ENCODER_FACTS
+from helpers import make_once
 from serving.clients import client_of
 from serving.server_process import ServerProcess
 
@@ -50,11 +51,7 @@ RED = "\x1b[31mred\x07"
 
 @pytest.fixture(scope="module")
 def graphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("graphs")
-    write_models(folder / "models")
-    for name in INPUTS:
-        cloze.export_model(folder / "models" / name, output=folder / name)
-    return folder
+    return make_once(tmp_path_factory, "exported", write_graphs) / "graphs"
 
 
 def change(source: Path, target: Path, file: str, edit: Callable[[Any], Any]) -> Path:

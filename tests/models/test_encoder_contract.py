@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from cloze.data.batch import collate
 from cloze.export.graph import build_graph, padded_outputs
 from cloze.export.onnx import compare_with_torch
-from cloze.models.batch import pack_padded, to_device
+from cloze.models.batch import PaddedBatch, pack_padded, to_device
 from cloze.models.encoder import EncoderOutput, encoders, get_encoder, register_encoder
 from cloze.models.external_weights import load_external_model
+from cloze.models.heads import ModelWithHead
 from encoder_families import make_encoder
 from model_heads import HEADS
 from tiny_models import numbered_tokens, write_checkpoint
@@ -104,8 +104,42 @@ def skip_encoders_of_experiments(encoder):
         pytest.skip("the encoders of experiments have no graph and no layers of their own")
 
 
-def test_graph_of_every_head_equals_torch(model):
-    skip_encoders_of_experiments(get_encoder(model))
+def test_a_batch_with_its_padding_has_the_outputs_of_a_packed_one(model, ragged):
+    encoder = get_encoder(model)
+    skip_encoders_of_experiments(encoder)
+    batch = PaddedBatch.of(*ragged, counts_padding=encoder.config.counts_padding)
+    expected, mask = padded_outputs(model, *ragged), ragged[1]
+    for output, values in model.named_outputs(batch).items():
+        rows = mask if output in model.token_outputs else ...
+        close(values[rows], expected[output][rows])
+
+
+class AllHeads(ModelWithHead):
+    """All heads on one encoder, which is computed once."""
+
+    def __init__(self, encoder):
+        super().__init__(encoder)
+        self.heads = torch.nn.ModuleDict({name: head.build(encoder) for name, head in HEADS.items()})
+        self.token_outputs = tuple(
+            f"{name}/{output}" for name, head in self.heads.items() for output in head.token_outputs
+        )
+
+    def named_outputs(self, batch):
+        computed = self.bert(batch)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.bert, "forward", lambda batch: computed)
+            return {
+                f"{name}/{output}": values
+                for name, head in self.heads.items()
+                for output, values in head.named_outputs(batch).items()
+            }
+
+
+@pytest.mark.slow
+def test_graph_of_every_head_equals_torch(encoder, randomize):
+    skip_encoders_of_experiments(encoder)
+    model = AllHeads(encoder).eval()
+    randomize(model)
     checks = compare_with_torch(build_graph(model).SerializeToString(), model)
     assert 0 < max(check.largest_difference for check in checks) < 1e-4
     assert max(check.largest_value for check in checks) > 0.1
@@ -122,11 +156,9 @@ def test_every_matrix_of_a_layer_is_trained_by_muon(encoder):
 
 @pytest.mark.parametrize("head", ["pre-training", "masked words"])
 def test_logits_of_all_tokens_are_computed_on_the_device_of_the_batch(head, config, monkeypatch):
-    model = HEADS[head].build(make_encoder("bert", config))
-    monkeypatch.setattr(
-        model.bert, "forward", lambda batch: EncoderOutput(torch.zeros(3, 48), torch.zeros(1, 48), ())
-    )
-    positions = []
-    monkeypatch.setattr(Tensor, "index_select", lambda self, axis, index: positions.append(index) or self)
-    model.named_outputs(to_device(collate([[5, 6, 7]]), "meta"))
-    assert [index.device.type for index in positions] == ["meta"]
+    model = HEADS[head].build(make_encoder("bert", config)).to("meta")
+    hidden = EncoderOutput(torch.zeros(3, 48, device="meta"), torch.zeros(1, 48, device="meta"), ())
+    monkeypatch.setattr(model.bert, "forward", lambda batch: hidden)
+    outputs = model.named_outputs(to_device(collate([[5, 6, 7]]), "meta"))
+    assert {output.device.type for output in outputs.values()} == {"meta"}
+    assert next(iter(outputs.values())).shape == (3, config.vocab_size)

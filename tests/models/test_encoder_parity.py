@@ -82,6 +82,7 @@ def test_texts_padded_on_the_left_equal_transformers(
     torch.testing.assert_close(found[mask], expected[mask], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model_type", FAMILIES)
 @pytest.mark.parametrize("name", ["encoder", "classes"])
 def test_graphs_read_texts_padded_on_the_left_as_torch_does(
@@ -103,6 +104,7 @@ def test_graphs_read_texts_padded_on_the_left_as_torch_does(
             torch.testing.assert_close(found, unpadded[output.name], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model_type", FAMILIES)
 def test_masked_words_have_the_activation_that_transformers_uses(
     model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path

@@ -224,7 +224,7 @@ def export_model(
         return export_int8(source, target, overwrite=overwrite)
     if to != "onnx":
         raise InputError(f"is {to!r}", where="to", remedy="Choose onnx or int8")
-    require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
+    require(["onnx", "onnxruntime", "onnxscript"], extra="onnx", where="ONNX")
     from cloze.export.onnx import export_onnx
 
     return export_onnx(source, target, precision=precision, overwrite=overwrite)

@@ -1,9 +1,9 @@
-"""Activation functions, in torch and in ONNX."""
+"""Activation functions."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -11,22 +11,11 @@ from torch.nn import functional
 
 ActivationName: TypeAlias = Literal["gelu", "gelu_tanh", "tanh", "relu"]
 
-
-class Activation(NamedTuple):
-    """A function, and its operator in ONNX."""
-
-    function: Callable[[Tensor], Tensor]
-    operator: str
-    attributes: Mapping[str, str] = MappingProxyType({})
-
-
-ACTIVATIONS: Mapping[ActivationName, Activation] = MappingProxyType(
+ACTIVATIONS: Mapping[ActivationName, Callable[[Tensor], Tensor]] = MappingProxyType(
     {
-        "gelu": Activation(functional.gelu, "Gelu", {"approximate": "none"}),
-        "gelu_tanh": Activation(
-            partial(functional.gelu, approximate="tanh"), "Gelu", {"approximate": "tanh"}
-        ),
-        "tanh": Activation(torch.tanh, "Tanh"),
-        "relu": Activation(torch.relu, "Relu"),
+        "gelu": functional.gelu,
+        "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+        "tanh": torch.tanh,
+        "relu": torch.relu,
     }
 )

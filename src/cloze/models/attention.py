@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cloze.choices import AttendsTo
 from cloze.data.batch import PackedBatch
+from cloze.models.batch import MASKED, PaddedBatch
 from cloze.models.dropout import dropout
 from cloze.models.torch_internals import flash_attention
 
@@ -50,8 +51,13 @@ def attention(
             is_causal=attends_to == "left",
         )
     scaled_query_TNH = query_TNH * query_TNH.shape[-1] ** -0.5
-    groups = split_by_length(batch, scaled_query_TNH, key_TNH, value_TNH)
     bias_of_group = [None] * len(batch.length_groups) if biases is None else biases
+    if isinstance(batch, PaddedBatch):
+        query, key, value = (values.transpose(1, 2) for values in (scaled_query_TNH, key_TNH, value_TNH))
+        bias = ~batch.is_real[:, None, None] * MASKED
+        bias = bias if bias_of_group[0] is None else bias + bias_of_group[0]
+        return _attend_by_scores(query, key, value, dropout_prob, attends_to, bias).transpose(1, 2)
+    groups = split_by_length(batch, scaled_query_TNH, key_TNH, value_TNH)
     return join_by_length(
         [
             _attend_group(*group, dropout_prob, attends_to, bias_NLL)
@@ -116,11 +122,22 @@ def _attend_group(
         return torch.nn.functional.scaled_dot_product_attention(
             query_CNLH, key_CNLH, value_CNLH, bias_NLL, scale=1.0
         )
+    return _attend_by_scores(query_CNLH, key_CNLH, value_CNLH, dropout_prob, attends_to, bias_NLL)
+
+
+def _attend_by_scores(
+    query_CNLH: Tensor,
+    key_CNLH: Tensor,
+    value_CNLH: Tensor,
+    dropout_prob: float,
+    attends_to: AttendsTo,
+    bias: Tensor | None,
+) -> Tensor:
     scores_CNLL = query_CNLH @ key_CNLH.transpose(2, 3)
-    if bias_NLL is not None:
-        scores_CNLL = scores_CNLL + bias_NLL
+    if bias is not None:
+        scores_CNLL = scores_CNLL + bias.to(scores_CNLL.dtype)
     if attends_to != "all":
-        all_LL = scores_CNLL.new_ones(length, length, dtype=torch.bool)
+        all_LL = scores_CNLL.new_ones(scores_CNLL.shape[2:], dtype=torch.bool)
         unseen_LL = all_LL.triu(1) if attends_to == "left" else all_LL.tril(-1)
         scores_CNLL = scores_CNLL.masked_fill(unseen_LL, -torch.inf)
     return dropout(scores_CNLL.softmax(-1), dropout_prob) @ value_CNLH

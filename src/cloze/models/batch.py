@@ -12,11 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cloze.data.batch import PackedBatch, group_lengths
+from cloze.data.batch import LengthGroup, PackedBatch, group_lengths
 from cloze.errors import InputError
 from cloze.models.encoder_config import EncoderConfig
 
 BatchT = TypeVar("BatchT", bound=PackedBatch)
+
+MASKED = -10_000.0
+"""Added to the scores of padding: Google's number; -inf would turn a row of padding into NaN."""
 
 
 def to_device(batch: BatchT, device: torch.device | str = "cpu") -> BatchT:
@@ -109,8 +112,36 @@ def pack_padded(
     return batch, Padding(num_rows, num_columns, row_of_sequence, cell_of_token)
 
 
+@dataclass(frozen=True, slots=True)
+class PaddedBatch(PackedBatch):
+    """A batch with its padding, for exporters: no operation depends on the values or the lengths.
+
+    Shapes: input_ids, token_type_ids, is_real [B, L]; position_ids [L] or [B, L]. Where a packed batch has [T, ...],
+        this one has [B, L, ...].
+    """
+
+    is_real: Tensor
+
+    @classmethod
+    def of(
+        cls, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, *, counts_padding: bool
+    ) -> "PaddedBatch":
+        """Return the batch of padded inputs, [B, L]; `counts_padding` is as in `pack_padded`."""
+        rows, columns = input_ids.shape
+        positions = torch.arange(columns) if counts_padding else attention_mask.cumsum(1) - 1
+        groups = (LengthGroup(0, rows, columns),)
+        return cls(input_ids, token_type_ids, positions, None, groups, attention_mask.bool())
+
+    def first_tokens(self, hidden_BLD: Tensor) -> Tensor:
+        """Return the vector of the first real token of each row, [B, D]: padding may be before it."""
+        first_B11 = self.is_real.int().argmax(1)[:, None, None]
+        return hidden_BLD.gather(1, first_B11.expand(-1, 1, hidden_BLD.shape[-1])).squeeze(1)
+
+
 def check_ids(batch: PackedBatch, config: EncoderConfig) -> None:
     """Refuse a batch that has no embedding; on a GPU only its lengths are checked, since reading ids would wait."""
+    if isinstance(batch, PaddedBatch):  # an exporter traces it without values
+        return
     if batch.max_seqlen > config.max_position_embeddings:
         what = f"{batch.max_seqlen} tokens, the model takes {config.max_position_embeddings}"
         raise InputError(what, where="input_ids", remedy="Truncate or split the text")

@@ -19,7 +19,6 @@ from cloze.models.attention import attention
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.graph import Graph
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, WeightMapping, dense, same_names
 
 _CAUSAL_MODEL_TYPE = "one-way-bert"
@@ -83,28 +82,6 @@ class BertEmbeddings(nn.Module):
         hidden_dropout_prob = self.config.hidden_dropout_prob if self.training else 0.0
         return to_autocast_dtype(dropout(self.layer_norm(hidden_TD), hidden_dropout_prob))
 
-    def write(self, graph: Graph) -> str:
-        sum_BLD = graph.gather("word_embeddings", self.word_embeddings.weight, "input_ids")
-        if self.config.has_token_types:
-            rows = "token_type_ids"
-            if self.config.type_vocab_size == 1:
-                rows = graph.add("Mul", rows, graph.constant(0))
-            types = graph.gather("token_type_embeddings", self.token_type_embeddings.weight, rows)
-            sum_BLD = graph.add("Add", sum_BLD, types)
-        rows, first = self.write_position_rows(graph)
-        table = self.position_embeddings.weight[first:]
-        sum_BLD = graph.add("Add", sum_BLD, graph.gather("position_embeddings", table, rows))
-        return graph.layer_norm("embeddings.layer_norm", sum_BLD, self.layer_norm)
-
-    def write_position_rows(self, graph: Graph) -> tuple[str, int]:
-        """Write `position_rows`, and return them, counted from a row of the table, and that row."""
-        if self.config.counts_padding:
-            return graph.columns(), self.config.first_position
-        real_BL = graph.cast(graph.is_real_BL, "int64")
-        # -1, the last row, at padding before a text
-        count_BL = graph.add("CumSum", real_BL, graph.constant(1))
-        return graph.add("Sub", count_BL, graph.constant(1)), self.config.first_position
-
 
 def embedding_table(num_rows: int, width: int) -> nn.Embedding:
     """Return an embedding table without initial values: to draw them on the device `meta` imports torch's compiler."""
@@ -144,34 +121,21 @@ class BertLayer(nn.Module):
         context_TNH = attention(
             query_TNH, key_TNH, value_TNH, batch, attention_dropout_prob, config.attends_to, biases
         )
-        attended_TD = dropout(self.attention_output(context_TNH.flatten(1)), hidden_dropout_prob)
+        attended_TD = dropout(self.attention_output(context_TNH.flatten(-2)), hidden_dropout_prob)
         hidden_TD = self.attention_layer_norm(hidden_TD + attended_TD)
 
-        intermediate_TI = ACTIVATIONS[config.hidden_act].function(self.intermediate(hidden_TD))
+        intermediate_TI = ACTIVATIONS[config.hidden_act](self.intermediate(hidden_TD))
         output_TD = dropout(self.output(intermediate_TI), hidden_dropout_prob)
         next_TD: Tensor = self.output_layer_norm(hidden_TD + output_TD)
         return next_TD
 
     def project_qkv(self, hidden_TD: Tensor, _: object = None) -> tuple[Tensor, Tensor, Tensor]:
         """Return query, key and value, each [T, N, H]."""
-        qkv_T3NH = self.query_key_value(hidden_TD).unflatten(-1, (3, self.config.num_attention_heads, -1))
-        query_TNH, key_TNH, value_TNH = qkv_T3NH.unbind(1)
+        num_heads = self.config.num_attention_heads
+        query_TNH, key_TNH, value_TNH = (
+            part_TD.unflatten(-1, (num_heads, -1)) for part_TD in self.query_key_value(hidden_TD).chunk(3, -1)
+        )
         return query_TNH, key_TNH, value_TNH
-
-    def write(self, graph: Graph, name: str, hidden_BLD: str, prepared: tuple[str, str | None]) -> str:
-        config, (is_seen, bias) = self.config, prepared
-        qkv_BLD = graph.dense(f"{name}.query_key_value", hidden_BLD, self.query_key_value)
-        qkv = graph.split_heads(qkv_BLD, config)
-        context_BLD = graph.attend(*qkv, config, is_seen=is_seen, bias=bias)
-        attended_BLD = graph.dense(f"{name}.attention_output", context_BLD, self.attention_output)
-        sum_BLD = graph.add("Add", hidden_BLD, attended_BLD)
-        hidden_BLD = graph.layer_norm(f"{name}.attention_layer_norm", sum_BLD, self.attention_layer_norm)
-
-        dense_BLI = graph.dense(f"{name}.intermediate", hidden_BLD, self.intermediate)
-        intermediate_BLI = graph.activate(dense_BLI, config.hidden_act)
-        output_BLD = graph.dense(f"{name}.output", intermediate_BLI, self.output)
-        sum_BLD = graph.add("Add", hidden_BLD, output_BLD)
-        return graph.layer_norm(f"{name}.output_layer_norm", sum_BLD, self.output_layer_norm)
 
 
 class Pooler(nn.Linear):
@@ -183,10 +147,7 @@ class Pooler(nn.Linear):
         super().__init__(config.hidden_size, config.hidden_size)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return ACTIVATIONS[self.activation].function(super().forward(hidden))
-
-    def write(self, graph: Graph, hidden: str) -> str:
-        return graph.activate(graph.dense("pooler", hidden, self), self.activation)
+        return ACTIVATIONS[self.activation](super().forward(hidden))
 
 
 _LAYER = "bert.encoder.layer.{i}"

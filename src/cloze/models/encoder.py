@@ -17,9 +17,8 @@ import cloze.models
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.activations import ActivationName
-from cloze.models.batch import check_ids, pack_padded
+from cloze.models.batch import PaddedBatch, check_ids, pack_padded
 from cloze.models.encoder_config import SIZES, EncoderConfig
-from cloze.models.graph import Graph
 from cloze.models.weight_mapping import HuggingFaceNames
 from cloze.suggestions import list_names, nearest
 
@@ -49,8 +48,8 @@ class Encoder(nn.Module):
 
     The config, a subclass of `EncoderConfig` of its own, is the first argument of the constructor, which sets
     `embeddings`, a module from a batch to [T, D] that has `word_embeddings`; `layers`, modules from [T, D], the batch
-    and the result of `prepare` to [T, D]; and `pooler`, a module from [..., D] to vectors of that shape. For ONNX these
-    modules have the method `write`, with [B, L, D] for [T, D], as methods here have one whose name begins with `write`.
+    and the result of `prepare` to [T, D]; and `pooler`, a module from [..., D] to vectors of that shape. To be
+    exported they also take a `PaddedBatch`, with [B, L, D] for [T, D].
     """
 
     config_class: ClassVar[type[EncoderConfig]]
@@ -117,9 +116,13 @@ class Encoder(nn.Module):
 
     def pool(self, hidden_TD: Tensor, batch: PackedBatch) -> Tensor:
         """Return a vector for each sequence, [B, D], from [CLS], or from the last token of a causal encoder."""
-        # in a causal encoder only the last token has attended to all others
-        tokens_B = batch.cu_seqlens[1:] - 1 if self.is_causal else batch.cu_seqlens[:-1]
-        pooled_BD: Tensor = self.pooler(hidden_TD.index_select(0, tokens_B))
+        if isinstance(batch, PaddedBatch):
+            vectors_BD = batch.first_tokens(hidden_TD)
+        else:
+            # in a causal encoder only the last token has attended to all others
+            tokens_B = batch.cu_seqlens[1:] - 1 if self.is_causal else batch.cu_seqlens[:-1]
+            vectors_BD = hidden_TD.index_select(0, tokens_B)
+        pooled_BD: Tensor = self.pooler(vectors_BD)
         return pooled_BD
 
     def token_features(self, hidden_TD: Tensor) -> Tensor:
@@ -154,33 +157,6 @@ class Encoder(nn.Module):
     def is_causal(self) -> bool:
         """Whether a token attends only to itself and tokens to its left, so that [CLS] sees no text."""
         return self.config.attends_to == "left"
-
-    def write(self, graph: Graph) -> str:
-        """Write the encoder in ONNX, and return its last layer, [B, L, D]; a ValueError if it has no graph."""
-        if self.config.attends_to != "all":
-            raise ValueError("a model whose tokens do not attend to all others has no graph")
-        hidden_BLD = self.embeddings.write(graph)
-        prepared = self.write_prepared(graph)
-        layers: Any = self.layers
-        for number, layer in enumerate(layers):
-            hidden_BLD = layer.write(graph, f"layers.{number}", hidden_BLD, prepared)
-        return self.write_final_norm(graph, hidden_BLD)
-
-    def write_prepared(self, graph: Graph) -> Any:
-        """Write what all layers read besides their input: the keys that are seen, and what `prepare` returns."""
-        return graph.is_real_key(), None
-
-    def write_final_norm(self, graph: Graph, hidden_BLD: str) -> str:
-        return hidden_BLD
-
-    def write_pooled(self, graph: Graph, hidden_BLD: str) -> str:
-        pooled: str = self.pooler.write(graph, graph.first_real(hidden_BLD))
-        return pooled
-
-    def write_token_features(self, graph: Graph, hidden_BLD: str) -> str:
-        """Write `token_features`, and return [B, L, D]."""
-        features: str = self.pooler.write(graph, hidden_BLD) if self.pools_tokens else hidden_BLD
-        return features
 
     def forward(
         self,
@@ -234,11 +210,6 @@ class Encoder(nn.Module):
         output = self(batch)
         pooled = {"pooler_output": output.pooled_output} if self.names.has_pooler else {}
         return {"last_hidden_state": output.sequence_output, **pooled}
-
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        hidden_BLD = self.write(graph)
-        pooled = {"pooler_output": self.write_pooled(graph, hidden_BLD)} if self.names.has_pooler else {}
-        return {"last_hidden_state": hidden_BLD, **pooled}
 
 
 ENCODERS: dict[str, type[Encoder]] = {}

@@ -15,7 +15,6 @@ from cloze.models.cross_entropy import linear_cross_entropy_sum
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.graph import Graph
 
 
 class PreTrainingLogits(NamedTuple):
@@ -60,10 +59,6 @@ class ModelWithHead(nn.Module):
         (name,) = self.token_outputs or ("logits",)
         return {name: self(batch)}
 
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        """Write `named_outputs` in ONNX, without a meaning at padding; a ValueError if the head has no graph."""
-        raise ValueError(f"no graph of a {type(self).__name__}")
-
 
 class MaskedLMHead(nn.Module):
     """The layers from the vector of a masked position to scores over the vocabulary.
@@ -84,9 +79,7 @@ class MaskedLMHead(nn.Module):
 
     def transform(self, hidden_PD: Tensor) -> Tensor:
         """Apply all but the output matrix."""
-        transformed_PD: Tensor = self.layer_norm(
-            ACTIVATIONS[self._activation].function(self.dense(hidden_PD))
-        )
+        transformed_PD: Tensor = self.layer_norm(ACTIVATIONS[self._activation](self.dense(hidden_PD)))
         return transformed_PD
 
     def forward(self, hidden_PD: Tensor, word_embeddings_VD: Tensor) -> Tensor:
@@ -98,13 +91,6 @@ class MaskedLMHead(nn.Module):
         return linear_cross_entropy_sum(
             self.transform(hidden_PD), word_embeddings_VD, self.bias, masked_lm_ids
         )
-
-    def write(self, graph: Graph, hidden_BLD: str, word_embeddings_VD: Tensor) -> str:
-        """Write the head in ONNX, and return logits at every token, [B, L, V]."""
-        dense_BLD = graph.activate(graph.dense("masked_lm.dense", hidden_BLD, self.dense), self._activation)
-        transformed_BLD = graph.layer_norm("masked_lm.layer_norm", dense_BLD, self.layer_norm)
-        bias_V = graph.weight("masked_lm.bias", self.bias)
-        return graph.scores("word_embeddings", transformed_BLD, word_embeddings_VD, bias_V)
 
 
 class BertForPreTraining(ModelWithHead):
@@ -123,8 +109,8 @@ class BertForPreTraining(ModelWithHead):
         self.next_sentence = nn.Linear(bert.config.hidden_size, 2)
         initialize_weights(self.next_sentence, bert.config.initializer_range, generator)
 
-    def forward(self, batch: PackedBatch, masked_lm_positions: Tensor) -> PreTrainingLogits:
-        """Return the scores of the vocabulary at masked positions, [P] indices into the tokens, and of both classes."""
+    def forward(self, batch: PackedBatch, masked_lm_positions: Tensor | None) -> PreTrainingLogits:
+        """Return the scores of the vocabulary and of both classes; positions are as in `BertForMaskedLM`."""
         hidden_PD, pooled_BD = self._encode(batch, masked_lm_positions)
         return PreTrainingLogits(
             self.masked_lm(hidden_PD, self.bert.embeddings.word_embeddings.weight),
@@ -143,19 +129,11 @@ class BertForPreTraining(ModelWithHead):
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the scores of the vocabulary at every token, and of the next-sentence classes."""
-        logits = self(batch, torch.arange(batch.num_tokens, device=batch.input_ids.device))
+        logits = self(batch, None)
         return {
             "prediction_logits": logits.masked_lm_logits,
             "seq_relationship_logits": logits.next_sentence_logits,
         }
-
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        hidden_BLD = self.bert.write(graph)
-        words_VD = self.bert.embeddings.word_embeddings.weight
-        logits_BLV = self.masked_lm.write(graph, hidden_BLD, words_VD)
-        pooled_BD = self.bert.write_pooled(graph, hidden_BLD)
-        next_sentence_B2 = graph.dense("next_sentence", pooled_BD, self.next_sentence)
-        return {"prediction_logits": logits_BLV, "seq_relationship_logits": next_sentence_B2}
 
     def without_next_sentence(self) -> "BertForMaskedLM":
         """Return the encoder and the masked-LM head, the same modules, as a model of masked language modeling."""
@@ -164,11 +142,14 @@ class BertForPreTraining(ModelWithHead):
         model.masked_lm = self.masked_lm
         return model
 
-    def _encode(self, batch: PackedBatch, masked_lm_positions: Tensor) -> tuple[Tensor, Tensor]:
+    def _encode(self, batch: PackedBatch, masked_lm_positions: Tensor | None) -> tuple[Tensor, Tensor]:
         output = self.bert(batch)
-        # not sequence_output[...]: on a CPU the gradient of indexing is summed in a different order each time
-        hidden_PD = output.sequence_output.index_select(0, masked_lm_positions)
-        return hidden_PD, output.pooled_output
+        return _select(output.sequence_output, masked_lm_positions), output.pooled_output
+
+
+def _select(hidden_TD: Tensor, positions_P: Tensor | None) -> Tensor:
+    # not hidden_TD[...]: on a CPU the gradient of indexing is summed in a different order each time
+    return hidden_TD if positions_P is None else hidden_TD.index_select(0, positions_P)
 
 
 class BertForMaskedLM(ModelWithHead):
@@ -184,21 +165,15 @@ class BertForMaskedLM(ModelWithHead):
         super().__init__(bert)
         self.masked_lm = MaskedLMHead(bert, generator=generator)
 
-    def forward(self, batch: PackedBatch, masked_lm_positions: Tensor) -> Tensor:
-        """Return logits [P, V] at masked positions, [P] indices into the packed tokens."""
-        hidden_PD = self.bert(batch).sequence_output.index_select(0, masked_lm_positions)
+    def forward(self, batch: PackedBatch, masked_lm_positions: Tensor | None) -> Tensor:
+        """Return logits [P, V] at masked positions, [P] indices into the packed tokens; None is every token."""
+        hidden_PD = _select(self.bert(batch).sequence_output, masked_lm_positions)
         logits_PV: Tensor = self.masked_lm(hidden_PD, self.bert.embeddings.word_embeddings.weight)
         return logits_PV
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the logits at the masked tokens of a `MaskedBatch`, or at every token."""
-        if isinstance(batch, MaskedBatch):
-            return {"logits": self(batch, batch.masked_lm_positions)}
-        return {"logits": self(batch, torch.arange(batch.num_tokens, device=batch.input_ids.device))}
-
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        words_VD = self.bert.embeddings.word_embeddings.weight
-        return {"logits": self.masked_lm.write(graph, self.bert.write(graph), words_VD)}
+        return {"logits": self(batch, batch.masked_lm_positions if isinstance(batch, MaskedBatch) else None)}
 
 
 class OutputLayer(nn.Linear):
@@ -254,15 +229,6 @@ class ModelWithOutputLayer(ModelWithHead):
         logits: Tensor = self.output_layer(dropout(hidden, self.dropout_prob if self.training else 0.0))
         return logits
 
-    def write_logits(self, graph: Graph) -> str:
-        """Write the logits in ONNX, [B, C] or [B, L, C]."""
-        hidden_BLD = self.bert.write(graph)
-        write = self.bert.write_token_features if self.token_outputs else self.bert.write_pooled
-        return graph.dense(self.layer_name, write(graph, hidden_BLD), self.output_layer)
-
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        return {"logits": self.write_logits(graph)}
-
 
 class BertForNextSentencePrediction(ModelWithOutputLayer):
     """Next sentence prediction alone, with the weights of `BertForPreTraining`; logits [B, 2], 0 = IsNext, 1 = NotNext.
@@ -308,9 +274,6 @@ class BertForMultipleChoice(ModelWithOutputLayer):
         """Return scores [B]."""
         return super().forward(batch).squeeze(-1)
 
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        return {"logits": graph.add("Squeeze", self.write_logits(graph), graph.constant([1]))}
-
 
 class BertForQuestionAnswering(ModelWithOutputLayer):
     """Two scores for each token, as the first and as the last of the answer; logits [T, 2], without dropout.
@@ -327,13 +290,6 @@ class BertForQuestionAnswering(ModelWithOutputLayer):
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the two scores of each token, [T] each."""
         return dict(zip(self.token_outputs, self(batch).unbind(-1), strict=True))
-
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        logits_BL2 = self.write_logits(graph)
-        return {
-            name: graph.add("Gather", logits_BL2, graph.constant(number), axis=-1)
-            for number, name in enumerate(self.token_outputs)
-        }
 
 
 def find_output_head(architectures: object) -> type[ModelWithOutputLayer] | None:
@@ -354,6 +310,3 @@ class BertForFeatureExtraction(ModelWithHead):
         """Return vectors [T, D]."""
         hidden_TD: Tensor = self.bert(batch).sequence_output
         return hidden_TD
-
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        return {"last_hidden_state": self.bert.write(graph)}

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import PackedBatch
-from cloze.models.attention import join_by_length, split_by_length
+from cloze.models.attention import attention, join_by_length, split_by_length
+from cloze.models.batch import MASKED, PaddedBatch
 from cloze.models.dropout import dropout
 
 _BLOCKS_OF_FULL_ATTENTION = 3
@@ -35,6 +36,9 @@ def local_attention(
 
     Source: Beltagy et al. 2020, "Longformer", 3.1; Warner et al. 2024, "ModernBERT", 2.1.2.
     """
+    if isinstance(batch, PaddedBatch):
+        far_LL = _is_far(torch.arange(batch.max_seqlen), half_window) * MASKED
+        return attention(query_TNH, key_TNH, value_TNH, batch, dropout_prob, biases=[far_LL])
     scaled_TNH = query_TNH * query_TNH.shape[-1] ** -0.5
     contexts = []
     for query, key, value in split_by_length(batch, scaled_TNH, key_TNH, value_TNH):
@@ -51,10 +55,14 @@ def _attend_to_all(
     scores_CNLL = query_CNLH @ key_CNLH.mT
     length = scores_CNLL.shape[-1]
     if length > half_window + 1:
-        places_L = torch.arange(length, device=scores_CNLL.device)
-        is_far_LL = (places_L[:, None] - places_L).abs() > half_window
+        is_far_LL = _is_far(torch.arange(length, device=scores_CNLL.device), half_window)
         scores_CNLL = scores_CNLL.masked_fill(is_far_LL, -torch.inf)
     return dropout(scores_CNLL.softmax(-1), dropout_prob) @ value_CNLH
+
+
+def _is_far(places_L: Tensor, half_window: int) -> Tensor:
+    """Return which places are outside of each other's windows, [L, L]."""
+    return (places_L[:, None] - places_L).abs() > half_window
 
 
 def _attend_in_blocks(

@@ -1,7 +1,5 @@
 """The ModernBERT encoder (Warner et al. 2024): rotary positions, local and global attention, gated layers, no biases.
 
-In ONNX, local layers compute the scores of all pairs, and mask those out of their windows.
-
 Shapes: T tokens in the packed batch, B sequences, L columns, D hidden, N heads, H head size, I intermediate.
 """
 
@@ -17,14 +15,14 @@ from cloze.arguments import check_type
 from cloze.data.batch import PackedBatch
 from cloze.models.activations import ACTIVATIONS
 from cloze.models.attention import attention
+from cloze.models.batch import PaddedBatch
 from cloze.models.bert import embedding_table, initialize_weights
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.graph import Graph
 from cloze.models.local_attention import local_attention
-from cloze.models.pooling import pool, write_pooling
-from cloze.models.rotary import GraphRotation, Rotation, angles, rotate, write_rotated, write_rotation
+from cloze.models.pooling import pool
+from cloze.models.rotary import Rotation, angles, compute_angles, rotate
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
@@ -214,10 +212,6 @@ class ModernBertEmbeddings(nn.Module):
         hidden_TD = dropout(hidden_TD, self.config.hidden_dropout_prob if self.training else 0.0)
         return to_autocast_dtype(hidden_TD)
 
-    def write(self, graph: Graph) -> str:
-        words_BLD = graph.gather("word_embeddings", self.word_embeddings.weight, "input_ids")
-        return graph.layer_norm("embeddings.layer_norm", words_BLD, self.layer_norm)
-
 
 class ModernBertLayer(nn.Module):
     """Attention and a gated feed-forward layer, each after LayerNorm and within a residual connection.
@@ -252,11 +246,11 @@ class ModernBertLayer(nn.Module):
         else:
             half_window = config.local_attention // 2
             context_TNH = local_attention(*qkv, batch, attention_dropout_prob, half_window=half_window)
-        attended_TD = self.attention_output(context_TNH.flatten(1))
+        attended_TD = self.attention_output(context_TNH.flatten(-2))
         hidden_TD = hidden_TD + dropout(attended_TD, attention_dropout_prob)
 
         input_TI, gate_TI = self.intermediate(self.output_layer_norm(hidden_TD)).chunk(2, -1)
-        activated_TI = ACTIVATIONS[config.hidden_act].function(input_TI)
+        activated_TI = ACTIVATIONS[config.hidden_act](input_TI)
         next_TD: Tensor = hidden_TD + self.output(dropout(activated_TI * gate_TI, hidden_dropout_prob))
         return next_TD
 
@@ -264,33 +258,10 @@ class ModernBertLayer(nn.Module):
         num_heads = self.config.num_attention_heads
         qkv_TD = self.query_key_value(self.attention_layer_norm(hidden_TD))
         query_key_TMH, value_TNH = qkv_TD.unflatten(-1, (3 * num_heads, -1)).split(
-            (2 * num_heads, num_heads), 1
+            (2 * num_heads, num_heads), -2
         )
-        query_TNH, key_TNH = rotate(query_key_TMH, rotations[self.is_global]).chunk(2, 1)
+        query_TNH, key_TNH = rotate(query_key_TMH, rotations[self.is_global]).chunk(2, -2)
         return query_TNH, key_TNH, value_TNH
-
-    def write(
-        self, graph: Graph, name: str, hidden_BLD: str, prepared: Mapping[bool, tuple[GraphRotation, str]]
-    ) -> str:
-        rotation, is_seen = prepared[self.is_global]
-        normalized_BLD = hidden_BLD
-        if isinstance(self.attention_layer_norm, nn.LayerNorm):
-            normalized_BLD = graph.layer_norm(
-                f"{name}.attention_layer_norm", hidden_BLD, self.attention_layer_norm
-            )
-        qkv_BLD = graph.dense(f"{name}.query_key_value", normalized_BLD, self.query_key_value)
-        query_BLNH, key_BLNH, value_BLNH = graph.split_heads(qkv_BLD, self.config)
-        query_BLNH, key_BLNH = (write_rotated(graph, part, rotation) for part in (query_BLNH, key_BLNH))
-        context_BLD = graph.attend(query_BLNH, key_BLNH, value_BLNH, self.config, is_seen=is_seen)
-        attended_BLD = graph.dense(f"{name}.attention_output", context_BLD, self.attention_output)
-        hidden_BLD = graph.add("Add", hidden_BLD, attended_BLD)
-
-        normalized_BLD = graph.layer_norm(f"{name}.output_layer_norm", hidden_BLD, self.output_layer_norm)
-        dense_BLI = graph.dense(f"{name}.intermediate", normalized_BLD, self.intermediate)
-        input_BLI = graph.add("Split", dense_BLI, outputs=2, axis=-1, num_outputs=2)
-        activated_BLI = graph.activate(input_BLI, self.config.hidden_act)
-        gated_BLI = graph.add("Mul", activated_BLI, f"{input_BLI}/1")
-        return graph.add("Add", hidden_BLD, graph.dense(f"{name}.output", gated_BLI, self.output))
 
 
 class ModernBertHead(nn.Module):
@@ -303,13 +274,9 @@ class ModernBertHead(nn.Module):
         self.hidden_act = config.hidden_act
 
     def forward(self, hidden: Tensor) -> Tensor:
-        activated = ACTIVATIONS[self.hidden_act].function(self.dense(hidden))
+        activated = ACTIVATIONS[self.hidden_act](self.dense(hidden))
         transformed: Tensor = self.layer_norm(activated)
         return transformed
-
-    def write(self, graph: Graph, hidden: str) -> str:
-        activated = graph.activate(graph.dense("pooler", hidden, self.dense), self.hidden_act)
-        return graph.layer_norm("pooler.layer_norm", activated, self.layer_norm)
 
 
 @register_encoder("modernbert")
@@ -370,13 +337,17 @@ class ModernBertModel(Encoder):
     def prepare(self, batch: PackedBatch) -> Rotations:
         """Return cosine and sine of the angles by which both kinds of layers rotate query and key."""
         config, position_ids = self.config, batch.position_ids
-        if position_ids.device.type == "cpu":  # a power of two, so that few tables are kept
+        is_traced = isinstance(batch, PaddedBatch)  # then nothing can be read or kept
+        if is_traced:
+            num_positions = batch.max_seqlen
+        elif position_ids.device.type == "cpu":  # a power of two, so that few tables are kept
             num_positions = 1 << int(position_ids.max()).bit_length()
         else:  # reading the highest would wait for the device
             num_positions = config.max_position_embeddings
         rotations = {}
         for is_global, theta in ((True, config.global_rope_theta), (False, config.local_rope_theta)):
-            table_2PH = angles(theta, config.head_size, num_positions, position_ids.device)
+            make_table = compute_angles if is_traced else angles
+            table_2PH = make_table(theta, config.head_size, num_positions, position_ids.device)
             cosine, sine = table_2PH.index_select(1, position_ids)[:, :, None]
             rotations[is_global] = (cosine, sine)
         return rotations
@@ -387,7 +358,8 @@ class ModernBertModel(Encoder):
 
     def pool(self, hidden_TD: Tensor, batch: PackedBatch) -> Tensor:
         """Return a vector for each sequence, [B, D], from [CLS] or the mean of all tokens."""
-        pooled_BD: Tensor = self.pooler(pool(hidden_TD, batch, self.config.classifier_pooling))
+        vectors_BD = pool(hidden_TD, batch, self.config.classifier_pooling)
+        pooled_BD: Tensor = self.pooler(vectors_BD.to(hidden_TD.dtype))
         return pooled_BD
 
     @property
@@ -395,31 +367,6 @@ class ModernBertModel(Encoder):
         config = self.config
         is_local = config.global_attn_every_n_layers > 1 and config.num_hidden_layers > 1
         return config.local_attention // 2 if is_local else None
-
-    def write_prepared(self, graph: Graph) -> dict[bool, tuple[GraphRotation, str]]:
-        """Write the rotation and the keys that are seen, for both kinds of layers."""
-        config, columns_L = self.config, graph.columns()
-        row_L1 = graph.add("Unsqueeze", columns_L, graph.constant([1]))
-        distance_LL = graph.add("Abs", graph.add("Sub", row_L1, columns_L))
-        is_near_LL = graph.add("LessOrEqual", distance_LL, graph.constant(config.local_attention // 2))
-        is_real_B11L = graph.is_real_key()
-        global_rotation, local_rotation = (
-            write_rotation(graph, row_L1, theta, config.head_size)
-            for theta in (config.global_rope_theta, config.local_rope_theta)
-        )
-        return {
-            True: (global_rotation, is_real_B11L),
-            False: (local_rotation, graph.add("And", is_real_B11L, is_near_LL)),
-        }
-
-    def write_final_norm(self, graph: Graph, hidden_BLD: str) -> str:
-        return graph.layer_norm("layer_norm", hidden_BLD, self.layer_norm)
-
-    def write_pooled(self, graph: Graph, hidden_BLD: str) -> str:
-        vectors_BD = write_pooling(graph, hidden_BLD, self.config.classifier_pooling)
-        vectors_BD = graph.add("CastLike", vectors_BD, graph.constant(1, graph.dtype))
-        pooled_BD: str = self.pooler.write(graph, vectors_BD)
-        return pooled_BD
 
 
 def _layer_norm(config: ModernBertConfig) -> nn.LayerNorm:

@@ -13,16 +13,17 @@ import torch
 from torch import Tensor
 
 from cloze.data.batch import PackedBatch
+from cloze.models.batch import PaddedBatch
 from cloze.models.bert import BERT, BertEmbeddings, embedding_table, initialize_weights
 from cloze.models.encoder import register_encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.graph import Graph
 from cloze.models.roberta import RobertaConfig, RobertaModel, pooler_in_classifier
 from cloze.models.weight_mapping import renamed
 
 _PADDING = 1  # in transformers, whatever config.json says
 _NUM_BUCKETS = 32  # likewise
-_MAX_DISTANCE = 128
+_BUCKET_STARTS = (*range(1, 9), *(math.ceil(8 * 2 ** (step / 2)) for step in range(1, 8)))
+"""The least distance of each bucket of a side but the first: distances below 8 have buckets of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,19 +54,16 @@ class MPNetEmbeddings(BertEmbeddings):
 
     def position_rows(self, batch: PackedBatch) -> Tensor:
         is_counted_T = (batch.input_ids != _PADDING).long()
+        if isinstance(batch, PaddedBatch):
+            is_counted_BL = is_counted_T * batch.is_real
+            rows_BL: Tensor = is_counted_BL.cumsum(1) * is_counted_BL + _PADDING
+            return rows_BL
         count_T = is_counted_T.cumsum(0)
         starts_B, lengths_B = batch.cu_seqlens[:-1], batch.cu_seqlens.diff()
         before_B = (count_T - is_counted_T).index_select(0, starts_B)
         before_T = before_B.repeat_interleave(lengths_B, output_size=len(count_T))
         rows_T: Tensor = (count_T - before_T) * is_counted_T + _PADDING
         return rows_T
-
-    def write_position_rows(self, graph: Graph) -> tuple[str, int]:
-        is_padding_BL = graph.add("Equal", "input_ids", graph.constant(_PADDING))
-        is_counted_BL = graph.add("And", graph.is_real_BL, graph.add("Not", is_padding_BL))
-        counted_BL = graph.cast(is_counted_BL, "int64")
-        count_BL = graph.add("CumSum", counted_BL, graph.constant(1))
-        return graph.add("Mul", count_BL, counted_BL), _PADDING
 
 
 @register_encoder("mpnet")
@@ -109,35 +107,19 @@ class MPNetModel(RobertaModel):
         return [self.attention_bias(group.length) for group in batch.length_groups]
 
     def attention_bias(self, length: int) -> Tensor:
-        place_L = torch.arange(length, device=self.relative_attention_bias.weight.device)
-        buckets_LL = distance_buckets(place_L - place_L[:, None])
+        device = self.relative_attention_bias.weight.device
+        place_L = torch.arange(length, device=device)
+        bucket_of_distance = distance_buckets(torch.arange(1 - length, length, device=device))
+        buckets_LL = bucket_of_distance[place_L - place_L[:, None] + length - 1]
         bias_NLL: Tensor = self.relative_attention_bias(buckets_LL).permute(2, 0, 1)
         return bias_NLL
-
-    def write_prepared(self, graph: Graph) -> tuple[str, str]:
-        """Write the keys that are seen and the biases, which are gathered by distance."""
-        longest = self.config.max_position_embeddings
-        table = self.relative_attention_bias(distance_buckets(torch.arange(1 - longest, longest)))
-        columns_L = graph.columns()
-        row_L1 = graph.add("Unsqueeze", columns_L, graph.constant([1]))
-        distances_LL = graph.add("Sub", columns_L, row_L1)
-        places_LL = graph.add("Add", distances_LL, graph.constant(longest - 1))
-        bias_LLN = graph.gather("relative_attention_bias", table, places_LL)
-        bias_NLL = graph.add("Transpose", bias_LLN, perm=[2, 0, 1])
-        return graph.is_real_key(), graph.add("Unsqueeze", bias_NLL, graph.constant([0]))
 
 
 def distance_buckets(distances: Tensor) -> Tensor:
     """Return the row in the table of biases for each distance from a query to a key, positive to the right.
 
-    Distances below 8 have rows of their own, larger ones share them by their logarithm, and those of 128 or more are
-    alike.
-
     Source: Raffel et al. 2020, 2.1; transformers models/mpnet/modeling_mpnet.py, `relative_position_bucket`.
     """
-    per_side, size = _NUM_BUCKETS // 2, distances.abs()
-    num_exact = per_side // 2
-    share = torch.log(size.float() / num_exact) / math.log(_MAX_DISTANCE / num_exact)
-    large = num_exact + (share * (per_side - num_exact)).long()
-    bucket = torch.where(size < num_exact, size, large.clamp(max=per_side - 1))
-    return bucket + per_side * (distances > 0)
+    starts = torch.tensor(_BUCKET_STARTS, device=distances.device)
+    bucket = (distances.abs()[:, None] >= starts).sum(1)
+    return bucket + (len(_BUCKET_STARTS) + 1) * (distances > 0)

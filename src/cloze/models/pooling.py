@@ -13,7 +13,6 @@ import numpy as np
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.graph import MASKED_SCORE, Graph
 
 if TYPE_CHECKING:  # a graph answers without torch
     from torch import Tensor
@@ -21,9 +20,11 @@ if TYPE_CHECKING:  # a graph answers without torch
 Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
 """[CLS]; or of all tokens with [CLS] and [SEP] the mean, the maximum, or the sum over the square root of the length."""
 
+_LOWEST = -10_000.0  # at padding, in the maximum
+
 
 class PoolingEntry(NamedTuple):
-    """A pooling, in torch and in ONNX, and its names in the files of sentence-transformers."""
+    """A pooling, and its names in the files of sentence-transformers."""
 
     function: Callable[[Any], Any]
     """From the vectors of sequences of equal length, [B, L, D], to [B, D], tensors or arrays."""
@@ -31,27 +32,13 @@ class PoolingEntry(NamedTuple):
     """The value of `pooling_mode`, since version 5."""
     flag: str
     """The key that is true, until version 5."""
-    write: Callable[[Graph, str], str] | None = None
-    """The same in ONNX, of float32 vectors with padding; None for a pooling without a graph."""
+    padded: Callable[[Any, Any], Any] | None = None
+    """The same of vectors in float32 and a `PaddedBatch`; None for a pooling without a graph."""
 
 
-def _write_max(graph: Graph, hidden_BLD: str) -> str:
-    lowest = graph.constant(MASKED_SCORE, np.float32)
-    masked_BLD = graph.add("Where", _write_is_real(graph), hidden_BLD, lowest)
-    return graph.add("ReduceMax", masked_BLD, graph.constant([1]), keepdims=0)
-
-
-def _write_mean(graph: Graph, hidden_BLD: str, *, takes_root: bool = False) -> str:
-    shares_BL1, columns = graph.cast(_write_is_real(graph), "float32"), graph.constant([1])
-    sum_BD = graph.add("ReduceSum", graph.add("Mul", hidden_BLD, shares_BL1), columns, keepdims=0)
-    length_B1 = graph.add("ReduceSum", shares_BL1, columns, keepdims=0)
-    length_B1 = graph.add("Max", length_B1, graph.constant(1, np.float32))
-    return graph.add("Div", sum_BD, graph.add("Sqrt", length_B1) if takes_root else length_B1)
-
-
-def _write_is_real(graph: Graph) -> str:
-    """Return which tokens are real, [B, L, 1]."""
-    return graph.add("Unsqueeze", graph.is_real_BL, graph.constant([2]))
+def _padded_mean(hidden_BLD: Any, batch: Any, *, power: float = 1.0) -> Any:
+    is_real_BL1 = batch.is_real[..., None].float()
+    return (hidden_BLD * is_real_BL1).sum(1) / is_real_BL1.sum(1).clamp_min(1) ** power
 
 
 def _max(hidden_BLD: Any) -> Any:
@@ -60,16 +47,26 @@ def _max(hidden_BLD: Any) -> Any:
 
 POOLINGS: Mapping[Pooling, PoolingEntry] = MappingProxyType(
     {
-        "cls": PoolingEntry(lambda hidden: hidden[:, 0], "cls", "pooling_mode_cls_token", Graph.first_real),
-        "mean": PoolingEntry(
-            lambda hidden: hidden.sum(1) / hidden.shape[1], "mean", "pooling_mode_mean_tokens", _write_mean
+        "cls": PoolingEntry(
+            lambda hidden: hidden[:, 0],
+            "cls",
+            "pooling_mode_cls_token",
+            lambda hidden, batch: batch.first_tokens(hidden),
         ),
-        "max": PoolingEntry(_max, "max", "pooling_mode_max_tokens", _write_max),
+        "mean": PoolingEntry(
+            lambda hidden: hidden.sum(1) / hidden.shape[1], "mean", "pooling_mode_mean_tokens", _padded_mean
+        ),
+        "max": PoolingEntry(
+            _max,
+            "max",
+            "pooling_mode_max_tokens",
+            lambda hidden, batch: hidden.masked_fill(~batch.is_real[..., None], _LOWEST).amax(1),
+        ),
         "mean_sqrt_len": PoolingEntry(
             lambda hidden: hidden.sum(1) / hidden.shape[1] ** 0.5,
             "mean_sqrt_len_tokens",
             "pooling_mode_mean_sqrt_len_tokens",
-            partial(_write_mean, takes_root=True),
+            partial(_padded_mean, power=0.5),
         ),
     }
 )
@@ -82,6 +79,14 @@ def pool(hidden_TD: "Tensor", batch: PackedBatch, pooling: Pooling) -> "Tensor":
     """
     import torch
 
+    from cloze.models.batch import PaddedBatch
+
+    if isinstance(batch, PaddedBatch):
+        pool_padded = POOLINGS[pooling].padded
+        if pool_padded is None:
+            raise ValueError(f"no graph of the pooling {pooling}")
+        vectors_BD: Tensor = pool_padded(hidden_TD.float(), batch)
+        return vectors_BD
     return torch.cat(pool_groups(hidden_TD, batch, pooling))
 
 
@@ -92,14 +97,6 @@ def pool_groups(hidden_TD: Any, batch: PackedBatch, pooling: Pooling) -> list[An
         function(hidden_TD[group.start : group.end].reshape(group.count, group.length, -1))
         for group in batch.length_groups
     ]
-
-
-def write_pooling(graph: Graph, hidden_BLD: str, pooling: Pooling) -> str:
-    """Write a pooling, if it has a graph, and return [B, D] in float32, since float16 would overflow."""
-    write = POOLINGS[pooling].write
-    if write is None:
-        raise ValueError(f"no graph of the pooling {pooling}")
-    return write(graph, graph.cast(hidden_BLD, "float32"))
 
 
 def check_pooling(pooling: str, config: EncoderConfig) -> None:

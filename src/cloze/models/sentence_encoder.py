@@ -5,18 +5,14 @@ Shapes: T tokens in the packed batch, B sequences, D width of a vector.
 
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cloze.choices import Combine
 from cloze.data.batch import PackedBatch
 from cloze.models.encoder import Encoder
-from cloze.models.graph import Graph
 from cloze.models.heads import BertForFeatureExtraction
-from cloze.models.pooling import Pooling, pool, write_pooling
-
-_MIN_NORM = 1e-12  # torch's
+from cloze.models.pooling import Pooling, pool
 
 
 class TokenEncoder(BertForFeatureExtraction):
@@ -83,16 +79,3 @@ class SentenceEncoder(TokenEncoder):
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         return {"sentence_embedding": self(batch)}
-
-    def write_outputs(self, graph: Graph) -> dict[str, str]:
-        if self.layers != (self.config.num_hidden_layers,):
-            raise ValueError("no graph of other layers than the last")
-        vectors_BD = write_pooling(graph, self.bert.write(graph), self.pooling)
-        if self.normalize:
-            norm_B1 = graph.add("ReduceL2", vectors_BD, graph.constant([1]), keepdims=1)
-            least = graph.constant(_MIN_NORM, np.float32)
-            vectors_BD = graph.add("Div", vectors_BD, graph.add("Max", norm_B1, least))
-        if self.truncate_dim is not None:
-            start, end = graph.constant([0]), graph.constant([self.truncate_dim])
-            vectors_BD = graph.add("Slice", vectors_BD, start, end, graph.constant([1]))
-        return {"sentence_embedding": vectors_BD}
