@@ -22,7 +22,6 @@ Seeds: TypeAlias = Annotated[tuple[int, ...], Flag(metavar="INT")]
 
 def run(
     study: str,
-    /,
     *,
     output: Path,
     data: Path | None = None,

@@ -21,7 +21,6 @@ from experiments.timing import describe_times, estimate_times, print_plan
 
 def run(
     table: str,
-    /,
     *,
     model: Annotated[tuple[str, ...], Flag(metavar="PATH|SIZE")] = (),
     data: Path | None = None,

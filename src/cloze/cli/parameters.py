@@ -96,16 +96,14 @@ class Parameter:
     @property
     def text(self) -> str:
         """The help with the default."""
-        return f"{self.help} (default: {self._shown_default})" if self.is_default_shown else self.help
+        return self.help + (f" (default: {self._shown_default})" if self._shown_default else "")
 
     @property
     def _shown_default(self) -> str:
+        """The default, "" if it says nothing."""
+        if self.default in (None, False, (), EMPTY) or self.shape == "table":
+            return ""
         return " ".join(map(str, self.default)) if isinstance(self.default, tuple) else str(self.default)
-
-    @property
-    def is_default_shown(self) -> bool:
-        """Whether the default says something."""
-        return self.default not in (None, False, (), EMPTY) and self.shape != "table"
 
     def to_signature(self, *, is_required: bool) -> inspect.Parameter:
         """Return the parameter as cyclopts reads it."""
@@ -114,21 +112,21 @@ class Parameter:
             help=self.help,
             negative=NEGATIVE_FLAGS.get(self.name, ""),
             metavar=self.metavar,
-            show_default=(lambda _: self._shown_default) if self.is_default_shown else False,
+            show_default=(lambda _: self._shown_default) if self._shown_default else False,
             allow_leading_hyphen=self._is_of_numbers,
             allow_repeating=True,  # the last counts
         )
-        is_of_numbers = int in _members(self.kind) or float in _members(self.kind)
-        word: Any = str if is_of_numbers else self.kind  # cyclopts would round 1.5 to an integer
-        if self.is_positional and self.shape == "many":
-            return inspect.Parameter(
-                self.name, inspect.Parameter.VAR_POSITIONAL, annotation=Annotated[word, options]
-            )
+        is_number = bool({int, float} & {*_members(self.kind)})
+        word: Any = str if is_number else self.kind  # cyclopts would round 1.5 to an integer
         shape: Any = word if self.shape == "one" else types.GenericAlias(tuple, (word, ...))
-        kind = inspect.Parameter.POSITIONAL_ONLY if self.is_positional else inspect.Parameter.KEYWORD_ONLY
-        if is_required:
-            return inspect.Parameter(self.name, kind, annotation=Annotated[shape, options])
-        return inspect.Parameter(self.name, kind, default=None, annotation=Annotated[shape | None, options])
+        default = EMPTY if is_required else None
+        kind: Any = inspect.Parameter.KEYWORD_ONLY
+        if self.is_positional:
+            kind = inspect.Parameter.POSITIONAL_ONLY
+            if self.shape == "many":
+                kind, shape, default = inspect.Parameter.VAR_POSITIONAL, word, EMPTY
+        annotation: Any = Annotated[shape if default is EMPTY else shape | None, options]
+        return inspect.Parameter(self.name, kind, default=default, annotation=annotation)
 
     def convert(self, value: Any, *, see: str) -> Any:
         """Return what cyclopts parsed as the function takes it; `see` is the remedy for a wrong word.
@@ -136,17 +134,14 @@ class Parameter:
         Raises:
             InputError: a word is not a number or has too many digits, or a local path is a URL.
         """
-        words = [
-            type(word)("-") if str(word) == STDIN else word
-            for word in (value if isinstance(value, tuple) else (value,))
-        ]
+        words = [*value] if isinstance(value, tuple) else [value]
+        words = [type(word)("-") if str(word) == STDIN else word for word in words]
         if self._is_of_numbers:
             words = [part for word in words for part in word.split(",")]
         words = [self._to_number(word, see) if isinstance(word, str) else word for word in words]
-        for word in words:
-            if isinstance(word, Path) and _URL.match(str(word)):
-                url = str(word).replace(":/", "://", 1)
-                raise InputError("this flag takes a local path", where=url, remedy="Copy the files first")
+        if url := next((str(word) for word in words if isinstance(word, Path) and _URL.match(str(word))), ""):
+            where = url.replace(":/", "://", 1)
+            raise InputError("this flag takes a local path", where=where, remedy="Copy the files first")
         if self.shape == "table":
             return read_dict(overrides=words)
         return words[0] if self.shape == "one" else tuple(words)
@@ -185,12 +180,10 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
     parameters: list[Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
         hint, flag = _split_annotation(hints[name])
-        is_positional = flag.is_positional or not (
-            inspect.isclass(function) or parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        )
-        if name == COMMON or (
-            not is_positional and (name in IN_PYTHON or (name == IN_MEMORY and hint is Any))
-        ):
+        is_keyword = inspect.isclass(function) or parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        is_positional = flag.is_positional or not is_keyword
+        is_in_python = name in IN_PYTHON or (name == IN_MEMORY and hint is Any)
+        if name == COMMON or (is_in_python and not is_positional):
             continue
         kind, shape = _words_of(hint, is_positional=is_positional)
         parameters.append(
@@ -246,7 +239,6 @@ def _words_of(hint: Any, *, is_positional: bool) -> tuple[Any, Literal["one", "m
 
 
 def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the text on each parameter of a docstring, or below each field of a dataclass."""
     sources = reversed(function.__mro__[:-1]) if inspect.isclass(function) else [function]
     texts = (entry for source in sources for entry in parse_from_object(source).params)
     return {entry.arg_name: _one_line(entry.description).partition(_ONLY_PYTHON)[0] for entry in texts}

@@ -109,7 +109,7 @@ class Command:
             choices: types of parameters that are other than in the signature, by name.
         """
         self.verb = command if isinstance(command, Verb) else Verb(command, lambda _: None)
-        self.words = words
+        self.words, self._see = words, f"See {words} --help"
         function = self.function = self.verb.function
         self.parameters = {parameter.name: parameter for parameter in parameters_of(function)}
         for parameter in parameters_of(CommonOptions):
@@ -118,6 +118,7 @@ class Command:
             self.parameters[name] = _mode_flag(name, mode)
         for name in choices.keys() & self.parameters.keys():
             self.parameters[name] = dataclasses.replace(self.parameters[name], kind=choices[name])
+        self.description = paragraphs(function)
         self.app = cyclopts.App(
             name=words.rpartition(" ")[2],
             help=self.description,
@@ -138,13 +139,10 @@ class Command:
 
         def stand_in(*_: object, **__: object) -> None: ...
 
-        signature = [
-            parameter.to_signature(is_required=self._is_required(parameter))
-            for parameter in self.parameters.values()
-        ]
-        ordered = sorted(signature, key=lambda parameter: parameter.kind)
-        stand_in.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-        stand_in.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
+        signature = [p.to_signature(is_required=self._is_required(p)) for p in self.parameters.values()]
+        signature.sort(key=lambda parameter: parameter.kind)
+        stand_in.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+        stand_in.__annotations__ = {parameter.name: parameter.annotation for parameter in signature}
         stand_in.__doc__ = self.function.__doc__
         return stand_in
 
@@ -177,35 +175,27 @@ class Command:
         active = [name for name in self.verb.modes if values.pop(name, False)]
         others = [*active[1:], *(["resume"] if active and values.get("resume") else [])]
         if others:
-            flags = [self.parameters[name].names[0] for name in (active[0], others[0])]
-            what = f"cannot be combined with {flags[1]}"
-            raise InputError(what, where=flags[0], remedy="Leave out one of them")
+            first, second = (self.parameters[name].names[0] for name in (active[0], others[0]))
+            raise InputError(f"cannot be combined with {second}", where=first, remedy="Leave out one of them")
         return self._bind(self.verb.modes[active[0]] if active else self.verb, values, common)
 
     def _bind(self, verb: Verb, values: dict[str, Any], common: CommonOptions) -> Callable[[], None]:
         """Return the call of a function with the arguments of the command line, which prints the result."""
         signature = inspect.signature(verb.function).parameters
-        arguments: list[Any] = []
-        keywords: dict[str, Any] = {}
         if "workers" in signature and values.get("workers", signature["workers"].default) == "auto":
             values["workers"] = usable_processors()
+        of_all = {COMMON: common, "progress": common.progress}
+        values |= {name: value for name, value in of_all.items() if name in signature}
         for name, parameter in signature.items():
-            if name == COMMON:
-                values[name] = common
-            elif name == "progress":
-                values[name] = common.progress
-            elif name not in values and parameter.default is EMPTY:
+            if name not in values and parameter.default is EMPTY:
                 raise self._missing(self.parameters[name].names[0])
-            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-                arguments.append(values.get(name, parameter.default))
-            elif name in values:
-                keywords[name] = values[name]
+        keywords = {name: value for name, value in values.items() if name in signature}
         known = {name: parameter.default for name, parameter in signature.items()} | values | {COMMON: common}
         shown_with = [*inspect.signature(verb.show).parameters][1:]
 
         def call() -> None:
             try:
-                result = verb.function(*arguments, **keywords)
+                result = verb.function(**keywords)
                 shown = verb.show(
                     result, **{name: known[name] for name in shown_with}
                 )  # may compute the rest
@@ -251,11 +241,6 @@ class Command:
         return None if parameter is None or parameter.is_positional else parameter.names[0]
 
     @property
-    def _see(self) -> str:
-        """The remedy for a wrong command line."""
-        return f"See {self.words} --help"
-
-    @property
     def usage(self) -> str:
         """The command with its positional arguments and required flags."""
         words = [self.words]
@@ -266,11 +251,6 @@ class Command:
             elif is_required:
                 words.append(f"{parameter.names[-1]} {parameter.metavar}")
         return f"{' '.join(words)} [flags]"
-
-    @property
-    def description(self) -> str:
-        """The description in the docstring."""
-        return paragraphs(self.function)
 
     def print_help(self) -> None:
         """Print the help, as wide as the terminal."""

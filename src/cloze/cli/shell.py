@@ -11,7 +11,7 @@ from cloze.errors import InputError
 from cloze.suggestions import nearest
 
 
-def completion_script(shell: Literal["bash", "zsh", "fish"], /) -> str:
+def completion_script(shell: Literal["bash", "zsh", "fish"]) -> str:
     """Print a script that completes verbs, flags and names of tasks.
 
     For bash or zsh: source <(cloze completion bash). For fish: cloze completion fish | source.
@@ -37,7 +37,7 @@ def _show_completion(script: str, *, shell: str) -> Shown:
     return {"shell": shell, "script": script}, script
 
 
-def find_topic(topic: tuple[str, ...] = (), /) -> list[str]:
+def find_topic(topic: tuple[str, ...] = ()) -> list[str]:
     """Show the help of a verb, or describe a task.
 
     Args:
