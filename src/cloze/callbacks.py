@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from cloze import file_io
@@ -26,13 +25,7 @@ class Callback:
     """
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Begin, or continue after `step` when a run is resumed.
-
-        Args:
-            run: directory of the run.
-            settings: the settings in `run.toml`.
-            step: completed optimizer steps.
-        """
+        """Begin with the settings in `run.toml`, or continue after `step` optimizer steps when a run is resumed."""
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
         """Receive means since the last call, every `log_every_steps` steps."""
@@ -56,8 +49,7 @@ class Callbacks(Callback):
     """Several callbacks, called one after the other."""
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
-        self._callbacks = tuple(callbacks)
-        self._started: list[Callback] = []
+        self._callbacks, self._started = tuple(callbacks), list[Callback]()
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
         for callback in self._callbacks:
@@ -117,14 +109,12 @@ class MetricsWriter(Callback):
 
 
 class TensorBoardWriter(MetricsWriter):
-    """Writes the folder `tensorboard` of a run with tensorboardX; by default if it is installed.
+    """Writes the folder `tensorboard` of a run with tensorboardX; by default if it is installed."""
 
-    Events are written at once. The thread of tensorboardX's SummaryWriter ends where the clock is set back by weeks or
-    a write fails, and a run then waits for it without end.
-    """
+    # Not with its SummaryWriter: its thread ends where the clock is set back by weeks or a write fails, and a run then
+    # waits for it without end.
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Open the folder; events after `step` are not shown any more."""
         require(["tensorboardX"], extra="tensorboard", where="TensorBoardWriter")
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import SessionLog
@@ -133,6 +123,7 @@ class TensorBoardWriter(MetricsWriter):
         with file_io.disk_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             self._writer: Any = EventsWriter(str(self._folder / "events"))
+        # events after `step` are not shown any more
         self._add_event(step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
@@ -170,14 +161,9 @@ class WandbWriter(MetricsWriter):
         require(["wandb"], extra="wandb", where="WandbWriter")
         import wandb
 
-        arguments = {
-            "name": run.name,
-            "id": _tracking_id(run, "wandb", lambda: uuid.uuid4().hex),
-            "dir": str(run),
-        }
-        self._run: Any = wandb.init(
-            project=self._project, config=dict(settings), resume="allow", **{**arguments, **self._settings}
-        )
+        identifier = _tracking_id(run, "wandb", lambda: uuid.uuid4().hex)
+        arguments = {"name": run.name, "id": identifier, "dir": str(run), **self._settings}
+        self._run: Any = wandb.init(project=self._project, config=dict(settings), resume="allow", **arguments)
         self._run.define_metric("*", step_metric="step")
 
     @_errors_of("wandb")
@@ -223,10 +209,8 @@ class MLflowWriter(MetricsWriter):
     def _create(self, run: Path, settings: Mapping[str, Any]) -> str:
         from mlflow.entities import Param
 
-        experiment = self._client.get_experiment_by_name(self._experiment)
-        experiment_id = (
-            experiment.experiment_id if experiment else self._client.create_experiment(self._experiment)
-        )
+        found = self._client.get_experiment_by_name(self._experiment)
+        experiment_id = found.experiment_id if found else self._client.create_experiment(self._experiment)
         created: str = self._client.create_run(experiment_id, run_name=run.name).info.run_id
         params = [Param(name, str(value)) for name, value in flatten(settings)]
         self._client.log_batch(created, params=params)
@@ -252,9 +236,7 @@ def load_writers(services: Iterable[str], *, where: str = "services") -> tuple[C
     return tuple(writers.values())
 
 
-_WRITERS: Mapping[str, Callable[..., Callback]] = MappingProxyType(
-    {"wandb": WandbWriter, "mlflow": MLflowWriter}
-)
+_WRITERS: Mapping[str, Callable[..., Callback]] = {"wandb": WandbWriter, "mlflow": MLflowWriter}
 
 
 def _tracking_id(run: Path, service: str, create: Callable[[], str]) -> str:
