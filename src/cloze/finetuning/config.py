@@ -150,7 +150,7 @@ class FinetuneConfig(RunSettings):
     log_every_steps: Changeable[Positive[int]] = 10
 
     def _check(self) -> None:
-        RunSettings._check(self)
+        self._check_shared(self.max_seq_length)
         if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
             raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
         evaluations = max(self.grid.epochs or (self.epochs,)) * self.evaluations_per_epoch
@@ -161,11 +161,6 @@ class FinetuneConfig(RunSettings):
             raise ValueError("data_fractions cannot be combined with data_fraction or a teacher")
         if self.seed + self.seeds > 2**31:
             raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
-
-    @property
-    def longest_sequence(self) -> int:
-        """Maximum number of tokens of a sequence."""
-        return self.max_seq_length
 
     def selection_metric(self, task: AnyTask) -> str:
         """Return the name of the score that decides the best checkpoint."""

@@ -149,7 +149,8 @@ class PretrainConfig(RunSettings):
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def _check(self) -> None:
-        RunSettings._check(self)
+        longest = max((phase.max_seq_length for phase in self.phases), default=0)
+        self._check_shared(longest)
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("set either steps or a budget: `steps=10000` or `budget=30m`")
         if self.google_instances is not None:
@@ -163,14 +164,9 @@ class PretrainConfig(RunSettings):
         if not self.phases or abs(sum(phase.fraction for phase in self.phases) - 1) > 1e-6:
             raise ValueError("the fractions of the phases do not add up to 1")
         # the limit of a checkpoint to start from is known when it is loaded
-        if self.init is None and (longest := self.longest_sequence) > self.model.max_position_embeddings:
+        if self.init is None and longest > self.model.max_position_embeddings:
             limit = self.model.max_position_embeddings
             raise ValueError(f"max_seq_length {longest} is more than model.max_position_embeddings {limit}")
-
-    @property
-    def longest_sequence(self) -> int:
-        """Maximum number of tokens of a sequence, of all phases."""
-        return max((phase.max_seq_length for phase in self.phases), default=0)
 
     def _check_google_instances(self) -> None:
         """Check that no setting differs from the constants of Google's program."""

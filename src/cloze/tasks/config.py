@@ -69,9 +69,10 @@ def with_settings(
         what = f"{', '.join(table) or task.name} is not a setting of the task"
         raise InputError(what, where="settings", remedy=f"Write {task.name}.KEY=VALUE")
     changes = {**changes, **settings_of_keywords(task, by_name)}
-    for name, value in changes.items():  # values by label, beside those of other labels
-        if isinstance(value, Mapping) and isinstance(current := task.settings.get(name), dict):
-            changes[name] = {**current, **value}
+    by_label = {
+        key: value for key, value in task.settings.items() if key in changes and isinstance(value, dict)
+    }
+    changes = configuration.merge(by_label, changes)
     if is_trained and (fixed := [name for name in changes if name in task.answer.weight_settings]):
         what = f"{task.name}.{fixed[0]} cannot change after training"
         raise InputError(what, where="settings", remedy="Leave it out, or fine-tune another model")

@@ -50,13 +50,9 @@ class RunSettings(Settings):
     """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
     of dropout."""
 
-    def _check(self) -> None:
+    def _check_shared(self, longest_sequence: int) -> None:
+        """Check these settings for a maximum number of tokens of a sequence."""
         check_license(self.license)
-        if self.micro_batch_tokens < self.longest_sequence:
+        if self.micro_batch_tokens < longest_sequence:
             what = f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence"
-            raise ValueError(f"{what} ({self.longest_sequence})")
-
-    @property
-    def longest_sequence(self) -> int:
-        """Maximum number of tokens of a sequence."""
-        return 0
+            raise ValueError(f"{what} ({longest_sequence})")
