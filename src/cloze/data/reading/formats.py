@@ -134,7 +134,7 @@ FORMATS: dict[str, Format] = {
         about="what save_to_disk writes: a Dataset, or a DatasetDict with the splits train and validation",
         readers=_ALL,
         is_text_file=False,
-        tasks=("all", "tagging"),
+        tasks=("all",),
         fits=lambda source: bool(dataset_files(source.data)),
         rows=_read_arrow_rows,
     ),
@@ -142,7 +142,7 @@ FORMATS: dict[str, Format] = {
         about="a table in the only sheet; needs the extra excel",
         readers=_ALL,
         is_text_file=False,
-        tasks=("all", "tagging"),
+        tasks=("all",),
         extensions=(EXCEL,),
         rows=lambda source: (read_word_sheet if source.options.words else read_excel)(source),
     ),
@@ -150,7 +150,7 @@ FORMATS: dict[str, Format] = {
         about="Arrow",
         readers=_ALL,
         is_text_file=False,
-        tasks=("all", "tagging"),
+        tasks=("all",),
         extensions=(".arrow",),
         rows=_read_arrow_rows,
         text=TextFormat(read_file=_from_arrow_files("read_arrow"), magic=(b"ARROW1", b"\xff\xff\xff\xff")),
@@ -159,7 +159,7 @@ FORMATS: dict[str, Format] = {
         about="Parquet",
         readers=_ALL,
         is_text_file=False,
-        tasks=("all", "tagging"),
+        tasks=("all",),
         extensions=(".parquet",),
         rows=_read_arrow_rows,
         count=_from_arrow_files("count_parquet_rows"),
@@ -182,7 +182,7 @@ FORMATS: dict[str, Format] = {
         about="a row a line, or one list of rows; tokens and ner_tags as the Hugging Face Hub has them, spaCy's lists "
         "of a text and its entities or cats",
         readers=_ALL,
-        tasks=("all", "tagging"),
+        tasks=("all",),
         extensions=JSON,
         fits=_is_json,
         rows=read_json,
@@ -199,9 +199,9 @@ FORMATS: dict[str, Format] = {
         blank_lines_end_sentences=True,
     ),
     "table": Format(
-        about="a column of a table, TSV or CSV",
+        about="a table, TSV or CSV, whose first line names the columns; of tagged words a word or a sentence a row",
         readers=_ALL,
-        tasks=("all", "tagging"),
+        tasks=("all",),
         extensions=DELIMITED,
         fits=_is_table,
         rows=lambda source: (read_word_table if source.options.words else read_delimited)(source),
@@ -328,6 +328,7 @@ def describe_formats(task: str | None = None) -> list[FormatDescription]:
         )
         for name, entry in formats.items()
     ]
+    entries.sort(key=lambda entry: "all" not in entry.tasks)
     return [entry for entry in entries if {*([task, "all"] if task else entry.tasks)} & {*entry.tasks}]
 
 
