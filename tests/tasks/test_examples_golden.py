@@ -57,7 +57,7 @@ ROWS: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
         if rows_of(case) and name != "cola"
     },
     **{f"tagging {name}": ("tagging", {}, [row, row]) for name, row in SHAPES.items()},
-    **{f"tagging left out {name}": ("tagging", {}, rows) for name, (rows, _) in UNUSED_TAGS.items()},
+    **{f"tagging left out {name}": ("tagging", {}, rows) for name, rows in UNUSED_TAGS.items()},
     **{f"tagging {name}": ("tagging", {}, [rows]) for name, rows in OTHER_TAGS.items()},
     "classification Prodigy": ("classification", {}, PRODIGY),
     "multi-label lists": (

@@ -383,13 +383,6 @@ def test_empty_texts_have_predictions(name, build_encoder, tokenizer):
     assert task.answer.to_json(EMPTY[name], prediction)
 
 
-def test_choices_may_be_columns(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text('prompt,right,wrong,label\n"a, b",c,d,1\n')
-    (question,) = task_of("multiple-choice", choice_columns=("right", "wrong")).examples(path)
-    assert question == ChoiceQuestion("a, b", ("c", "d"), 1, f"{path}:2")
-
-
 @pytest.mark.parametrize(
     ("name", "answers", "labels"),
     [
@@ -414,4 +407,19 @@ def test_plain_tags_that_are_whole_numbers_are_in_the_order_of_numbers():
         "2",
         "9",
         "10",
+    )
+
+
+def test_external_models_keep_the_order_of_their_classes():
+    names = ("not_entailment", "entailment")
+    assert task_of("qnli").answer.with_class_names(names).labels == names
+    assert task_of("mrpc").answer.with_class_names(("LABEL_0", "LABEL_1")) == task_of("mrpc").answer
+    with pytest.raises(InputError, match="its classes are 0, 1, the task's entailment"):
+        task_of("qnli").answer.with_class_names(("LABEL_0", "LABEL_1"))
+
+
+def test_targets_are_those_of_the_task():
+    assert task_of("stsb").answer.target(2.5) == 0.5
+    assert (
+        task_of("mnli", labels=("contradiction", "neutral", "entailment")).answer.target("contradiction") == 0
     )

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -16,7 +15,6 @@ import pytest
 from cloze.cli import main
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.data import count_classes, read_examples
-from cloze.tasks.config import with_settings
 from cloze.tasks.labels import PLACEHOLDERS
 from cloze.tasks.texts import LabeledText
 from helpers import task_of
@@ -115,46 +113,6 @@ def test_other_spellings_are_other_classes(tmp_path: Path, other: str) -> None:
     assert count_classes(task, train) == {"1": 2, other.strip(): 1, "two": 1}
     with pytest.raises(InputError, match=r"a\.tsv:3: unknown label .*\. The labels are 1, two\.$"):
         list(task_of("classification", labels=("1", "two")).examples(tmp_path / "a.tsv"))
-
-
-def test_sets_and_tuples_that_pandas_wrote_are_labels(tmp_path: Path) -> None:
-    table = pd.DataFrame({"text": list("abcd"), "labels": [{"x"}, set(), ("x", "y"), ()]})
-    table.to_csv(tmp_path / "a.csv", index=False)
-    labels = [example.gold for example in task_of("multi-label").examples(tmp_path / "a.csv")]
-    assert labels == [{"x"}, set(), {"x", "y"}, set()]
-
-
-def test_another_separator_of_labels_is_warned_of(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("text\tlabels\na\tx; y\nb\tx\n")
-    examples = list(task_of("multi-label").examples(tmp_path / "a.tsv"))
-    with pytest.warns(
-        DataWarning, match=r"1 of 2 labels have ';', such as 'x; y'.* say so with the setting separator"
-    ):
-        task_of("multi-label").fit(examples)
-    task = with_settings(task_of("multi-label"), {"multi-label.separator": ";"})
-    assert task.fit(list(task.examples(tmp_path / "a.tsv"))).answer.labels == ("x", "y")
-
-
-def test_unknown_labels_are_told_together_and_can_be_left_out(tmp_path: Path) -> None:
-    _lines(",")(tmp_path / "a.csv", [("a", "x"), ("b", "z"), ("c", "y"), ("d", "w")])
-    with pytest.raises(
-        InputError, match=r"a\.csv:3: unknown label 'z' \(the first of 2 bad rows: line 3: .*line 5: "
-    ):
-        list(task_of("classification", labels=("x", "y")).examples(tmp_path / "a.csv"))
-    with pytest.warns(
-        DataWarning, match="2 of 4 rows are left out: line 3: unknown label 'z'; line 5: unknown"
-    ):
-        examples = list(
-            task_of("classification", labels=("x", "y"), skip_bad_rows=True).examples(tmp_path / "a.csv")
-        )
-    assert [example.gold for example in examples] == ["x", "y"]
-
-
-@pytest.mark.parametrize("task", ["regression", "ranking"])
-def test_bad_scores_are_told_together(tmp_path: Path, task: str) -> None:
-    (tmp_path / "a.csv").write_text("text,query,passage,label\na,a,b,1\na,a,b,high\na,a,b,low\n")
-    with pytest.raises(InputError, match=r":3: .*'high' is not .*2 bad rows"):
-        list(task_of(task).examples(tmp_path / "a.csv"))
 
 
 @pytest.mark.parametrize(
@@ -258,115 +216,32 @@ def test_few_examples_to_score_on_are_warned_of(tmp_path: Path, capsys: pytest.C
     assert "uncertain" not in capsys.readouterr().err
 
 
-SETS = [["neg", "film"], ["pos"], []]
-FLAGS = [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
-NAMES = ("film", "neg", "pos")
+FILMS = "text\tlabel\n" + "".join(f"film {i}\tgood\nbook {i}\tbad\n" for i in range(15))
 
 
-def _read_sets(tmp_path: Path, name: str, content: str, **settings: Any) -> list[set[str]]:
-    (tmp_path / name).write_text(content)
-    examples = list(task_of("multi-label", **settings).examples(tmp_path / name))
-    return [{*(example.gold or ())} for example in examples]
+def _file(tmp_path: Path, name: str, content: str) -> Path:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    return tmp_path / name
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        ",".join,
-        ", ".join,
-        json.dumps,
-        str,
-        lambda labels: str(tuple(labels)) if len(labels) > 1 else str(labels),
-        lambda labels: str(set(labels)) if labels else "[]",
-    ],
-    ids=["commas", "commas and spaces", "JSON", "Python list", "Python tuple", "Python set"],
-)
-def test_labels_in_one_cell_are_read_as_they_are_written(
-    tmp_path: Path, write: Callable[[list[str]], str]
-) -> None:
-    content = "text\tlabels\n" + "".join(f"a\t{write(labels)}\n" for labels in SETS)
-    assert _read_sets(tmp_path, "a.tsv", content) == list(map(set, SETS))
+def _warnings(task: Any, path: Path) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read_examples(task, path, path)
+    return [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        json.dumps,
-        lambda flags: f"[{' '.join(map(str, flags))}]",
-        lambda flags: f"[{'. '.join(map(str, flags))}.]",
-    ],
-    ids=["list", "NumPy integers", "NumPy floats"],
-)
-def test_zeros_and_ones_in_one_cell_are_the_named_labels(
-    tmp_path: Path, write: Callable[[list[int]], str]
-) -> None:
-    content = "text\tlabels\n" + "".join(f"a\t{write([flags[1], flags[0], flags[2]])}\n" for flags in FLAGS)
-    assert _read_sets(tmp_path, "a.tsv", content, labels=("neg", "film", "pos")) == list(map(set, SETS))
-    rows = "".join(json.dumps({"text": "a", "labels": flags}) + "\n" for flags in FLAGS)
-    assert _read_sets(tmp_path, "a.jsonl", rows, labels=NAMES) == list(map(set, SETS))
+def test_labeled_rows_without_a_text_are_told(tmp_path: Path) -> None:
+    (warning, _) = _warnings(task_of("classification"), _file(tmp_path, "a.tsv", FILMS + " \tgood\n\tbad\n"))
+    assert "a.tsv:32: the text of a labeled row is empty (the first of 2)" in warning
+    assert _warnings(task_of("classification"), _file(tmp_path, "a.tsv", FILMS)) == []
 
 
-@pytest.mark.parametrize("values", [("0", "1"), ("0.0", "1.0"), ("False", "True")])
-def test_a_column_of_zeros_and_ones_per_label(tmp_path: Path, values: tuple[str, str]) -> None:
-    content = "text,film,neg,pos\n" + "".join(
-        f"a,{','.join(values[flag] for flag in flags)}\n" for flags in FLAGS
+def test_a_class_for_every_example_is_told(tmp_path: Path) -> None:
+    path = _file(tmp_path, "a.tsv", "text\tlabel\n" + "".join(f"film {i}\t{i / 7:.3f}\n" for i in range(30)))
+    (warning,) = _warnings(task_of("classification"), path)
+    assert (
+        "30 classes in 30 examples: most have one example. Numbers are learned by the task regression"
+        in warning
     )
-    assert _read_sets(tmp_path, "a.csv", content, label_columns=NAMES) == list(map(set, SETS))
-    task, train, _ = read_examples(
-        task_of("multi-label", label_columns=NAMES), tmp_path / "a.csv", tmp_path / "a.csv"
-    )
-    assert task.answer.labels == NAMES
-    assert count_classes(task, train) == {"film": 1, "neg": 1, "pos": 1}
-
-
-@pytest.mark.parametrize(
-    ("decimal", "label", "score"), [(".", "-1.25", -1.25), (",", "1,250", 1.25), (",", "3", 3)]
-)
-def test_scores_have_the_decimal_mark_of_the_setting(
-    tmp_path: Path, decimal: Any, label: str, score: float
-) -> None:
-    WRITERS["csv"](tmp_path / "a.csv", [("a", label)])
-    assert [e.gold for e in task_of("regression", decimal=decimal).examples(tmp_path / "a.csv")] == [score]
-
-
-@pytest.mark.parametrize(
-    ("decimal", "label", "message"),
-    [
-        (".", "1,5", r"a\.csv:2: score '1,5' has ','\. `regression\.decimal=,` reads"),
-        (",", "1.5", r"a\.csv:2: score '1\.5' has '\.'\. `regression\.decimal=,` reads"),
-        (",", "1,2,3", r"a\.csv:2: score '1,2,3' is not a number"),
-    ],
-)
-def test_scores_with_another_mark_are_refused(tmp_path: Path, decimal: Any, label: str, message: str) -> None:
-    WRITERS["csv"](tmp_path / "a.csv", [("a", label)])
-    with pytest.raises(InputError, match=message):
-        list(task_of("regression", decimal=decimal).examples(tmp_path / "a.csv"))
-
-
-@pytest.mark.parametrize(
-    ("cell", "labels"),
-    [
-        ("[EU] politics, sport", {"[EU] politics", "sport"}),
-        ("[EU] politics, [UN]", {"[EU] politics", "[UN]"}),
-        ("(a) x, y", {"(a) x", "y"}),
-        ("[x, y", {"[x", "y"}),
-        ('["[EU] politics", "sport"]', {"[EU] politics", "sport"}),
-        ('["x, y", "z"]', {"x, y", "z"}),
-    ],
-)
-def test_labels_may_have_brackets_and_in_lists_the_separator(
-    tmp_path: Path, cell: str, labels: set[str]
-) -> None:
-    assert _read_sets(tmp_path, "a.tsv", f"text\tlabels\na\t{cell}\n") == [labels]
-
-
-def test_choices_are_a_list_in_one_cell(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('prompt;choices;label\na;"[""b, c"", ""d""]";1\ne;"[\'f\', \'g\']";0\n')
-    examples = list(task_of("multiple-choice").examples(tmp_path / "a.csv"))
-    assert [(example.choices, example.gold) for example in examples] == [(("b, c", "d"), 1), (("f", "g"), 0)]
-    with (tmp_path / "a.csv").open("a") as stream:
-        stream.write("h;i or j;0\n")
-    with pytest.raises(InputError, match=r"a\.csv:4: 'choices' is \"i or j\", not a list of texts"):
-        list(task_of("multiple-choice").examples(tmp_path / "a.csv"))
-    with pytest.warns(DataWarning, match="1 of 3 rows are left out: line 4: "):
-        assert list(task_of("multiple-choice", skip_bad_rows=True).examples(tmp_path / "a.csv")) == examples
+    assert _warnings(task_of("regression"), path) == []

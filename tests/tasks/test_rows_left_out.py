@@ -7,7 +7,6 @@ import pytest
 from cloze.cli import main
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.registry import TASKS, find_task
-from helpers import task_of
 
 # a row, and one without a label; {} is the text
 ROWS = {
@@ -90,9 +89,3 @@ def test_the_flags_on_the_command_line(
     printed = capsys.readouterr().err
     assert code == (2 if error else 0)
     assert (error or "1 of 17 rows are left out: line 18: the cell 'label' is empty") in printed
-
-
-def test_pairs_with_an_empty_text_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("text\tpair\na\tb\n\tc\nd\te\n")
-    with pytest.warns(DataWarning, match="1 of 3 rows are left out: line 3: the cell 'text' is empty"):
-        assert len(list(task_of("text-pairs", skip_bad_rows=True).examples(tmp_path / "a.tsv"))) == 2

@@ -8,8 +8,6 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from cloze.cli import main
@@ -62,14 +60,6 @@ def test_compressed_benchmark_files_are_found(tmp_path):
     assert len(list(task_of("squad_v2").examples(file))) == 2
     with pytest.raises(InputError, match=r"no train-v1.1.json nor"):
         find_split_file(task_of("squad_v1"), tmp_path, "train")
-
-
-def test_questions_are_read_from_a_table(tmp_path):
-    rows = [{"context": "a b", "question": "a"}, {"context": "a b", "question": "b"}]
-    path = _write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    first, second = task_of("squad_v1").examples(path, labeled=False)
-    assert first.paragraph is second.paragraph
-    assert (first.id, second.question) == (f"{path}:1", "b")
 
 
 @pytest.mark.protected
@@ -147,24 +137,6 @@ def test_invalid_value_is_named_by_its_place(place, value, message, tmp_path):
         list(task_of("squad_v2").examples(_write(tmp_path / "bad.json", table)))
     assert message in str(raised.value)
     assert raised.value.exit_code == 2
-
-
-INVALID_FILES = [
-    (json.dumps(GOOD, indent=1)[:200].encode(), "bad.json:12: not JSON: "),
-    (b'{"data": "\xff"}', "bad.json:1: not UTF-8 at byte 11"),
-    (b"[]", "bad.json: [] is no JSON object"),
-    (b"", "bad.json:1: not JSON: Expecting value"),
-    (b"[" * 100_000, "bad.json: not JSON: "),
-]
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize(("content", "message"), INVALID_FILES, ids=[message for _, message in INVALID_FILES])
-def test_invalid_json_is_named_by_its_line(content, message, tmp_path):
-    (tmp_path / "bad.json").write_bytes(content)
-    with pytest.raises(InputError) as raised:
-        list(task_of("squad_v1").examples(tmp_path / "bad.json"))
-    assert message in str(raised.value)
 
 
 @pytest.mark.protected
@@ -258,64 +230,6 @@ def test_score_command(tmp_path, capsys):
 ROW = {"id": "7", "question": "Where?", "context": "Ada saw a film in Oslo.", "title": "Ada"}
 STARTS = {"text": ["Oslo"], "answer_start": [18]}
 LISTED = [{"text": "Oslo", "answer_start": 18}]
-
-
-@pytest.mark.parametrize("answers", [STARTS, LISTED])
-def test_rows_of_the_hub_are_read_with_their_answers(tmp_path, answers):
-    rows = [ROW | {"answers": answers}, ROW | {"id": "8", "answers": answers}]
-    cell = json.dumps(answers).replace('"', '""')
-    python = str(answers)
-    files = {
-        "a.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
-        "a.json": json.dumps(rows, indent=1),
-        "b.json": "".join(json.dumps(row) + "\n" for row in rows),
-        "a.csv": f'id,question,context,answers\n7,Where?,{ROW["context"]},"{cell}"\n'
-        f'8,Where?,{ROW["context"]},"{python}"\n',
-    }
-    for name, content in files.items():
-        first, second = task_of("squad_v1").examples(_write(tmp_path / name, content))
-        assert (first.id, first.answers[0].text, first.answers[0].start) == ("7", "Oslo", 18)
-        assert (second.id, second.paragraph is first.paragraph) == ("8", True)
-        assert [
-            question.answers for question in task_of("squad_v1").examples(tmp_path / name, labeled=False)
-        ] == [
-            (),
-            (),
-        ]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-    assert [
-        question.answers[0].text for question in task_of("squad_v1").examples(tmp_path / "a.parquet")
-    ] == ["Oslo"] * 2
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [
-        (
-            {"text": ["Oslo"], "answer_start": []},
-            r"a\.jsonl:1: 1 answers have 0 starts. Give one answer_start",
-        ),
-        ({"text": ["Oslo"], "answer_start": [3]}, r"a\.jsonl:1: the answer 'Oslo' is not at character 3"),
-        ("Oslo", r"a\.jsonl:1: the answers are not texts with their starts\. Write \{"),
-        (STARTS | {"text": [], "answer_start": []}, r"a\.jsonl:1: has no answer\. Use the task squad_v2"),
-    ],
-)
-def test_wrong_answers_of_rows_are_named(tmp_path, answers, message):
-    path = _write(tmp_path / "a.jsonl", json.dumps(ROW | {"answers": answers}) + "\n")
-    with pytest.raises(InputError, match=message):
-        list(task_of("squad_v1").examples(path))
-
-
-def test_bad_questions_are_left_out_of_tables_only(tmp_path):
-    task = task_of("squad_v1", skip_bad_rows=True)
-    rows = [ROW | {"answers": answers} for answers in (STARTS, STARTS | {"text": [], "answer_start": []})]
-    with pytest.warns(DataWarning, match="1 of 2 rows are left out"):
-        assert len(list(task.examples(_write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))))) == 1
-    with pytest.raises(
-        InputError, match=r"a format without rows that could be left out\. Leave out `skip_bad_rows`"
-    ):
-        list(task.examples(_write(tmp_path / "dev.json", GOOD)))
 
 
 def test_a_file_of_one_long_line_is_read_as_the_official_one_is(tmp_path):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloze.data.reading.tagged_text import TaggedText
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.metrics.conll import entities
 from cloze.tasks.config import with_settings
 from cloze.tasks.tag_predictions import TagPrediction
@@ -35,11 +35,6 @@ def tagged(texts: list[TaggedText]) -> list[tuple[str, str]]:
 
 def read(path: Path, task: AnyTask | None = None) -> list[tuple[str, str]]:
     return tagged(list((task or task_of("tagging")).examples(path)))
-
-
-def words(path: Path, task: AnyTask) -> list[list[str]]:
-    """Return the words of each example of a file that is read for prediction."""
-    return [[word for s in text.sentences for word in s.words] for text in task.examples(path, labeled=False)]
 
 
 def named(*keys: str) -> list[dict[str, Any]]:
@@ -73,12 +68,6 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_json_shapes_have_the_same_words_and_tags(write, shape):
-    rows = [SHAPES[shape]] * 2
-    assert read(write("a.txt", rows)) == read(write("a.json", json.dumps(rows, indent=1))) == TAGGED * 2
-
-
 def test_examples_of_the_documentation_are_read(write):
     page = (Path(__file__).parents[2] / "docs" / "reference" / "table-files.md").read_text("utf-8")
     section = re.split(r"\n##+ ", page.split("## Words with tags")[1])[0]
@@ -86,15 +75,6 @@ def test_examples_of_the_documentation_are_read(write):
     read_examples = [read(write("a.txt", example)) for example in examples]
     assert read_examples[:8] == [TAGGED[:4]] * 8
     assert read_examples[8:] == [[("Ada", "NOUN"), ("lives", "VERB"), ("in", "ADP"), ("Oslo", "NOUN")]]
-
-
-def test_spans_are_ignored_for_prediction(write):
-    rows = [SHAPES["doccano"], {"text": "No span."}, SHAPES["tokens"]]
-    assert words(write("a.jsonl", rows), task_of("tagging")) == [
-        ["Ada", "lives", "in", "Oslo", "."],
-        ["No", "span", "."],
-        ["Ada", "lives", "in", "Oslo", "."],
-    ]
 
 
 @pytest.mark.filterwarnings("ignore:.*inside a word")
@@ -109,17 +89,6 @@ def test_entities_of_spans_have_the_characters_of_the_spans(data, text, tmp_path
     tags = tuple(sentence.tags for sentence in example.sentences)
     found = task.answer.entities(example, TagPrediction(tags, tuple((1.0,) * len(of) for of in tags)))
     assert [text[entity.start : entity.end] for entity in found] == [text[a:b].strip() for a, b, _ in spans]
-
-
-def test_words_and_sentences_are_cut_where_spans_ask_for_it(write):
-    text = "Oslo-based Dr. Who left. He ran."
-    row = {"text": text, "label": [[0, 4, "LOC"], [11, 23, "PER"]]}
-    (example,) = task_of("tagging").examples(write("a.jsonl", [row]))
-    assert [s.words for s in example.sentences] == [
-        ("Oslo", "-based", "Dr", ".", "Who", "left", "."),
-        ("He", "ran", "."),
-    ]
-    assert example.sentences[0].tags[:6] == ("B-LOC", "O", "B-PER", "I-PER", "I-PER", "I-PER")
 
 
 def test_predictions_with_other_words_are_scored_by_their_characters(write):
@@ -153,63 +122,6 @@ def test_sentences_for_a_text_without_words_are_refused(write):
         task_of("tagging").answer.read_answers(path, examples)
 
 
-NUMBERS = {"tokens": ["Ada", "ran"], "ner_tags": [1, 0]}
-
-
-BAD_JSON: list[tuple[Any, str]] = [
-    ([{"text": ADA}], ":1: no field has the spans of the text: there are 'text'. Give 'label'"),
-    ([{"text": ADA, "label": ["good"]}], ':1: "good" is not a span with one label. Write [0, 3'),
-    ([{"text": ADA, "label": [[0, 3]]}], ":1: [0, 3] is not a span"),
-    ([{"text": ADA, "label": [[0, 3, None]]}], ":1: [0, 3, null] is not a span"),
-    ([{"text": ADA, "label": [[3, 0, "X"]]}], "is not in the text, which has 18 characters"),
-    ([{"text": ADA, "label": [[0, 99, "X"]]}], "is not in the text"),
-    ([{"text": ADA, "label": [[3, 4, "X"]]}], "marks no word"),
-    (
-        [{"text": ADA, "label": [[0, 9, "X"], [4, 6, "Y"]]}],
-        "'Ada lives' and 'li' overlap. A word has one tag",
-    ),
-    (
-        [{"text": "🙂 Ada", "label": [{"start": 4, "end": 7, "text": "Ada", "label": "X"}]}],
-        "is not in the text",
-    ),
-    (
-        [{"text": ADA, "label": [{"start": 1, "end": 4, "text": "Ada", "label": "X"}]}],
-        "the text there is 'da '",
-    ),
-    (
-        [{"text": ADA, "label": [{"start": 0, "end": 3, "labels": ["X", "Y"]}]}],
-        "is not a span with one label",
-    ),
-    (
-        [{"data": {"text": ADA}, "annotations": [{}, {"result": LABEL_STUDIO}]}],
-        ":1: 2 annotations of one text differ. Leave one",
-    ),
-    (
-        [{"data": {"text": ADA}, "annotations": [{"was_cancelled": True}]}],
-        ": no row is left of 1: 1 skipped",
-    ),
-    ([{"sentence": ADA}], ":1: there is no field 'text' with a text, nor 'tokens' with a list of words"),
-    ([{"tokens": "a b", "tags": ["O", "O"]}], "nor 'tokens' with a list of words"),
-    ([{"tokens": ["a", "b"], "tags": ["O"]}], ":1: 1 tags for 2 tokens"),
-    ([{"tokens": ["a"]}], ":1: no field has the tags. Choose one of 'tokens' with `tagging.tags_field"),
-    (
-        [{"tokens": ["a"], "pos_tags": ["O"], "ner_tags": ["O"]}],
-        "tags may be in 'pos_tags' or 'ner_tags'. Choose",
-    ),
-    ([NUMBERS], "holds the number 1, not a tag. Give their names in order: `tagging.tag_names=["),
-    ([{"tokens": ["a"], "tags": [None]}], "'tags' holds null, not a tag"),
-    ([{"tokens": ["a", "b"], "tags": ["B-X", "PER"]}], ":1: 'PER' is not a tag. Tags are O, or B"),
-    ('{"text": "a"\n', ":1: not JSON"),
-    ('[{"text": "a"},\n', ": not JSON"),
-    (
-        '["Ada", "ran"]\n["Bo"]\n',
-        ":1: not a JSON object (the first of 2 bad rows: lines 1, 2). Give one object a line",
-    ),
-    ("[3]\n", ": [0]: not a JSON object"),
-    ("[]\n", ": holds no rows"),
-]
-
-
 @pytest.mark.parametrize(
     "feature",
     [
@@ -236,142 +148,6 @@ def test_names_of_tags_are_in_the_features_of_a_file(tmp_path, feature, extensio
     for field, tags in (("ner_tags", ("B-PER", "B-PER", "O")), ("pos_tags", ("NOUN", "NOUN", "VERB"))):
         [example] = task_of("tagging", tags_field=field).examples(path)
         assert example.sentences[0].tags == tags
-
-
-@pytest.mark.protected
-def test_bad_texts_of_json_are_named_together_or_left_out(write):
-    rows = [
-        '{"text": "Ada lives", "label": [[0, 3, "PER"]]}',
-        '{"text": "Bo", "label": [[0, 9, "PER"]]}',
-        "{",
-    ]
-    path = write("a.jsonl", "\n".join([*rows, rows[0]]) + "\n")
-    with pytest.raises(
-        InputError, match=r"a\.jsonl:2: .*first of 2 bad rows: line 2: the span.*; line 3: not JSON"
-    ):
-        list(task_of("tagging").examples(path))
-    with pytest.warns(DataWarning, match="2 of 4 rows are left out: line 2: the span"):
-        assert len(list(task_of("tagging", skip_bad_rows=True).examples(path))) == 2
-    with pytest.raises(
-        InputError,
-        match=r"a format without rows that could be left out\. Leave out `skip_bad_rows`",
-    ):
-        list(task_of("tagging", skip_bad_rows=True).examples(write("a.conll", "Ada B-PER\n")))
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize(("content", "message"), BAD_JSON)
-def test_invalid_json_is_named(write, content, message):
-    with pytest.raises(InputError) as raised:
-        list(task_of("tagging").examples(write("a.json", content)))
-    assert message in str(raised.value)
-
-
-def test_remedies_for_json_work(write):
-    task = with_settings(task_of("tagging"), {"tagging.tag_names": ["O", "B-PER"]})
-    assert read(write("a.jsonl", [NUMBERS]), task) == [("Ada", "B-PER"), ("ran", "O")]
-    with pytest.raises(InputError, match=r"the number 2, and there are 2 names of tags"):
-        read(write("b.jsonl", [{"tokens": ["a"], "tags": [2]}]), task)
-
-
-TEXTS = {
-    "words of equal number": "Ada lives in Oslo now.\nBo went to Rome today.\n",
-    "two words a line": "Hello there\nGood morning\n",
-    "a word a line": "Yes\nNo\n",
-    "paragraphs": "Ada lives in Oslo.\n\nBo left.\n",
-    "a last word like a tag": "My blood group is O\n",
-    "brackets": "[1] Ada\n{see} Bo\n",
-    "a hash": "# text = a\n#rain\n",
-    "a tab": "Ada\tlives\nhere\n",
-}
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_plain_text_is_detected(write, name):
-    lines = TEXTS[name].splitlines()
-    for task in (task_of("tagging"), task_of("tagging", labels=("O", "B-X", "I-X"), num_columns=2)):
-        texts = list(task.examples(write("a.txt", TEXTS[name]), labeled=False))
-        assert [text.text for text in texts] == lines
-
-
-COLUMNS = {
-    "tags": ("a.txt", "Ada B-PER\nran O\n\nBo B-PER\n"),
-    "tags and others": ("a", "Ada NNP B-PER\nran VBD O\n\nBo NNP O\n"),
-    "a tag": ("a.txt", "Ada B-PER\n"),
-    "tabs": ("a.tsv", "Ada\tO\nran\tO\n\nBo\tO\n"),
-    "a name": ("a.conll", "Ada\nran\n\nBo\n"),
-    "documents": ("a.txt", "-DOCSTART-\n\nAda\nran\n\nBo\n"),
-    "plain tags of the model": ("a.txt", "Ada NOUN\nran VERB\n\nBo NOUN\n"),
-    "comments": ("a.txt", "# text = Ada ran\nAda O\nran O\n\n# id 2\nBo O\n"),
-}
-
-
-@pytest.mark.parametrize("name", COLUMNS)
-def test_columns_are_detected(write, name):
-    file, content = COLUMNS[name]
-    task = task_of("tagging", labels=("NOUN", "VERB"), scheme="plain")
-    assert [w for of in words(write(file, content), task) for w in of] in (["Ada", "ran", "Bo"], ["Ada"])
-
-
-AMBIGUOUS = {
-    "a.txt": ("Ada\nran\n\nBo\n", "may be words in columns or plain text"),
-    "b.txt": ("Ada NNP\nran VBD\n\nBo NNP\n", "may be words in columns or plain text"),
-    "c.txt": ("1\tAda ran.\n2\tBo ran.\n", "may be words in columns or plain text"),
-    "e.conll": ("Ada lives in Oslo now.\nBo went to Rome today.\n", "may be words in columns or plain text"),
-    "d.csv": ("id,letter\n1,Ada.\n", "a table without a column 'text' or 'word'"),
-}
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize("name", AMBIGUOUS)
-def test_neither_columns_nor_text_is_refused_until_the_format_is_set(write, name):
-    content, message = AMBIGUOUS[name]
-    path = write(name, content)
-    with pytest.raises(InputError, match=rf"{name}: {message}\. .* `format=text`"):
-        words(path, task_of("tagging"))
-    as_text = with_settings(task_of("tagging"), {"tagging.format": "text"})
-    assert len(words(path, as_text)) == len(content.splitlines())
-    if "table" not in message:
-        assert words(path, with_settings(task_of("tagging"), {"tagging.format": "columns"}))
-
-
-CONLLU = """# newdoc
-# sent_id = 1
-# text = She dunno it.
-1\tShe\tshe\tPRON\tPRP\t_\t2\tnsubj\t_\t_
-2-3\tdunno\t_\t_\t_\t_\t_\t_\t_\t_
-2\tdun\tdo\tVERB\tVBP\t_\t0\troot\t_\t_
-2.1\t_\t_\t_\t_\t_\t_\t_\t_\t_
-3\tno\tknow\tVERB\tVB\t_\t2\tx\t_\tSpaceAfter=No
-4\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
-
-#
-1\t#\t#\tPUNCT\t.\t_\t0\troot\t_\t_
-"""
-
-
-@pytest.mark.parametrize("name", ["a.conllu", "a.txt"])
-def test_conllu_has_forms_and_parts_of_speech(write, name):
-    path = write(name, CONLLU)
-    expected = [("She", "PRON"), ("dun", "VERB"), ("no", "VERB"), (".", "PUNCT"), ("#", "PUNCT")]
-    assert read(path) == expected
-    assert read(path, task_of("tagging", word_column=1, tag_column=3)) == expected
-    assert read(path, task_of("tagging", tag_column=4))[0] == ("She", "PRP")
-    assert words(path, task_of("tagging")) == [["She", "dun", "no", "."], ["#"]]
-    (first, _) = task_of("tagging").examples(path)
-    assert first.sentences[0].where(2) == f"{path}:8"
-
-
-def test_comments_are_no_words(write):
-    content = "# sent_id = 1\n#rain O\nin O\n\n# a remark\n# O\n1 O\nOslo B-LOC\n"
-    expected = [("#rain", "O"), ("in", "O"), ("#", "O"), ("1", "O"), ("Oslo", "B-LOC")]
-    assert read(write("a.conll", content)) == expected
-    assert read(write("b.conll", content.replace(" O", "\tO").replace(" B", "\tB"))) == expected
-
-
-def test_comments_of_shared_tasks_are_no_words(write):
-    content = "#begin document (a); part 0\nAda B-PER\n\n#end document\n\n# O\nBo B-PER\n"
-    assert read(write("a.conll", content)) == [("Ada", "B-PER"), ("#", "O"), ("Bo", "B-PER")]
 
 
 def test_neighbors_with_one_plain_tag_are_an_entity_if_there_is_a_tag_o():
@@ -412,45 +188,6 @@ def test_plain_tags_are_learned_and_scored(write, build_encoder, tokenizer):
 def test_plain_tags_of_other_programs(write):
     answer = task_of("tagging").answer.with_class_names(("ADJ", "NOUN"))
     assert (answer.scheme, answer.labels) == ("plain", ("ADJ", "NOUN"))
-
-
-REFUSED_TAGS = {"Ada PER\nran O\n": "'PER' is not a tag", "a 0\nb 1\nc 0\n": "'0' is not a tag"}
-
-
-BAD_TABLES = {
-    "a.csv": ("Ada,NNP,B-PER\nBo,NNP,B-PER\n", "a.csv: the first line does not name the columns of words"),
-    "a.conll": ("word pos\nAda NOUN\nBo NOUN\n", "a.conll:1: the first line names the columns. Leave it out"),
-    "a.txt": ("Token NER_tag\nAda B-PER\n", "a.txt:1: the first line names the columns"),
-}
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize("name", BAD_TABLES)
-def test_tables_are_refused_as_columns(write, name):
-    content, message = BAD_TABLES[name]
-    with pytest.raises(InputError) as raised:
-        read(write(name, content))
-    assert message in str(raised.value)
-    if "Leave it out" in message:
-        assert read(write(name, content.partition("\n")[2])) == [("Ada", "NOUN"), ("Bo", "NOUN")]
-
-
-@pytest.mark.parametrize("content", REFUSED_TAGS)
-def test_scheme_plain_reads_other_tags(write, content):
-    path = write("a.conll", content)
-    with pytest.raises(InputError, match=rf"{REFUSED_TAGS[content]}.*read with `tagging\.scheme=plain"):
-        read(path)
-    task = with_settings(task_of("tagging"), {"tagging.scheme": "plain"})
-    assert read(path, task) == [tuple(line.split()) for line in content.splitlines()]
-    assert task.fit(list(task.examples(path))).answer.scheme == "plain"
-
-
-def test_missing_tags_are_never_plain(write):
-    for tag in ("_", ""):
-        with pytest.raises(
-            InputError, match=r"is not a tag. Tags are O, or B, I, E or S with a type, as in B-PER.$"
-        ):
-            read(write("a.conll", f"a\tNOUN\nb\tNOUN\nc\t{tag}\n"), task_of("tagging", scheme="plain"))
 
 
 def test_bmes_is_read_like_iobes(write):

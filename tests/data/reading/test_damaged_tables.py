@@ -18,7 +18,7 @@ from cloze.data.reading.files import MAX_LINE_BYTES
 from cloze.data.reading.formats import read_rows
 from cloze.data.reading.json_rows import parse_list
 from cloze.errors import InputError
-from helpers import CountingBar
+from helpers import CountingBar, task_of
 
 pytestmark = pytest.mark.protected
 
@@ -159,6 +159,13 @@ def test_a_mark_that_is_never_closed_is_read_once(tmp_path: Path, line: str) -> 
     file.write_text('text,label\n"' + f"{line}\n" * (8_000_000 // (len(line) + 1)) + "a,b\n")
     with pytest.raises(InputError, match=r"open.csv:2: a quotation mark is never closed"):
         list(read_rows(file, ("text", "label")))
+
+
+@pytest.mark.parametrize(("task", "name"), [("classification", "a.jsonl"), ("squad_v1", "a.json")])
+def test_deep_json_is_refused(tmp_path: Path, task: str, name: str) -> None:
+    (tmp_path / name).write_text("[" * 200_000)
+    with pytest.raises(InputError, match=f"{name}: not JSON"):
+        list(task_of(task).examples(tmp_path / name))
 
 
 @pytest.mark.timeout(60)

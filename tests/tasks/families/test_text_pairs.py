@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 import torch
 
 from cloze.data.batch import DataPosition
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.finetuning.objective import FinetuningBatches
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import follow_link
@@ -17,7 +16,6 @@ from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.tasks.answers.vectors import PairVectors
-from cloze.tasks.registry import find_task
 from cloze.tasks.texts import LabeledText
 from cloze.training.distributed import DistributedContext
 from helpers import task_of
@@ -86,79 +84,12 @@ def test_hard_negatives_are_those_of_sentence_transformers(build_encoder, tokeni
     np.testing.assert_allclose(vectors[2][1], others[2].detach().numpy(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("extension", ["tsv", "jsonl", "parquet"])
-def test_the_column_negative_is_read_where_there_is_one(tmp_path, extension):
-    rows = {"text": ["a", "b"], "pair": ["c", "d"], "negative": ["e", ""]}
-    path = tmp_path / f"a.{extension}"
-    if extension == "parquet":
-        pyarrow.parquet.write_table(pyarrow.table(rows | {"negative": ["e", None]}), path)
-    elif extension == "jsonl":
-        path.write_text('{"text": "a", "pair": "c", "negative": "e"}\n{"text": "b", "pair": "d"}\n')
-    else:
-        path.write_text("text\tpair\tnegative\na\tc\te\nb\td\t\n")
-    examples = list(task_of("text-pairs").examples(path))
-    assert [example.negatives for example in examples] == [("e",), ()]
-    assert task_of("text-pairs").answer.notes(examples, None) == [
-        "1 of 2 training examples have a hard negative"
-    ]
-    assert [example.negatives for example in task_of("text-pairs").examples(path, labeled=False)] == [(), ()]
-    named = task_of("text-pairs", negative_column="pair", pair_column="negative")
-    if extension == "tsv":
-        with pytest.raises(InputError, match=r"a\.tsv:3: the cell 'negative' is empty"):
-            list(named.examples(path))
-    with pytest.raises(InputError, match="no column 'other'"):
-        list(task_of("text-pairs", negative_column="other").examples(path))
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.csv", "anchor,positive,negative_1,negative_2\ngood,film,awful,fine\nbad,book,,the\n"),
-        (
-            "a.jsonl",
-            '{"anchor": "good", "positive": "film", "negative": ["awful", "fine"]}\n'
-            '{"anchor": "bad", "positive": "book", "negative": ["", "the"]}\n',
-        ),
-    ],
-)
-def test_several_hard_negatives_are_read(tmp_path, name, content, tokenizer):
-    (tmp_path / name).write_text(content)
-    task = task_of("text-pairs")
-    examples = list(task.examples(tmp_path / name))
-    assert [example.negatives for example in examples] == [("awful", "fine"), ("the",)]
-    batch = task.answer.batch(
-        [task.answer.features(example, tokenizer, max_seq_length=9)[0] for example in examples]
-    )
-    assert batch.targets.shape == (2, 5)
-
-
-@pytest.mark.parametrize("name", ["scored-pairs", "text-pairs"])
-def test_columns_of_sentence_transformers_are_read(tmp_path, name):
-    (tmp_path / "a.csv").write_text("score,text,sentence1,sentence2\n0.5,t,a,b\n0.5,u,c,d\n")
-    named = task_of(name, text_column="sentence1")
-    assert [example.text for example in named.examples(tmp_path / "a.csv")] == ["a", "c"]
-    (tmp_path / "b.csv").write_text("sentence1,sentence2,score\na,b,0.5\n")
-    assert [(e.text, e.pair) for e in find_task(name).examples(tmp_path / "b.csv")] == [("a", "b")]
-    with pytest.raises(InputError, match="no column 'nothing'"):
-        list(task_of(name, text_column="nothing").examples(tmp_path / "b.csv"))
-
-
-def test_a_column_of_labels_that_pairs_do_not_use_is_told(tmp_path):
-    (tmp_path / "a.csv").write_text("text,pair,label\na,c,1\nb,d,0\n")
-    with pytest.warns(
-        DataWarning, match=r"a\.csv: the column 'label' or 'score' is not used.* The tasks ranking and"
-    ):
-        assert len(list(task_of("text-pairs").examples(tmp_path / "a.csv"))) == 2
-    (tmp_path / "a.csv").write_text("text,pair,label\na,c,1\nb,d,1\n")
-    assert len(list(task_of("text-pairs").examples(tmp_path / "a.csv"))) == 2
-
-
-def test_a_negative_equal_to_the_second_text_is_refused(tmp_path):
-    (tmp_path / "a.tsv").write_text("text\tpair\tnegative\na\tc\te\nb\td\td\n")
-    with pytest.raises(
-        InputError, match=r"a.tsv:3: 'd' is both the second text and among the negatives\. Give another"
-    ):
-        list(task_of("text-pairs").examples(tmp_path / "a.tsv"))
+def test_negatives_are_counted_and_batched(tokenizer):
+    answer = task_of("text-pairs").answer
+    examples = [LabeledText("good", "film", negatives=("awful", "fine")), pair("bad", "book")]
+    assert answer.notes(examples, None) == ["1 of 2 training examples have a hard negative"]
+    features = [answer.features(example, tokenizer, max_seq_length=9)[0] for example in examples]
+    assert answer.batch(features).targets.shape == (2, 4)
 
 
 def test_ranks_count_equal_cosines_as_better():
