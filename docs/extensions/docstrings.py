@@ -143,7 +143,9 @@ class _Reader:
         if prefix:
             kind = next((name for name in decorators if name in ("classmethod", "staticmethod")), "method")
         docstring = ast.get_docstring(node)
-        if any(name.startswith("suggests_keywords(") for name in decorators) and not prefix:  # which completes it
+        if (
+            any(name.startswith("suggests_keywords(") for name in decorators) and not prefix
+        ):  # which completes it
             docstring = inspect.getdoc(getattr(import_module(self.module), node.name))
         signature = "" if is_property else self._signature(node, bound=bool(prefix), returns=returns)
         return Definition(
@@ -183,7 +185,7 @@ class _Reader:
         arguments = ast.parse(ast.unparse(node)).body[0]
         assert isinstance(arguments, ast.FunctionDef)
         parameters = arguments.args
-        _expand_group(parameters)
+        _expand_group(parameters, self.module)
         positional = [*parameters.posonlyargs, *parameters.args]
         if bound and positional and positional[0].arg in _PRIVATE_PARAMETERS:
             (parameters.posonlyargs or parameters.args).pop(0)
@@ -201,15 +203,15 @@ class _Reader:
         return ast.unparse(_Qualify(self.types).visit(copy).body)
 
 
-def _expand_group(parameters: ast.arguments) -> None:
-    """Replace `**options: Unpack[GROUP]` by the keywords of a group in `cloze.options`, and aliases there by types."""
+def _expand_group(parameters: ast.arguments, module: str) -> None:
+    """Replace `**options: Unpack[GROUP]` by the keywords of a group, and aliases in `cloze.options` by types."""
     for argument in (*parameters.args, *parameters.kwonlyargs):
         if argument.annotation is not None:
             argument.annotation = _resolve(argument.annotation)[0]
     group = parameters.kwarg and parameters.kwarg.annotation
     if isinstance(group, ast.Subscript) and ast.unparse(group.value) == "Unpack":
         parameters.kwarg = None
-        for name, annotation in _fields(ast.unparse(group.slice)).items():
+        for name, annotation in _fields(ast.unparse(group.slice), module).items():
             kind, default = _resolve(annotation)
             parameters.kwonlyargs.append(ast.arg(name, kind))
             parameters.kw_defaults.append(default)
@@ -228,13 +230,14 @@ def _resolve(annotation: ast.expr) -> tuple[ast.expr, ast.expr]:
     return annotation, ast.Constant(None)
 
 
-def _fields(group: str) -> dict[str, ast.expr]:
-    """Return the annotations of the keywords of a group and its bases, by name."""
-    classes = {node.name: node for node in _parse(_OPTIONS).body if isinstance(node, ast.ClassDef)}
+def _fields(group: str, module: str) -> dict[str, ast.expr]:
+    """Return the annotations of the keywords of a group and its bases, in a module or `cloze.options`, by name."""
+    nodes = (*_parse(_OPTIONS).body, *_parse(module).body)
+    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
     fields: dict[str, ast.expr] = {}
     if group in classes:
         for base in classes[group].bases:
-            fields |= _fields(ast.unparse(base))
+            fields |= _fields(ast.unparse(base), module)
         annotated = (node for node in classes[group].body if isinstance(node, ast.AnnAssign))
         fields |= {ast.unparse(node.target): node.annotation for node in annotated}
     return fields

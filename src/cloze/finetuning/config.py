@@ -22,19 +22,17 @@ from cloze.config import (
     Positive,
     Range,
     Settings,
-    Value,
     read_toml,
 )
 from cloze.errors import InputError
 from cloze.tasks.config import resolve_task
 from cloze.tasks.task import AnyTask
-from cloze.training.config import MAX_EVALUATIONS, BatchSize, RunSettings
+from cloze.training.config import MAX_EVALUATIONS, RunSettings
 from cloze.training.optimizer import OptimizerConfig
 
 DEV_FRACTION = 0.1
 MAX_SEQ_LENGTH = 128
 _MAX_RUNS = 10_000
-Epochs = Annotated[Value, Range("[1, 100000]")]
 _TEMPERATURE, _WEIGHT = 2.0, 0.9
 
 
@@ -70,9 +68,9 @@ class DistillationConfig(Settings):
 class GridConfig(Settings):
     """Values to try in all combinations; an empty setting keeps the value of the run."""
 
-    batch_sizes: BatchSize[tuple[int, ...]] = ()
+    batch_sizes: Annotated[tuple[int, ...], Range("[1, 100000]")] = ()
     learning_rates: Annotated[tuple[float, ...], Range("(0, 1)")] = ()
-    epochs: Epochs[tuple[int, ...]] = ()
+    epochs: Annotated[tuple[int, ...], Range("[1, 100000]")] = ()
     data_fractions: Annotated[tuple[float, ...], Range("(0, 1]")] = ()
     """Shares of the training examples, for a learning curve; a larger sample contains the smaller ones."""
 
@@ -119,7 +117,7 @@ class FinetuneConfig(RunSettings):
     """Train on this many random examples, for a learning curve; None uses all."""
     data_fraction: Annotated[float, Range("(0, 1]")] = 1.0
     """Train on this share of them, at random."""
-    epochs: Epochs[int] = 3
+    epochs: Annotated[int, Range("[1, 100000]")] = 3
     """Passes over the training data."""
     patience: Changeable[Positive[int | None]] = None
     """Number of evaluations without a better score after which the run stops; None runs all epochs."""
@@ -130,7 +128,7 @@ class FinetuneConfig(RunSettings):
     dropout: Annotated[float | None, Range("[0, 1)")] = None
     """Probability of dropout of hidden states, of attention weights and before the head's output layer; None: those of
     the encoder's config, and 0.1 in the head."""
-    batch_size: BatchSize[int] = 32
+    batch_size: Annotated[int, Range("[1, 100000]")] = 32
     """Sequences per optimizer step; each window of a text is one."""
     max_seq_length: Annotated[int, Range("[8, inf]")] = MAX_SEQ_LENGTH
     """Maximum number of tokens of a sequence, including [CLS] and [SEP]; longer texts are cut."""

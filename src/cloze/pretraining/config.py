@@ -11,7 +11,7 @@ from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.models.encoder import all_sizes, find_size, get_encoder_class
 from cloze.models.encoder_config import EncoderConfig
-from cloze.training.config import BatchSize, EvaluationConfig, RunSettings, Tokens
+from cloze.training.config import EvaluationConfig, RunSettings
 
 MODEL_OVERRIDES_WITH_INIT = (
     "model.hidden_dropout_prob",
@@ -99,9 +99,9 @@ class PhaseConfig(Settings):
     """Maximum number of tokens, including [CLS] and both [SEP]."""
     fraction: Annotated[float, Range("(0, 1]")]
     """Share of the run."""
-    batch_size: BatchSize[int] = 256
+    batch_size: Annotated[int, Range("[1, 100000]")] = 256
     """Sequences per optimizer step."""
-    max_predictions_per_seq: Tokens[int | None] = None
+    max_predictions_per_seq: Annotated[int | None, Range("[1, 10000000]")] = None
     """Maximum number of masked tokens per sequence; None sets no limit."""
 
 

@@ -4,15 +4,12 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from cloze.choices import Precision
-from cloze.config import Changeable, Positive, Range, Settings, Value
+from cloze.config import Changeable, Positive, Range, Settings
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributionConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 
-BatchSize = Annotated[Value, Range("[1, 100000]")]
-Tokens = Annotated[Value, Range("[1, 10000000]")]
-"""Of a sequence, or of a micro-batch."""
 MAX_EVALUATIONS = 1_000_000
 
 
@@ -46,7 +43,7 @@ class RunSettings(Settings):
     distribution: Changeable[DistributionConfig] = field(default_factory=DistributionConfig)
     precision: Changeable[Precision] = "auto"
     device: Changeable[str] = "auto"
-    micro_batch_tokens: Changeable[Tokens[int]] = 4096
+    micro_batch_tokens: Changeable[Annotated[int, Range("[1, 10000000]")]] = 4096
     """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
     of dropout."""
 
