@@ -10,8 +10,12 @@ Each has `--help`.
 
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from cloze.cli import escape_unprintable, run_command
+
+if TYPE_CHECKING:
+    from cloze.cli.parser import Verb
 
 COMMANDS = ("adaptation", "plan", "study")
 PROGRAM = "python -m experiments"
@@ -28,7 +32,13 @@ def main(argv: list[str] | None = None) -> int:
     if arguments[0] in COMMANDS:
         command, *arguments = arguments
         program, module = f"{PROGRAM} {command}", f"experiments.{command}_command"
-    return run_command(program, lambda: import_module(module).run, arguments)
+
+    def load() -> "Verb":
+        from cloze.cli.parser import Verb
+
+        return Verb(import_module(module).run, lambda _: None)
+
+    return run_command(program, load, arguments)
 
 
 if __name__ == "__main__":

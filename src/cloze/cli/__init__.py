@@ -152,13 +152,20 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
         if {"-h", "--help"} & {*arguments}:
             parsed.print_help()
             return 0
+        from cloze.errors import handle_data_warnings
+
+        note = import_module("cloze.progress").Progress().note
         call: Callable[[], None] = parsed.parse(arguments)
-        if isinstance(loaded, parser.Verb) and "device" in parsed.parameters:
+        if "device" in parsed.parameters:
             process.configure_memory(loaded.work)
             if loaded.work == "requests":
                 interrupted = "stopped"  # Ctrl-C is how a server ends
         is_quiet = "--quiet" in arguments or parser.is_silent_rank(loaded)
-        with interrupts.handled(), _show_checkpoints(quiet=is_quiet), _print_data_warnings(parsed.in_flags):
+        # also with --quiet: they say which rows are left out
+        data_warnings = handle_data_warnings(
+            lambda warning: note(f"warning: {parsed.in_flags(str(warning))}")
+        )
+        with interrupts.handled(), _show_checkpoints(quiet=is_quiet), data_warnings:
             call()
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -215,14 +222,13 @@ def _show_checkpoints(*, quiet: bool) -> Iterator[None]:
 
     shown: set[str] = set()
 
-    def is_new(record: logging.LogRecord) -> bool:
-        count = len(shown)
-        shown.add(record.getMessage())
-        return len(shown) > count
+    def emit(record: logging.LogRecord) -> None:
+        if (text := record.getMessage()) not in shown:
+            print(_for_people(text), file=sys.stderr)
+        shown.add(text)
 
-    handler = logging.StreamHandler()
-    handler.addFilter(is_new)
-    handler.setFormatter(_Printable())
+    handler = logging.Handler()
+    handler.emit = emit  # type: ignore[method-assign]
     level_before = LOG.level
     LOG.addHandler(handler)
     LOG.setLevel(logging.ERROR if quiet else logging.INFO)  # ERROR hides downloads' bars, too
@@ -233,29 +239,11 @@ def _show_checkpoints(*, quiet: bool) -> Iterator[None]:
         LOG.setLevel(level_before)
 
 
-@contextmanager
-def _print_data_warnings(in_flags: Callable[[str], str]) -> Iterator[None]:
-    """Print warnings about files of data as one line each, also with --quiet: they say which rows are left out."""
-    from cloze.errors import handle_data_warnings
-    from cloze.progress import Progress
-
-    with handle_data_warnings(lambda warning: Progress().note(f"warning: {in_flags(str(warning))}")):
-        yield
-
-
 def _report(error: Exception) -> int:
     """Print an error and return the exit code."""
     from cloze.cli.error_report import report
 
     return report(error)
-
-
-class _Printable(logging.Formatter):
-    """Messages as they are printed for people."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the text of a message."""
-        return _for_people(super().format(record))
 
 
 def _for_people(text: str) -> str:

@@ -84,9 +84,9 @@ def verb(
     return register
 
 
-def is_silent_rank(command: Verb | Callable[..., Any]) -> bool:
-    """Return whether another rank prints the results of a command."""
-    return isinstance(command, Verb) and command.is_distributed and not is_rank_zero()
+def is_silent_rank(verb: Verb) -> bool:
+    """Return whether another rank prints the results of a verb."""
+    return verb.is_distributed and not is_rank_zero()
 
 
 class Command:
@@ -94,7 +94,7 @@ class Command:
 
     def __init__(
         self,
-        command: Verb | Callable[..., Any],
+        verb: Verb,
         words: str,
         *,
         epilogue: str = "",
@@ -103,18 +103,17 @@ class Command:
         """Derive the flags of a function.
 
         Args:
-            command: a function, which prints its results, or with one that prints them.
+            verb: the function, and what prints its result.
             words: come before the flags, as in "cloze fill".
             epilogue: the end of the help.
             choices: types of parameters that are other than in the signature, by name.
         """
-        self.verb = command if isinstance(command, Verb) else Verb(command, lambda _: None)
-        self.words, self._see = words, f"See {words} --help"
-        function = self.function = self.verb.function
+        self.verb, self.words, self._see = verb, words, f"See {words} --help"
+        function = self.function = verb.function
         self.parameters = {parameter.name: parameter for parameter in parameters_of(function)}
         for parameter in parameters_of(CommonOptions):
             self.parameters[parameter.name] = dataclasses.replace(parameter, is_common=True)
-        for name, mode in self.verb.modes.items():
+        for name, mode in verb.modes.items():
             self.parameters[name] = _mode_flag(name, mode)
         for name in choices.keys() & self.parameters.keys():
             self.parameters[name] = dataclasses.replace(self.parameters[name], kind=choices[name])

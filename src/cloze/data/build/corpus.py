@@ -52,7 +52,16 @@ def build_dataset(
     if append:
         _check_append(output, config, overwrite=overwrite)
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
-    plan = _plan(inputs, tokenizer, config, append=append, progress=progress)
+    plan = BuildPlan.of(
+        plan_input_shards(inputs, config.reading, progress=progress),
+        part_settings(config, tokenizer),
+        {
+            "inputs": list(map(str, inputs)),
+            "validation_fraction": config.validation_fraction,
+            "append": append,
+            "skipped_final_steps": sorted(FINAL_STEPS.intersection(config.reading.cleaning.without)),
+        },
+    )
     if remove_leftover_parts(output, plan):
         return read_summary(output)
     if not append:
@@ -78,27 +87,6 @@ def build_dataset(
     for line in summary.describe():
         progress.note(line)
     return summary
-
-
-def _plan(
-    inputs: Sequence[str | Path],
-    tokenizer: WordPieceTokenizer,
-    config: BuildConfig,
-    *,
-    append: bool,
-    progress: Progress,
-) -> BuildPlan:
-    settings = part_settings(config, tokenizer)
-    return BuildPlan.of(
-        plan_input_shards(inputs, config.reading, progress=progress),
-        settings,
-        {
-            "inputs": list(map(str, inputs)),
-            "validation_fraction": config.validation_fraction,
-            "append": append,
-            "skipped_final_steps": sorted(FINAL_STEPS.intersection(config.reading.cleaning.without)),
-        },
-    )
 
 
 def _save_tokenizer(tokenizer: WordPieceTokenizer, path: Path) -> Path:
