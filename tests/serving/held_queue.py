@@ -28,9 +28,7 @@ async def held(queue: Queue, thread: Thread = "model") -> AsyncIterator[None]:
         has_started.set()
         return may_end.wait(3 * PATIENCE)
 
-    is_model = thread == "model"
-    run = queue.run(hold, tokens=1) if is_model else queue.convert(lambda _: [hold()], [None], [1])
-    holding = asyncio.create_task(run)
+    holding = asyncio.create_task(queue.run(hold, tokens=1, thread=thread))
     await wait_until(has_started.is_set)
     try:
         yield

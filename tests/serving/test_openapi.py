@@ -1,6 +1,8 @@
 """Responses match the OpenAPI schema, to requests that follow it and to requests that violate it."""
 
+import threading
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import schemathesis
@@ -13,6 +15,8 @@ from schemathesis.checks import load_all_checks
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 load_all_checks()
 pytestmark = pytest.mark.protected
@@ -73,16 +77,42 @@ def test_the_schema_describes_every_route_and_field(app: FastAPI) -> None:
             assert value.get("description", "").strip(), f"{name}.{field}"
 
 
-def test_the_examples_of_the_schema_are_answered(client: Client) -> None:
-    schema = client.get("/openapi.json").json()
-    examples = {
+def _examples(client: Client) -> dict[str, dict[str, Any]]:
+    return {
         path: methods["post"]["requestBody"]["content"]["application/json"]["example"]
-        for path, methods in schema["paths"].items()
+        for path, methods in client.get("/openapi.json").json()["paths"].items()
         if "post" in methods
     }
+
+
+def test_the_examples_of_the_schema_are_answered(client: Client) -> None:
+    examples = _examples(client)
     assert len(examples) > 15
     for path, example in examples.items():
         client.ask(path, **example)
+
+
+def test_only_one_thread_tokenizes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the event loop nor the thread that computes."""
+    seen: set[tuple[str, str]] = set()
+
+    def record(kind: type, name: str) -> None:
+        function = getattr(kind, name)
+
+        def recorded(*args: Any, **options: Any) -> Any:
+            seen.add((name, threading.current_thread().name))
+            return function(*args, **options)
+
+        monkeypatch.setattr(kind, name, recorded)
+
+    record(Tokenizer, "encode")
+    record(Tokenizer, "decode")
+    record(WordPieceTokenizer, "ids")
+    for path, example in _examples(client).items():
+        client.ask(path, **example)
+        if path in ("/fill", "/predict", "/tag", "/answer"):
+            client.ask(path, **example, parameters={})
+    assert seen == {(name, "cloze-texts") for name in ("encode", "decode", "ids")}
 
 
 def test_the_schema_names_the_key_where_one_is_required(models: Mapping[str, ServedModel]) -> None:

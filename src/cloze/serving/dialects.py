@@ -352,7 +352,7 @@ ROUTES = (
     Route("/predict", "predict", predict, PredictRequest, Labels, _FILM, Dialect(_labels)),
     Route("/rerank", "rerank", rank, RerankRequest, list[RankedText] | RankedDocuments, _TEXTS, _RERANK),
     Route("/v2/rerank", "rerank", rank, DocumentsRequest, RankedDocuments, _DOCUMENTS, _COHERE),
-    Route("/fill", "fill", fill, FillRequest, Fillings, _FILL, Dialect(_filled_masks)),
+    Route("/fill", "fill", fill, FillRequest, Fillings, _FILL, Dialect(_filled_masks, is_slow=True)),
     Route("/tag", "tag", tag, TagRequest, Entities, {"inputs": _BORN}, Dialect(_entities)),
     Route("/answer", "answer", answer, AnswerRequest, Answers, _ANSWER, Dialect(_answers)),
 )

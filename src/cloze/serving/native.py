@@ -239,13 +239,13 @@ async def _scores(
         features, limit = predictor.features(example), predictor.max_seq_length
         if not any(feature.is_truncated for feature in features):
             return features
-        texts = (served.tokenizer, example.text, example.pair)
+        texts, side = (example.text, example.pair), request.truncation_side
         if request.truncate is False:
-            raise served.too_long(len(served.tokenizer.encode(example.text, example.pair)), limit)
-        if request.truncation_side == "right":
+            raise served.too_long(len(served.tokenizer.encode(*texts)), limit)
+        if side == "right":
             return features
-        left = encode_text(*texts, max_seq_length=limit, long_texts=answer.long_texts, truncation_side="left")
-        return [TextFeature((sequence,), None) for sequence in left]
+        options: Any = {"max_seq_length": limit, "long_texts": answer.long_texts, "truncation_side": side}
+        return [TextFeature((part,), None) for part in encode_text(served.tokenizer, *texts, **options)]
 
     def scores(example: LabeledText, features: list[Any], outputs: list[Any]) -> Any:
         if returns_logits:
@@ -386,15 +386,17 @@ async def _explain_one(
 ) -> Explanation:
     (prediction,) = await run_predictor(served, queue, [example])
     begin = functools.partial(PendingExplanation.begin, served.finetuned, example, prediction, label)
-    pending: PendingExplanation
-    (pending,) = await queue.convert(lambda _: [begin()], [None], [estimate_tokens(example)])
+    pending: PendingExplanation = await queue.run(begin, tokens=estimate_tokens(example), thread="texts")
     path, length = pending.path, len(pending.path.input_ids)
+
+    def gradients(points: list[Any]) -> list[Any]:
+        return list(map(path.gradient, points))
+
     for steps in config.steps:
-        points = [path.points(steps, config.max_tokens)]
-        (gradients,) = await queue.compute(
-            lambda points: list(map(path.gradient, points)), points, lambda group: length * len(group[0])
-        )
-        sum_up = functools.partial(path.attributions, gradients)
+        points = functools.partial(path.points, steps, config.max_tokens)
+        groups = await queue.run(points, tokens=0, thread="texts")  # 0.1 s of linear algebra for 512
+        (computed,) = await queue.compute(gradients, [groups], lambda group: length * len(group[0]))
+        sum_up = functools.partial(path.attributions, computed)
         attributions = await queue.run(sum_up, tokens=2 * length)
         if attributions.has_converged(config.max_gap):
             break

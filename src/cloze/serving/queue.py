@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from cloze.errors import ClozeError
 from cloze.process import set_intra_op_threads
@@ -269,9 +269,12 @@ class Queue:
         outputs = iter(await self._model.run(kernel, flat, list(map(tokens, flat))))
         return [list(islice(outputs, len(group))) for group in windows]
 
-    async def run(self, function: Callable[[], Any], *, tokens: int) -> Any:
-        """Return the result of a function that runs alone in the thread of the model; raises as `convert`."""
-        (output,) = await self._model.run(lambda _: [function()], [None], [tokens])
+    async def run(
+        self, function: Callable[[], Any], *, tokens: int, thread: Literal["model", "texts"] = "model"
+    ) -> Any:
+        """Return the result of a function that runs alone in a thread; raises as `convert`."""
+        worker = self._model if thread == "model" else self._texts
+        (output,) = await worker.run(lambda _: [function()], [None], [tokens])
         return output
 
     def stop(self) -> None:

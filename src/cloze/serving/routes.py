@@ -51,6 +51,8 @@ class Dialect(NamedTuple):
     """Converts an answer, given the request."""
     read: Callable[[Any], ModelRequest] | None = None
     """Converts a request; None if it is that of the verb."""
+    is_slow: bool = False
+    """Whether `write` takes as long as tokenizing, and needs its thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,13 @@ class Route:
 
     async def answer(self, served: ServedModel, request: Any, queue: Queue) -> Any:
         """Return the response to a request."""
-        write, read = self.dialect or (None, None)
+        if self.dialect is None:
+            return await self.verb(served, request, queue)
+        write, read, is_slow = self.dialect
         answer = await self.verb(served, request if read is None else read(request), queue)
-        return answer if write is None else write(served, request, answer)
+        if not is_slow:
+            return write(served, request, answer)
+        return await queue.run(lambda: write(served, request, answer), tokens=0, thread="texts")
 
 
 @dataclass(frozen=True, slots=True)
