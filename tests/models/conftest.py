@@ -61,3 +61,12 @@ def ragged():
     input_ids = torch.randint(1, 103, attention_mask.shape, generator=generator)
     token_type_ids = torch.randint(2, attention_mask.shape, generator=generator)
     return input_ids, attention_mask, token_type_ids
+
+
+@pytest.fixture
+def left_padded(ragged):
+    """The same batch with its padding on the left."""
+    shifts = (~ragged[1]).sum(1).tolist()
+    return tuple(
+        torch.stack([row.roll(shift) for row, shift in zip(rows, shifts, strict=True)]) for rows in ragged
+    )

@@ -1,5 +1,6 @@
 """The contract of every registered encoder."""
 
+import onnxruntime
 import pytest
 import torch
 
@@ -9,6 +10,7 @@ from cloze.export.onnx import compare_with_torch
 from cloze.models.batch import PaddedBatch, pack_padded, to_device
 from cloze.models.encoder import EncoderOutput, encoders, get_encoder, register_encoder
 from cloze.models.external_weights import load_external_model
+from cloze.models.graph import INPUTS
 from cloze.models.heads import ModelWithHead
 from encoder_families import make_encoder
 from model_heads import HEADS
@@ -104,13 +106,19 @@ def skip_encoders_of_experiments(encoder):
         pytest.skip("the encoders of experiments have no graph and no layers of their own")
 
 
-def test_a_batch_with_its_padding_has_the_outputs_of_a_packed_one(model, ragged):
+def test_a_batch_with_its_padding_has_the_outputs_of_a_packed_one(model, ragged, left_padded):
     encoder = get_encoder(model)
     skip_encoders_of_experiments(encoder)
-    batch = PaddedBatch.of(*ragged, counts_padding=encoder.config.counts_padding)
-    expected, mask = padded_outputs(model, *ragged), ragged[1]
-    for output, values in model.named_outputs(batch).items():
-        rows = mask if output in model.token_outputs else ...
+    for inputs in (ragged, left_padded):
+        batch = PaddedBatch.of(*inputs, counts_padding=encoder.config.counts_padding)
+        assert_equal_at_tokens(model, model.named_outputs(batch), inputs)
+
+
+def assert_equal_at_tokens(model, outputs, inputs):
+    expected = padded_outputs(model, *inputs)
+    assert outputs.keys() == expected.keys()
+    for output, values in outputs.items():
+        rows = inputs[1] if output in model.token_outputs else ...
         close(values[rows], expected[output][rows])
 
 
@@ -136,13 +144,22 @@ class AllHeads(ModelWithHead):
 
 
 @pytest.mark.slow
-def test_graph_of_every_head_equals_torch(encoder, randomize):
+def test_graph_of_every_head_equals_torch(encoder, randomize, ragged, left_padded):
     skip_encoders_of_experiments(encoder)
     model = AllHeads(encoder).eval()
     randomize(model)
-    checks = compare_with_torch(build_graph(model).SerializeToString(), model)
+    data = build_graph(model).SerializeToString()
+    checks = compare_with_torch(data, model)
     assert 0 < max(check.largest_difference for check in checks) < 1e-4
     assert max(check.largest_value for check in checks) > 0.1
+
+    session = onnxruntime.InferenceSession(data)
+    names = [output.name for output in session.get_outputs()]
+    inputs = {name: values.long().numpy() for name, values in zip(INPUTS, left_padded, strict=True)}
+    outputs = dict(zip(names, map(torch.from_numpy, session.run(names, inputs)), strict=True))
+    assert_equal_at_tokens(model, outputs, left_padded)
+    if not encoder.config.counts_padding:
+        close(outputs["classes/logits"], padded_outputs(model, *ragged)["classes/logits"])
 
 
 def test_every_matrix_of_a_layer_is_trained_by_muon(encoder):

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import onnxruntime
 import pytest
 import torch
 import transformers
@@ -55,53 +54,22 @@ def compare(ours: Any, theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name
         torch.testing.assert_close(values[rows], wanted[rows], atol=1e-5, rtol=1e-5)
 
 
-def pad_on_the_left(ragged: tuple[torch.Tensor, ...], padding: int) -> tuple[torch.Tensor, ...]:
-    input_ids, mask, token_type_ids = (
-        torch.stack(
-            [torch.roll(row, len(row) - int(real.sum())) for row, real in zip(rows, ragged[1], strict=True)]
-        )
-        for rows in ragged
-    )
-    return input_ids.masked_fill(~mask, padding), mask, token_type_ids
-
-
 @pytest.mark.parametrize("model_type", FAMILIES)
 def test_texts_padded_on_the_left_equal_transformers(
-    model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
+    model_type: str, config: BertConfig, randomize: Callable, left_padded: tuple, tmp_path: Path
 ) -> None:
     ours = HEADS["masked words"].build(make_encoder(model_type, config)).eval()
     randomize(ours)
     write_checkpoint(tmp_path / "model", ours, TOKENS)
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "model").eval()
     padding = getattr(theirs.embeddings, "padding_idx", theirs.config.pad_token_id)
-    left = input_ids, mask, _ = pad_on_the_left(ragged, padding)
-    inputs = inputs_of(theirs, left, "encoder")
+    input_ids, mask, token_type_ids = left_padded
+    input_ids = input_ids.masked_fill(~mask, padding)
+    inputs = inputs_of(theirs, (input_ids, mask, token_type_ids), "encoder")
     with torch.inference_mode():
         found = ours.bert(input_ids, mask, inputs.get("token_type_ids")).sequence_output
         expected = theirs(**inputs).last_hidden_state
     torch.testing.assert_close(found[mask], expected[mask], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model_type", FAMILIES)
-@pytest.mark.parametrize("name", ["encoder", "classes"])
-def test_graphs_read_texts_padded_on_the_left_as_torch_does(
-    model_type: str, name: str, config: BertConfig, randomize: Callable, ragged: tuple
-) -> None:
-    model = HEADS[name].build(make_encoder(model_type, config)).eval()
-    randomize(model)
-    input_ids, mask, token_type_ids = pad_on_the_left(ragged, 0)
-    given = {"input_ids": input_ids, "attention_mask": mask.long(), "token_type_ids": token_type_ids}
-    session = onnxruntime.InferenceSession(build_graph(model).SerializeToString())
-    outputs = session.run(None, {value.name: given[value.name].numpy() for value in session.get_inputs()})
-    expected = padded_outputs(model, input_ids, mask, token_type_ids)
-    unpadded = padded_outputs(model, *ragged)
-    for output, values in zip(session.get_outputs(), outputs, strict=True):
-        rows = mask if "length" in output.shape else slice(None)
-        found = torch.from_numpy(values)[rows]
-        torch.testing.assert_close(found, expected[output.name][rows], atol=1e-5, rtol=1e-5)
-        if name == "classes" and model_type == "roberta":
-            torch.testing.assert_close(found, unpadded[output.name], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.slow
