@@ -15,7 +15,7 @@ import torch
 
 from cloze.models.torch_internals import cpu_instructions, int8_linear, pack_int8_weight
 from cloze.process import THREAD_VARIABLES
-from cloze.training.memory import peak_memory
+from cloze.training.precision import peak_memory
 from cloze.training.run_directory import describe_environment
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import pin_memory, to_device
 from cloze.pretraining.config import PretrainConfig
-from cloze.training.muon import MuonConfig
+from cloze.training.optimizer import MuonConfig
 from runs import assert_same_run, losses, pretrain
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

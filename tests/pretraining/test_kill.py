@@ -14,7 +14,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.metrics_log import METRICS, read_metrics
-from cloze.training.muon import MuonConfig
+from cloze.training.optimizer import MuonConfig
 from forked import Command
 from runs import assert_same_run, pretrain
 

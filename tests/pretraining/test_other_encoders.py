@@ -26,7 +26,7 @@ from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.encoder import ENCODERS, encoders
 from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig
-from cloze.training.muon import MuonConfig
+from cloze.training.optimizer import MuonConfig
 from encoder_families import FAMILIES, OTHERS, published_config
 from runs import assert_same_run, pretrain, resume_pretraining
 

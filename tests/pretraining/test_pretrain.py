@@ -40,7 +40,7 @@ from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
-from cloze.training.muon import MuonConfig
+from cloze.training.optimizer import MuonConfig
 from cloze.training.run_directory import run_lock
 from runs import assert_same_run, assert_same_weights, pretrain, resume_pretraining, rows, weights
 

@@ -11,8 +11,14 @@ from cloze.errors import InputError
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.encoder import HiddenMatrix
 from cloze.models.heads import BertForPreTraining
-from cloze.training.muon import MuonAdamW, MuonConfig, orthogonalize
-from cloze.training.optimizer import OptimizerConfig, build_optimizer, set_learning_rate
+from cloze.training.optimizer import (
+    MuonAdamW,
+    MuonConfig,
+    OptimizerConfig,
+    build_optimizer,
+    orthogonalize,
+    set_learning_rate,
+)
 
 NANO = BertConfig(
     vocab_size=50, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20

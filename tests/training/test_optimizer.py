@@ -20,10 +20,10 @@ from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import MetricSums
 from cloze.training.metrics_log import read_metrics
-from cloze.training.muon import MuonConfig
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import (
     Budget,
+    MuonConfig,
     OptimizerConfig,
     build_optimizer,
     clip_gradients,

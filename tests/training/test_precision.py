@@ -1,8 +1,10 @@
-"""The number format of a processor under precision = "auto"."""
+"""The number format of a processor under precision = "auto", and the memory of the process and of its container."""
 
 import platform
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,13 +15,17 @@ from cloze.models.encoder import Encoder
 from cloze.models.modern_bert import ModernBertModel
 from cloze.models.torch_internals import CpuInstructions
 from cloze.training.precision import (
+    available_memory,
     fastest_precision,
     finetuning_precision,
     is_faster_in_bfloat16,
     is_faster_with_onednn,
+    peak_memory,
     resolve_device,
     training_arithmetic,
 )
+
+CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(
@@ -145,3 +151,28 @@ def test_training_leaves_the_arithmetic_as_it_was(mode: bool, warn_only: bool):
         assert state() == (mode, warn_only)
     finally:
         torch.use_deterministic_algorithms(mode=before[0], warn_only=before[1])
+
+
+def test_peak_memory_includes_what_was_freed():
+    before = peak_memory(CPU)
+    size = before + 2**26
+    np.ones(size, np.uint8)
+    assert size <= peak_memory(CPU) < before + size + 2**26
+
+
+def test_available_memory_respects_the_limit_of_a_container(tmp_path):
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:  900 kB\nMemAvailable:     500 kB\n")
+
+    def available(device: torch.device = CPU, meminfo: Path = meminfo) -> int | None:
+        return available_memory(device, meminfo=meminfo, cgroup=tmp_path)
+
+    assert available() == 512_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available() == 512_000
+    (tmp_path / "memory.max").write_text("300000\n")
+    (tmp_path / "memory.current").write_text("100000\n")
+    (tmp_path / "memory.stat").write_text("anon 40000\nfile 60000\ninactive_file 30000\nactive_file 20000\n")
+    assert available() == 250_000, "cached files can be dropped"
+    assert available(torch.device("meta")) is None
+    assert available(meminfo=tmp_path / "none") is None

@@ -21,8 +21,7 @@ from cloze.progress import Progress
 from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.special_tokens import CONTINUATION, UNUSED
 from cloze.tokenization.wordpiece import WordPieceTokenizer
-from cloze.training.memory import available_memory
-from cloze.training.precision import resolve_device
+from cloze.training.precision import available_memory, resolve_device
 
 _BYTES_PER_PARAMETER = 4 * 4
 """The weight, its gradient and two averages, in float32."""

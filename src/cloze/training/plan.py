@@ -18,10 +18,15 @@ from cloze.training.checkpoints import TrainingState
 from cloze.training.config import RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import StopRequest
-from cloze.training.memory import available_memory, memory_errors, peak_memory
 from cloze.training.metric_sums import read_sums
 from cloze.training.objective import BatchSource, Objective
-from cloze.training.precision import resolve_dtype, training_arithmetic
+from cloze.training.precision import (
+    available_memory,
+    memory_errors,
+    peak_memory,
+    resolve_dtype,
+    training_arithmetic,
+)
 from cloze.training.step import OptimizerSteps
 
 _STEPS, _MAX_SECONDS = 5, 30.0

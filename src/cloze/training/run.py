@@ -37,13 +37,12 @@ from cloze.training.checkpoints import (
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
-from cloze.training.memory import memory_errors
 from cloze.training.metric_sums import EvaluatedSums, LogWindow, MetricAccumulator, read_sums
 from cloze.training.metrics_log import FILLS, METRICS, default_callbacks, read_metrics
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
 from cloze.training.optimizer import Budget, round_warmup
-from cloze.training.precision import resolve_dtype, training_arithmetic
+from cloze.training.precision import memory_errors, resolve_dtype, training_arithmetic
 from cloze.training.run_directory import create_run_directory, replace_settings, run_lock, write_environment
 from cloze.training.step import OptimizerSteps
 

@@ -29,7 +29,6 @@ from cloze.training.checkpoints import TrainingState
 from cloze.training.config import RunSettings
 from cloze.training.distributed import DistributedContext, DistributionConfig
 from cloze.training.interrupts import StopRequest, StopRequested
-from cloze.training.memory import empty_cache
 from cloze.training.metric_sums import LogWindow, MetricAccumulator, MetricSums, read_sums
 from cloze.training.objective import BatchSource, Objective, StepData
 from cloze.training.optimizer import (
@@ -39,7 +38,7 @@ from cloze.training.optimizer import (
     learning_rate_at,
     set_learning_rate,
 )
-from cloze.training.precision import autocast
+from cloze.training.precision import autocast, empty_cache
 
 _MAX_SKIPPED_STEPS = 2
 """Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
