@@ -135,7 +135,7 @@ def merge(
     for layer in layers:
         table: dict[str, Any] = {}
         for key, value in layer.items():
-            for section in reversed(key.split(".") if value is not None else ()):
+            for section in reversed(str(key).split(".") if value is not None else ()):
                 value = {section: value}
             _update(table, value or {})
         for key in dict(flatten(table)).keys() & replaced.keys():

@@ -169,7 +169,7 @@ class FinetuningRequest(RunRequest[TaskAndConfig]):
         of_object = {name: value for name, value in of_object.items() if value != registered.settings[name]}
         self.table = merge(
             recipe,
-            {self.task_name: merge(of_object)},
+            {self.task_name: merge(of_object) or None},
             {"grid": to_dict(PAPER_GRID) if options.get("grid") else None},
             self.explicit,
             replaced=FinetuneConfig.replaced,

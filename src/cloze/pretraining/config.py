@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from cloze.choices import AttendsTo
-from cloze.config import MOVABLE, Changeable, Range, Settings, to_dict
+from cloze.config import MOVABLE, Changeable, Range, Settings, flatten
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
@@ -183,11 +183,11 @@ def check_model_of_init(recipe: Mapping[str, Any], explicit: Mapping[str, Any]) 
     """Refuse settings of the encoder, of a recipe or arguments, beside a checkpoint to start from, which has them."""
     if "init" not in {**recipe, **explicit}:
         return
-    fixed = {*explicit.get("model", {})}
+    fixed = {key for key, _ in flatten(explicit)}
     if "init" in recipe and "data_sha256" not in recipe:  # run.toml has the encoder of the checkpoint
-        usual = to_dict(ModelConfig())  # which --print-config prints
-        fixed |= {name for name, value in recipe.get("model", {}).items() if value != usual.get(name)}
-    if fixed := {f"model.{name}" for name in fixed} - {*MODEL_OVERRIDES_WITH_INIT}:
+        usual = dict(flatten({"model": ModelConfig()}))  # which --print-config prints
+        fixed |= {key for key, value in flatten(recipe) if value != usual.get(key)}
+    if fixed := {key for key in fixed if key.startswith("model.")} - {*MODEL_OVERRIDES_WITH_INIT}:
         raise InputError("init takes it from the checkpoint", where=min(fixed), remedy="Leave it out")
 
 
