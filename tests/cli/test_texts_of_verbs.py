@@ -35,7 +35,7 @@ VERBS = {
     "baseline classification -d {x}": "a.jsonl",
     FINETUNE + "-m {run} -d {x} --validate": "a.tsv",
 }
-"""By command, in which {x} is a file that it reads. `tests/data/reading/test_line_ends.py` tries all formats."""
+"""By command, in which {x} is a file that it reads. `tests/data/reading/test_text_faults.py` tries all formats."""
 FORMS: dict[str, Callable[[str], bytes]] = {
     "CR LF": lambda text: text.replace("\n", "\r\n").encode(),
     "CR": lambda text: text.replace("\n", "\r").encode(),

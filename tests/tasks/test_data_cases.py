@@ -2,7 +2,7 @@
 
 A row has a task (or `texts`: those to embed), a file, settings (or several, which give the same), its content, and what
 it becomes: the examples, parts of the error's message with … between them, or an object with the warning and the
-examples or the labels. `labeled: false` reads for prediction; `show` adds lines, or leaves the texts or the entities.
+examples or the labels. `labeled: false` reads for prediction; `show` names other parts of the examples.
 """
 
 import json
@@ -58,13 +58,16 @@ def shown(example, show):
         )
     if isinstance(example, SpanQuestion):
         return [example.question, *([answer.text, answer.start] for answer in example.answers)]
+    line = int(example.where.rpartition(":")[2]) if show in ("lines", "places") else None
+    if show == "places":
+        return line
     gold = sorted(example.gold) if isinstance(example.gold, frozenset) else example.gold
     texts = (
         [example.prompt, [*example.choices]]
         if isinstance(example, ChoiceQuestion)
         else [text for text in (example.text, example.pair, *example.negatives) if text is not None]
     )
-    return [*texts, gold, *([int(example.where.rpartition(":")[2])] if show == "lines" else [])]
+    return [*texts, gold, *([line] if line else [])]
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,11 @@ def test_every_registered_task_has_a_case_and_belongs_to_a_family():
     assert {kind_of(task) for task in TASKS.values()} == set(GOLD_OUTPUTS)
 
 
+def test_tasks_with_labels_in_tables_may_leave_out_missing_ones():
+    others = {"conll2003", "gum", "squad_v1", "squad_v2", "tagging", "text-pairs", "wnut17"}
+    assert {name for name, task in TASKS.items() if "missing_labels" not in task.settings} == others
+
+
 def test_a_name_is_registered_once():
     with pytest.raises(ValueError, match="there is a task 'classification' already"):
         register_task(find_task("classification"))

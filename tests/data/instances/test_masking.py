@@ -180,5 +180,5 @@ def test_whole_words_mask_as_many_tokens_on_average():
     ],
 )
 def test_bad_rates(values):
-    with pytest.raises(ValueError, match=r"masked_lm_prob|random_token_prob"):
+    with pytest.raises(ValueError, match=r"masked_lm_prob|mask_token_prob|random_token_prob"):
         MaskingConfig(**values)
