@@ -3,6 +3,8 @@
 Shapes: T tokens in the packed batch, I inputs, O outputs.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -40,9 +42,10 @@ class OneDnnLinear(nn.Linear):
 
 def use_onednn(encoder: Encoder) -> None:
     """Make the dense layers of an encoder `OneDnnLinear`."""
-    for name, module in list(encoder.named_modules()):
-        if type(module) is nn.Linear:  # the pooler, a subclass, reads one token of a text
-            encoder.set_submodule(name, OneDnnLinear(module))
+    # the pooler, a subclass, reads one token of a text
+    for name in [name for name, module in encoder.named_modules() if type(module) is nn.Linear]:
+        layer: Any = encoder.get_submodule(name)  # the weights of one layer after the other are freed
+        encoder.set_submodule(name, OneDnnLinear(layer))
 
 
 def _is_float32_inference(input_TI: Tensor) -> bool:

@@ -7,7 +7,7 @@ Shapes: T tokens, I inputs, O outputs, R rows of a matrix.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ _LIMIT_8, _LIMIT_7 = 255, 127
 """Steps between the least and the largest activation of a token. Processors without VNNI add two products in 16 bits,
 in which 2 x 127 x 127 fits."""
 _MIN_SCALE = 1e-30  # of a row of zeros
+_ROWS_AT_ONCE = 4096
 
 
 def quantize_rows(matrix_RI: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,12 +116,12 @@ def quantize_encoder(encoder: Encoder) -> None:
         raise InputError(what, where="precision", remedy="Use float32")
     for module in list(encoder.modules()):
         if isinstance(module, nn.Embedding):
-            rounded = dequantize_rows(*quantize_rows(module.weight.detach()))
-            module.weight = nn.Parameter(rounded, requires_grad=False)
-    for name, module in list(encoder.named_modules()):
-        if _is_quantizable(name, module):
-            assert isinstance(module, nn.Linear)
-            encoder.set_submodule(name, QuantizedLinear(module))
+            module.weight.requires_grad = False
+            for rows_RI in torch.split(module.weight, _ROWS_AT_ONCE):  # without a second table in memory
+                rows_RI.copy_(dequantize_rows(*quantize_rows(rows_RI)))
+    for name in [name for name, module in encoder.named_modules() if _is_quantizable(name, module)]:
+        layer: Any = encoder.get_submodule(name)  # the weights of one layer after the other are freed
+        encoder.set_submodule(name, QuantizedLinear(layer))
 
 
 def is_quantized(model: nn.Module) -> bool:
