@@ -143,6 +143,9 @@ def merge(
                 inner = merged.get(section) if section else merged
                 if isinstance(inner, dict):
                     inner.pop(name, None)
+        for key in table.keys() & merged.keys():
+            if isinstance(table[key], dict) and not isinstance(merged[key], dict):
+                raise InputError(f"{key} must be a table, not {merged[key]!r}", where=SETTINGS)
         _update(merged, table)
     return merged
 
