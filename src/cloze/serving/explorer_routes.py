@@ -190,12 +190,12 @@ async def evaluation(server: ServerState) -> dict[str, str | None]:
 ROUTES = (
     GetRoute("/explore/evaluation", evaluation),
     Route("/explore/input", "encode", in_one_turn(embeddings), TextRequest),
-    Route("/explore/masking", "encode", in_one_turn(masking), MaskingRequest),
+    Route("/explore/masking", "encode", in_one_turn(masking, "texts"), MaskingRequest),
     Route("/explore/inside", "encode", in_one_turn(attention), TextRequest),
     Route("/explore/row", "encode", in_one_turn(head), HeadRequest),
     Route("/explore/layers", "encode", in_one_turn(layers), TokenRequest),
     Route("/explore/ablation", "encode", in_one_turn(ablation), AblationRequest),
     Route("/explore/word", "encode", in_one_turn(word), WordRequest),
-    Route("/explore/read", "predict", in_one_turn(read), TextRequest),
+    Route("/explore/read", "predict", in_one_turn(read, "texts"), TextRequest),
     Route("/explore/span", "answer", span, SpanRequest),
 )

@@ -93,11 +93,17 @@ class _Worker:
     def __init__(self, name: str, batch_tokens: int, *, threads: int | None = None) -> None:
         self._batch_tokens, self._threads = batch_tokens, threads
         self.waiting: deque[_Job] = deque()
-        self.waiting_tokens = self.batches = self.num_running = 0
+        self.batches = self.num_running = 0
         self._changed = threading.Condition()
         self.is_closed = self.is_stopping = False
         self.thread = threading.Thread(target=self._run_jobs, name=name, daemon=True)
         self.thread.start()
+
+    @property
+    def waiting_tokens(self) -> int:
+        """Tokens that a later request waits for: at most one batch of each job, since jobs take turns."""
+        with self._changed:
+            return sum(min(job.tokens, self._batch_tokens) for job in self.waiting)
 
     async def run(self, kernel: Kernel, items: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
         """Return the output for each item, given its number of tokens."""
@@ -108,7 +114,7 @@ class _Worker:
         with self._changed:
             if self.is_closed:
                 raise Overloaded
-            self._queue(job)
+            self.waiting.append(job)
             self._changed.notify()
         try:
             return await future
@@ -116,21 +122,12 @@ class _Worker:
             with self._changed:
                 if future.cancelled() and job in self.waiting:
                     self.waiting.remove(job)
-                    self.waiting_tokens -= self._queued_tokens(job)
 
     def close(self) -> None:
         """End the thread after its current batch, whatever is queued."""
         with self._changed:
             self.is_closed = self.is_stopping = True
             self._changed.notify()
-
-    def _queue(self, job: _Job) -> None:
-        self.waiting.append(job)
-        self.waiting_tokens += self._queued_tokens(job)
-
-    def _queued_tokens(self, job: _Job) -> int:
-        """Return the tokens that a later request waits for: at most one batch, since jobs take turns."""
-        return min(job.tokens, self._batch_tokens)
 
     def _run_jobs(self) -> None:
         if self._threads is not None:
@@ -141,9 +138,7 @@ class _Worker:
             done = [job for job in jobs if not job.items]
             with self._changed:
                 self.num_running = 0
-                for job in jobs:
-                    if job.items and not job.future.cancelled():
-                        self._queue(job)
+                self.waiting.extend(job for job in jobs if job.items and not job.future.cancelled())
             try:
                 jobs[0].future.get_loop().call_soon_threadsafe(_settle, done)
             except RuntimeError:  # the event loop is closed: nobody waits any more
@@ -169,7 +164,6 @@ class _Worker:
                 else:
                     left.append(job)
             self.waiting = left
-            self.waiting_tokens -= sum(map(self._queued_tokens, taken))
             self.num_running = len({job.number for job in taken if job.number})
             return taken
 

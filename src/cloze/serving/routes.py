@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 from fastapi import FastAPI, Security
@@ -205,13 +205,15 @@ def _check_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Verb:
-    """Return the verb that runs a function alone in the thread of the model."""
+def in_one_turn(
+    compute: Callable[[ServedModel, Any], Any], thread: Literal["model", "texts"] = "model"
+) -> Verb:
+    """Return the verb that runs a function alone in a thread."""
 
     @functools.wraps(compute)
     async def verb(served: ServedModel, request: Any, queue: Queue) -> Any:
         tokens = estimate_tokens(*(value for _, value in request))
-        return await queue.run(lambda: compute(served, request), tokens=tokens)
+        return await queue.run(lambda: compute(served, request), tokens=tokens, thread=thread)
 
     return verb
 
