@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -143,10 +144,8 @@ class _Reader:
         if prefix:
             kind = next((name for name in decorators if name in ("classmethod", "staticmethod")), "method")
         docstring = ast.get_docstring(node)
-        if (
-            any(name.startswith("suggests_keywords(") for name in decorators) and not prefix
-        ):  # which completes it
-            docstring = inspect.getdoc(getattr(import_module(self.module), node.name))
+        if any(name.startswith("suggests_keywords(") for name in decorators):  # which completes it
+            docstring = inspect.getdoc(attrgetter(prefix + node.name)(import_module(self.module)))
         signature = "" if is_property else self._signature(node, bound=bool(prefix), returns=returns)
         return Definition(
             "property" if is_property else kind,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self, TypeAlias, get_args
+from typing import Any, Self, TypeAlias, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from cloze.arguments import (
     iterate,
     parse_layers,
 )
-from cloze.choices import Combine, InferencePrecision, LongTexts
+from cloze.choices import Combine, LongTexts
 from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.model import Answerer, Model
@@ -32,6 +32,7 @@ from cloze.models.sentence_transformers import (
     load_sentence_encoder_config,
     save_sentence_encoder_config,
 )
+from cloze.options import Device, ModelPrecision, VectorOptions
 from cloze.suggestions import suggests_keywords
 from cloze.tasks.arrays import normalize, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
@@ -140,70 +141,49 @@ class Embedder(Answerer):
 
     @classmethod
     @suggests_keywords()
-    def load(  # noqa: PLR0913 (each is a setting of the vectors)
+    def load(
         cls,
         model: Path | str | Model,
         *,
-        device: str = "auto",
-        precision: InferencePrecision | None = None,
-        pooling: Pooling | None = None,
-        layers: str | Sequence[int] = (-1,),
-        combine: Combine = "sum",
-        normalize: bool | None = None,
-        max_seq_length: int | None = None,
-        long_texts: LongTexts = "truncate",
-        prompt: str | None = None,
+        device: Device = "auto",
+        precision: ModelPrecision = None,
+        **options: Unpack[VectorOptions],
     ) -> Self:
         """Load the encoder of a checkpoint, with or without a head. None is as the files of sentence-transformers say.
 
         Args:
             model: a checkpoint, a run (its best checkpoint), "cloze-mini-sentences", or hf://org/name.
-            device: cpu, cuda, mps or auto.
-            precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
-                the directory of an int8 model.
-            pooling: how the vectors of all tokens, [CLS] and [SEP] included, become one; by default the mean.
-            layers: layers, 1 being the first and -1 the last, also as in "-4:-1"; 0 is the rows of the word-embedding
-                table, without position or context.
-            combine: how several layers are combined, token by token.
-            normalize: whether vectors are scaled to length 1; by default they are not.
-            max_seq_length: maximum number of tokens of a text; by default the positions of the model.
-            long_texts: truncate a longer text, or read it in windows that overlap by half and take the mean of their
-                vectors.
-            prompt: name of a prompt of the checkpoint that is prepended to each text.
 
         Raises:
             InputError: there is no such model, layer or prompt, or a setting is of another kind.
         """
+        pooling, normalize, length = options["pooling"], options["normalize"], options["max_seq_length"]
         check_choice(pooling, (*POOLINGS, None), "pooling")
-        check_choice(combine, get_args(Combine), "combine")
-        check_choice(long_texts, get_args(LongTexts), "long_texts")
+        check_choice(options["combine"], get_args(Combine), "combine")
+        check_choice(options["long_texts"], get_args(LongTexts), "long_texts")
         check_choice(normalize, (True, False, None), "normalize")
         opened = Model.open(model, device=device, precision=precision)
         path, config = opened.directory, opened.config
         assert path is not None
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
         pooling = pooling or stored.pooling
-        normalize = stored.normalize if normalize is None else normalize
         check_pooling(pooling, config)
         num_layers, positions = config.num_hidden_layers, config.max_position_embeddings
-        if (
-            max_seq_length is not None
-            and not 3 <= check_integer(max_seq_length, "max_seq_length") <= positions
-        ):
-            what = f"{max_seq_length} is not in 3..{positions}, the positions of the model"
+        if length is not None and not 3 <= check_integer(length, "max_seq_length") <= positions:
+            what = f"{length} is not in 3..{positions}, the positions of the model"
             raise InputError(what, where="max_seq_length")
-        resolved = _resolve_layers(layers, num_layers)
-        truncate_dim = stored.truncate_dim if resolved == (num_layers,) else None
+        layers = _resolve_layers(options["layers"], num_layers)
+        prompt = options["prompt"]
         return cls(
             opened,
             pooling=pooling,
-            layers=resolved,
-            combine=combine,
-            normalize=normalize,
-            max_seq_length=min(max_seq_length or stored.max_seq_length or positions, positions),
+            layers=layers,
+            combine=options["combine"],
+            normalize=stored.normalize if normalize is None else normalize,
+            max_seq_length=min(length or stored.max_seq_length or positions, positions),
             prompt=stored.prompt(prompt if prompt is None else check_text(prompt, "prompt"), where=path),
-            long_texts=long_texts,
-            truncate_dim=truncate_dim,
+            long_texts=options["long_texts"],
+            truncate_dim=stored.truncate_dim if layers == (num_layers,) else None,
             stored=stored,
         )
 

@@ -33,6 +33,7 @@ from cloze.inference.text_predictors import (
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.engine import Engine, FloatArray, HeadOutput, Output
 from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.options import Device, ModelPrecision
 from cloze.parallel_map import WorkerPlacement
 from cloze.progress import SILENT, Progress
 from cloze.suggestions import suggests_keywords
@@ -54,7 +55,7 @@ _OF_TASK = (
 
 
 @suggests_keywords()
-def load(model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None) -> Any:
+def load(model: Path | str, *, device: Device = "auto", precision: ModelPrecision = None) -> Any:
     """Load a model as the class that answers with it, whatever wrote it.
 
     A fine-tuned model is a `TextClassifier` or another class for its task; a pre-trained one is a `FillMask`, or a
@@ -66,9 +67,6 @@ def load(model: Path | str, *, device: str = "auto", precision: InferencePrecisi
 
     Args:
         model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
-        device: cpu, cuda, mps or auto.
-        precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for the
-            directory of an int8 model.
 
     Raises:
         InputError: there is no such model, or it is damaged.

@@ -25,6 +25,7 @@ from cloze.models.engine import (
     VectorOutput,
     run_batches,
 )
+from cloze.options import Device, ModelPrecision
 from cloze.suggestions import suggests_keywords
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -143,16 +144,11 @@ class Answerer:
 
     @classmethod
     @suggests_keywords()
-    def load(
-        cls, model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None
-    ) -> Self:
+    def load(cls, model: Path | str, *, device: Device = "auto", precision: ModelPrecision = None) -> Self:
         """Load a model and its tokenizer.
 
         Args:
             model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
-            device: cpu, cuda, mps or auto.
-            precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
-                the directory of an int8 model.
 
         Raises:
             InputError: there is no such model, it is damaged, or its head is another one.

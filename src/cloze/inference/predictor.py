@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from cloze.arguments import check_text, describe, iterate
-from cloze.choices import InferencePrecision
 from cloze.data.reading.files import STDIN
 from cloze.data.reading.formats import count_rows
 from cloze.data.reading.memory import Data
@@ -18,6 +17,7 @@ from cloze.inference.model import Answerer, Model
 from cloze.models.config_file import find_task_of_head
 from cloze.models.engine import HeadOutput, Output, VectorOutput
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
+from cloze.options import Device, ModelPrecision
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.suggestions import suggests_keywords
@@ -67,17 +67,14 @@ class Predictor(Answerer):
         cls,
         model: Path | str | Model,
         *,
-        device: str = "auto",
-        precision: InferencePrecision | None = None,
+        device: Device = "auto",
+        precision: ModelPrecision = None,
         task: str | None = None,
     ) -> Self:
         """Load a fine-tuned model of cloze or transformers, and its tokenizer.
 
         Args:
             model: a checkpoint, a run (its best checkpoint), or hf://org/name.
-            device: cpu, cuda, mps or auto.
-            precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
-                the directory of an int8 model.
             task: the name of its task; by default the one it was fine-tuned for. For a model of another program that is
                 the one of its architecture, or else of the class.
 
