@@ -1,5 +1,7 @@
 """Helpers of many tests: excerpts of a novel, a counting progress bar, file contents, damage."""
 
+import csv
+import json
 import lzma
 import os
 import re
@@ -9,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
+import pyarrow.ipc
+import pyarrow.parquet
 import pytest
 from filelock import FileLock
 
@@ -23,6 +27,30 @@ if TYPE_CHECKING:
 def task_of(name: str, **settings: Any) -> "AnyTask":
     """Return a task with other settings."""
     return find_task(name).with_settings(settings)
+
+
+def write_rows(
+    path: Path, rows: Any, new_arrow: Callable[..., Any] = pyarrow.ipc.new_file, **options: Any
+) -> Path:
+    """Write rows, or a table of pyarrow, as the file's name says: .jsonl, .json, .csv, .tsv, .parquet or .arrow."""
+    if path.suffix in (".parquet", ".arrow"):
+        table = rows if isinstance(rows, pyarrow.Table) else pyarrow.Table.from_pylist(rows)
+        if path.suffix == ".parquet":
+            pyarrow.parquet.write_table(table, path, **options)
+        else:
+            with new_arrow(str(path), table.schema) as writer:
+                writer.write_table(table, **options)
+    elif path.suffix in (".csv", ".tsv"):
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            separator = "," if path.suffix == ".csv" else "\t"
+            writer = csv.DictWriter(stream, list(rows[0]), delimiter=separator, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        lines = list(map(json.dumps, rows))
+        text = f"[{','.join(lines)}]" if path.suffix == ".json" else "".join(f"{line}\n" for line in lines)
+        path.write_text(text, encoding="utf-8")
+    return path
 
 
 NOVEL = Path(__file__).resolve().parents[1] / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"

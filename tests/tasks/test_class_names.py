@@ -14,7 +14,7 @@ from cloze.errors import DataWarning, InputError
 from cloze.tasks.data import read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
-from helpers import task_of
+from helpers import task_of, write_rows
 
 KINDS = ["parquet", "arrow", "table", "datasets", "numpy", "streamed"]
 PAIRS = {"text": ["a", "b", "c"], "pair": ["d", "e", "f"]}
@@ -22,11 +22,8 @@ PAIRS = {"text": ["a", "b", "c"], "pair": ["d", "e", "f"]}
 
 def write(table: pyarrow.Table, kind: str, folder: Path) -> None:
     """Write a table as a.parquet or a.arrow; other kinds stay in memory."""
-    if kind == "parquet":
-        pyarrow.parquet.write_table(table, folder / "a.parquet")
-    elif kind == "arrow":
-        with pyarrow.ipc.new_stream(str(folder / "a.arrow"), table.schema) as writer:
-            writer.write_table(table)
+    if kind in ("parquet", "arrow"):
+        write_rows(folder / f"a.{kind}", table, pyarrow.ipc.new_stream)
 
 
 def named(kind: str, folder: Path, label: Sequence[Any], names: Sequence[str], **columns: Any) -> Any:
@@ -127,7 +124,7 @@ def test_metadata_of_another_form_are_ignored(tmp_path, metadata):
     table = pyarrow.table({"text": ["a", "b"], "label": [0, 1]}).replace_schema_metadata(
         {"huggingface": metadata}
     )
-    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    write_rows(tmp_path / "a.parquet", table)
     assert (
         labels_of(task_of("classification"), tmp_path / "a.parquet")
         == labels_of(task_of("classification"), table)

@@ -9,8 +9,6 @@ import json
 import warnings
 from pathlib import Path
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from cloze.data.reading.tagged_text import TaggedText
@@ -19,23 +17,10 @@ from cloze.inference.embedding_files import read_texts
 from cloze.tasks.paragraphs import SpanQuestion
 from cloze.tasks.predict import featurize
 from cloze.tasks.texts import ChoiceQuestion
-from helpers import task_of
+from helpers import task_of, write_rows
 
 pytestmark = pytest.mark.protected
 CASES = json.loads(Path(__file__).with_name("data_cases.json").read_text("utf-8"))
-
-
-def write(path, content):
-    """Write a text, or rows by the name of the file."""
-    if isinstance(content, str):
-        path.write_text(content, encoding="utf-8", newline="")
-    elif path.suffix == ".parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(content), path)
-    else:
-        lines = [json.dumps(row) for row in content]
-        path.write_text(
-            f"[{','.join(lines)}]" if path.suffix == ".json" else "".join(f"{line}\n" for line in lines)
-        )
 
 
 def shown(example, show):
@@ -77,7 +62,10 @@ def shown(example, show):
 )
 def test_data_are_read_warned_of_or_refused(tmp_path, tokenizer, name, file, settings, content, expected):
     path = tmp_path / file
-    write(path, content)
+    if isinstance(content, str):
+        path.write_text(content, encoding="utf-8", newline="")
+    else:
+        write_rows(path, content)
     for chosen in settings if isinstance(settings, list) else [settings]:
         chosen = dict(chosen)
         labeled, show = chosen.pop("labeled", True), chosen.pop("show", None)

@@ -19,7 +19,7 @@ from cloze.data.reading.directories import source_sha256
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.data import find_files, open_data
 from cloze.tasks.registry import find_task
-from helpers import task_of
+from helpers import task_of, write_rows
 
 ADA = "Ada lives in Oslo"
 TAGS = ["B-PER O O B-LOC"]
@@ -40,9 +40,7 @@ def save_parquet(path: Path) -> None:
 
 
 def save_arrow(path: Path) -> None:
-    table = pyarrow.table(rows("text", "label"))
-    with pyarrow.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table)
+    write_rows(path, pyarrow.table(rows("text", "label")))
 
 
 def save_splits(path: Path) -> None:

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
-import pyarrow.ipc
-import pyarrow.parquet
 import pytest
 from test_annotation_tools import OTHER_TAGS, PRODIGY, UNUSED_TAGS
 from test_squad_files import GOOD, LISTED, ROW, STARTS
@@ -31,7 +29,7 @@ from cloze.tasks.paragraphs import Paragraph, SpanQuestion
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from family_cases import CASES, Case
-from helpers import task_of
+from helpers import task_of, write_rows
 
 pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("default")]
 
@@ -103,22 +101,7 @@ FILES: dict[str, tuple[str, dict[str, Any], str, str]] = {
 """Task, settings, name and content of a file by name."""
 
 
-def _write_parquet(rows: list[Any], path: Path) -> None:
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-
-
-def _write_arrow(rows: list[Any], path: Path) -> None:
-    table = pyarrow.Table.from_pylist(rows)
-    with pyarrow.ipc.new_file(path, table.schema) as writer:
-        writer.write_table(table)
-
-
-WRITERS: dict[str, Callable[[list[Any], Path], object]] = {
-    "a.jsonl": lambda rows, path: path.write_text("".join(json.dumps(row) + "\n" for row in rows)),
-    "a.json": lambda rows, path: path.write_text(json.dumps(rows)),
-    "a.parquet": _write_parquet,
-    "a.arrow": _write_arrow,
-}
+FILE_NAMES = ("a.jsonl", "a.json", "a.parquet", "a.arrow")
 IN_MEMORY: dict[str, Callable[[list[Any]], Any]] = {
     "dicts": list,
     "Arrow": pyarrow.Table.from_pylist,
@@ -180,10 +163,10 @@ def read_fixtures(folder: Path) -> dict[str, list[str]]:
             )
         for name, (task, settings, rows) in ROWS.items():
             configured = task_of(task, **settings)
-            for file, write in WRITERS.items():
+            for file in FILE_NAMES:
                 path = folder / file
                 try:
-                    write(rows, path)
+                    write_rows(path, rows)
                 except (pyarrow.ArrowException, AttributeError):  # columns that mix kinds of values
                     continue
                 results[f"{name} {mode} {file}"] = describe(

@@ -4,12 +4,9 @@ import itertools
 import json
 import re
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from cloze.cli import main
@@ -17,32 +14,19 @@ from cloze.errors import DataWarning, InputError
 from cloze.finetuning.data import count_classes, read_examples
 from cloze.tasks.labels import PLACEHOLDERS
 from cloze.tasks.texts import LabeledText
-from helpers import task_of
+from helpers import task_of, write_rows
 
 Rows = list[tuple[str, Any]]
 
 
-def _lines(separator: str) -> Callable[[Path, Rows], None]:
-    def write(path: Path, rows: Rows) -> None:
-        lines = [separator.join(["text", "label"]), *(f"{text}{separator}{label}" for text, label in rows)]
-        path.write_text("".join(f"{line}\n" for line in lines))
-
-    return write
+def _write(path: Path, rows: Rows) -> None:
+    write_rows(path, [{"text": text, "label": label} for text, label in rows])
 
 
-def _json_lines(path: Path, rows: Rows) -> None:
-    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows))
+KINDS = ("tsv", "csv", "jsonl", "parquet")
 
 
-def _parquet(path: Path, rows: Rows) -> None:
-    texts, labels = zip(*rows, strict=True)
-    pyarrow.parquet.write_table(pyarrow.table({"text": list(texts), "label": list(labels)}), path)
-
-
-WRITERS = {"tsv": _lines("\t"), "csv": _lines(";"), "jsonl": _json_lines, "parquet": _parquet}
-
-
-@pytest.mark.parametrize(("kind", "empty"), [*itertools.product(WRITERS, ("", " ", None, float("nan")))])
+@pytest.mark.parametrize(("kind", "empty"), [*itertools.product(KINDS, ("", " ", None, float("nan")))])
 def test_an_empty_label_is_refused_or_left_out(tmp_path: Path, kind: str, empty: Any) -> None:
     file = tmp_path / f"a.{kind}"
     if kind in ("tsv", "csv"):
@@ -50,7 +34,7 @@ def test_an_empty_label_is_refused_or_left_out(tmp_path: Path, kind: str, empty:
         if not isinstance(empty, str):
             pytest.skip("a text")
     labels = ("1", empty, "2") if isinstance(empty, str) else (1.0, empty, 2.0)
-    WRITERS[kind](file, list(zip("abc", labels, strict=True)))
+    _write(file, list(zip("abc", labels, strict=True)))
     number = 2 if kind in ("jsonl", "parquet") else 3
     for task in (task_of("classification"), task_of("regression")):
         with pytest.raises(
@@ -66,7 +50,7 @@ def test_an_empty_label_is_refused_or_left_out(tmp_path: Path, kind: str, empty:
 def test_a_placeholder_is_a_class_unless_missing_labels_are_dropped(tmp_path: Path, placeholder: str) -> None:
     file = tmp_path / "a.tsv"
     rows = [(f"text {number}", label) for number, label in enumerate(["x", placeholder, "y"] * 2)]
-    WRITERS["tsv"](file, rows)
+    _write(file, rows)
     message = (
         rf"a\.tsv: rows have the label {re.escape(repr(placeholder))} \(2 of 6\)\. .*`missing_labels=drop`"
     )
@@ -96,8 +80,8 @@ def test_a_placeholder_is_a_class_unless_missing_labels_are_dropped(tmp_path: Pa
 def test_numbers_are_the_same_classes_in_all_formats(
     tmp_path: Path, labels: list[Any], classes: dict[str, int]
 ) -> None:
-    for kind, write in WRITERS.items():
-        write(tmp_path / f"a.{kind}", list(zip("abcd", labels, strict=True)))
+    for kind in KINDS:
+        _write(tmp_path / f"a.{kind}", list(zip("abcd", labels, strict=True)))
         task, train, _ = read_examples(
             task_of("classification"), tmp_path / f"a.{kind}", tmp_path / f"a.{kind}"
         )
@@ -108,7 +92,7 @@ def test_numbers_are_the_same_classes_in_all_formats(
 @pytest.mark.parametrize("other", ["01", "+1", "True", "one", "ONE", "One ", "o-ne"])
 def test_other_spellings_are_other_classes(tmp_path: Path, other: str) -> None:
     rows = [("a", "1"), ("b", other), ("c", "two"), ("d", "1.0")]
-    _lines("\t")(tmp_path / "a.tsv", rows)
+    _write(tmp_path / "a.tsv", rows)
     task, train, _ = read_examples(task_of("classification"), tmp_path / "a.tsv", tmp_path / "a.tsv")
     assert count_classes(task, train) == {"1": 2, other.strip(): 1, "two": 1}
     with pytest.raises(InputError, match=r"a\.tsv:3: unknown label .*\. The labels are 1, two\.$"):
@@ -133,7 +117,7 @@ def test_labels_that_may_stand_for_none_are_counted_in_one_warning(
     tmp_path: Path, labels: list[str], suspects: set[str]
 ) -> None:
     rows = [(f"text {i}", label) for i, label in enumerate(labels * 2)]
-    _lines("\t")(tmp_path / "a.tsv", rows)
+    _write(tmp_path / "a.tsv", rows)
     examples = list(task_of("classification").examples(tmp_path / "a.tsv"))
     with warnings.catch_warnings(record=True, category=DataWarning) as caught:
         warnings.simplefilter("always")
@@ -158,7 +142,7 @@ def test_labels_that_may_stand_for_none_are_counted_in_one_warning(
     ],
 )
 def test_a_file_without_any_label_cannot_be_scored(tmp_path, task, label):
-    _lines("\t")(tmp_path / "a.tsv", [("a", label), ("b", label)])
+    _write(tmp_path / "a.tsv", [("a", label), ("b", label)])
     for missing_labels in ("refuse", "drop"):
         with pytest.raises(
             InputError, match="No row has a label, to learn from or to score with; cloze predict"
@@ -188,7 +172,7 @@ def test_scores_of_minus_one_alone_are_none():
 
 def test_the_printed_remedies_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.csv"
-    _lines(",")(file, [("a", "x"), ("b", ""), ("c", "y"), *[("d", "x")] * 20])
+    _write(file, [("a", "x"), ("b", ""), ("c", "y"), *[("d", "x")] * 20])
     command = ["finetune", "classification", "-m", "cloze-mini", "-d", str(file), "--validate"]
     assert main(command) == 2
     assert "--missing-labels drop leaves out such rows" in capsys.readouterr().err
@@ -206,8 +190,8 @@ def test_the_printed_remedies_work(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_few_examples_to_score_on_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [(f"{number}", "xy"[number % 2]) for number in range(250)]
-    _lines(",")(tmp_path / "a.csv", rows)
-    _lines(",")(tmp_path / "dev.csv", rows[:100])
+    _write(tmp_path / "a.csv", rows)
+    _write(tmp_path / "dev.csv", rows[:100])
     command = ["finetune", "classification", "-m", "cloze-mini", "-d", str(tmp_path / "a.csv"), "--validate"]
     assert main(command) == 0
     warning = "warning: 25 examples to score on: scores are uncertain by up to ±0.20 (95%)."

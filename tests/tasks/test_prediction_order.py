@@ -3,14 +3,12 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 import cloze
 from cloze.errors import InputError
+from helpers import write_rows
 
 GOLD = [("fine film", "good"), ("dull", "bad"), ("great", "good"), ("dull", "bad")]
 PAIRS = [("a", "b", "good"), ("a", "c", "bad"), ("d", "b", "bad")]
@@ -106,18 +104,6 @@ def test_predictions_of_rows_without_labels_are_matched_by_row(tmp_path):
     assert result["accuracy"] == 1
 
 
-def _write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    if path.suffix == ".parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    else:
-        mark = {".csv": ",", ".tsv": "\t"}[path.suffix]
-        lines = [rows[0], *([cell or "" for cell in row.values()] for row in rows)]
-        path.write_text("".join(mark.join(line) + "\n" for line in lines))
-    return path
-
-
 @pytest.mark.parametrize("blank", ["", None])
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet", "memory"])
 def test_a_prediction_without_an_answer_is_refused_in_every_format(
@@ -125,7 +111,7 @@ def test_a_prediction_without_an_answer_is_refused_in_every_format(
 ) -> None:
     rows = [{"text": text, "label": label} for text, label in GOLD[:2]]
     rows.append({"text": GOLD[2][0], "label": blank})
-    predictions = rows if suffix == "memory" else _write(tmp_path / f"p.{suffix}", rows)
+    predictions = rows if suffix == "memory" else write_rows(tmp_path / f"p.{suffix}", rows)
     with pytest.raises(InputError, match=r"no answer: 'label' is empty\. Give each row an answer"):
         cloze.score("classification", predictions, GOLD[:3])
 
@@ -138,7 +124,7 @@ def test_answers_of_other_tasks_are_not_left_out_either(
     full = {"labels": '["x"]' if suffix != "jsonl" else ["x"], "score": "1" if suffix == "csv" else 1.0}[
         answer
     ]
-    path = _write(tmp_path / f"p.{suffix}", [{"text": "a", answer: full}, {"text": "b", answer: None}])
+    path = write_rows(tmp_path / f"p.{suffix}", [{"text": "a", answer: full}, {"text": "b", answer: None}])
     with pytest.raises(InputError, match=f"no answer: '{answer}' is empty"):
         cloze.score(task, path, [("a", "1"), ("b", "2")])
 

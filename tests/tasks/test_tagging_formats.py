@@ -19,7 +19,7 @@ from cloze.metrics.conll import entities
 from cloze.tasks.config import with_settings
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.task import AnyTask
-from helpers import task_of
+from helpers import task_of, write_rows
 
 ADA = "Ada lives in Oslo."
 SPANS = [[0, 3, "PER"], [13, 17, "LOC"]]
@@ -138,11 +138,7 @@ def test_names_of_tags_are_in_the_features_of_a_file(tmp_path, feature, extensio
     columns = {"tokens": [["Ada", "Bo", "ran"]], "pos_tags": [[0, 0, 1]], "ner_tags": [[1, 1, 0]]}
     table = pyarrow.table(columns).replace_schema_metadata(metadata)
     path = tmp_path / f"a.{extension}"
-    if extension == "parquet":
-        pyarrow.parquet.write_table(table, path)
-    else:
-        with pyarrow.ipc.new_stream(str(path), table.schema) as writer:
-            writer.write_table(table)
+    write_rows(path, table, pyarrow.ipc.new_stream)
     with pytest.raises(InputError, match=r"Choose one of 'pos_tags', 'ner_tags' with `tagging\.tags_field"):
         list(task_of("tagging").examples(path))
     for field, tags in (("ner_tags", ("B-PER", "B-PER", "O")), ("pos_tags", ("NOUN", "NOUN", "VERB"))):

@@ -12,7 +12,7 @@ import pytest
 from cloze.data.reading.arrow_files import read_arrow, read_hub, read_parquet, split_row_groups
 from cloze.data.reading.documents import MAX_DOCUMENT_BYTES, Document, FileRange
 from cloze.errors import InputError
-from helpers import CountingBar
+from helpers import CountingBar, write_rows
 
 ROWS = ["One.\nTwo.", None, "  ", "König 👑"]
 TEXTS = {1: ("One.", "Two."), 4: ("König 👑",)}
@@ -46,8 +46,7 @@ def test_a_row_over_the_limit_is_refused(tmp_path):
     pq.write_table(rows.slice(0, 2), tmp_path / "a.parquet")
     assert [len(d.lines[0]) for d in read(tmp_path / "a.parquet")] == [4, MAX_DOCUMENT_BYTES // 2]
     pq.write_table(rows, tmp_path / "a.parquet")
-    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_table(rows)
+    write_rows(tmp_path / "a.arrow", rows)
     for file in ("a.parquet", "a.arrow"):
         with pytest.raises(InputError, match=rf"{file}:row 3: a document of over 32 MB\. Split it"):
             read(tmp_path / file)
@@ -63,8 +62,7 @@ def test_columns_of_text_of_any_type(tmp_path, kind):
     rows = pa.table({"id": range(4), "text": pa.array(values, kind)})
     pq.write_table(rows, tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet") == expected(tmp_path / "a.parquet")
-    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
+    write_rows(tmp_path / "a.arrow", rows, pa.ipc.new_stream)
     assert read(tmp_path / "a.arrow") == expected(tmp_path / "a.arrow")
 
 
@@ -102,8 +100,7 @@ def test_ranges_of_row_groups(tmp_path):
 @pytest.mark.parametrize("new", [pa.ipc.new_stream, pa.ipc.new_file])
 def test_arrow_streams_and_files(tmp_path, new):
     rows = pa.table({"text": ROWS * 5})
-    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, new(sink, rows.schema) as writer:
-        writer.write_table(rows, max_chunksize=7)
+    write_rows(tmp_path / "a.arrow", rows, new, max_chunksize=7)
     assert read(tmp_path / "a.arrow", rows=3) == expected(tmp_path / "a.arrow", 5)
 
 

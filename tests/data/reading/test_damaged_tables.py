@@ -4,6 +4,7 @@ import random
 import struct
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from cloze.data.reading.files import MAX_LINE_BYTES
 from cloze.data.reading.formats import read_rows
 from cloze.data.reading.json_rows import parse_list
 from cloze.errors import InputError
-from helpers import CountingBar, task_of
+from helpers import CountingBar, task_of, write_rows
 
 pytestmark = pytest.mark.protected
 
@@ -32,22 +33,9 @@ TABLE = pa.table(
 )
 
 
-def _parquet(path: Path) -> None:
-    pq.write_table(TABLE, path)
-
-
-def _plain_parquet(path: Path) -> None:
-    pq.write_table(TABLE, path, compression="none", use_dictionary=False)
-
-
-def _arrow(path: Path) -> None:
-    with pa.ipc.new_file(str(path), TABLE.schema) as writer:
-        writer.write_table(TABLE)
-
-
-def _arrow_stream(path: Path) -> None:
-    with pa.ipc.new_stream(str(path), TABLE.schema) as writer:
-        writer.write_table(TABLE)
+_parquet = partial(write_rows, rows=TABLE)
+_plain_parquet = partial(write_rows, rows=TABLE, compression="none", use_dictionary=False)
+_arrow_stream = partial(write_rows, rows=TABLE, new_arrow=pa.ipc.new_stream)
 
 
 def _rows(path: Path) -> Iterator[Any]:
@@ -66,8 +54,8 @@ def _documents(path: Path) -> Iterator[Any]:
         (_plain_parquet, _rows, ".parquet"),
         (_parquet, _documents, ".parquet"),
         (_plain_parquet, _documents, ".parquet"),
-        (_arrow, _rows, ".arrow"),
-        (_arrow, _documents, ".arrow"),
+        (_parquet, _rows, ".arrow"),
+        (_parquet, _documents, ".arrow"),
         (_arrow_stream, _documents, ".arrow"),
     ],
 )
@@ -116,8 +104,7 @@ def test_page_checksums_find_a_changed_value(tmp_path: Path) -> None:
 def test_offsets_out_of_the_data_are_refused(offsets: tuple[int, ...], tmp_path: Path) -> None:
     path = tmp_path / "a.arrow"
     table = pa.table({"text": ["abc", "de"]})
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table)
+    write_rows(path, table)
     right, wrong = (struct.pack("<iii", *numbers) for numbers in ((0, 3, 5), offsets))
     content = path.read_bytes()
     assert content.count(right) == 1
@@ -130,13 +117,10 @@ def test_offsets_out_of_the_data_are_refused(offsets: tuple[int, ...], tmp_path:
 def test_two_columns_of_one_name_are_refused(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
-    if suffix == ".parquet":
-        pq.write_table(table, path)
-    elif suffix == ".arrow":
-        with pa.ipc.new_file(str(path), table.schema) as writer:
-            writer.write_table(table)
-    else:
+    if suffix == ".csv":
         path.write_text("text,text\na,b\n")
+    else:
+        write_rows(path, table)
     with pytest.raises(InputError, match="columns are called 'text'"):
         list(read_rows(path, ["text"]))
 

@@ -16,7 +16,7 @@ from cloze.data.reading.formats import open_source, read_rows
 from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.tables import Row, parse_rows
 from cloze.errors import DataWarning, InputError
-from helpers import task_of
+from helpers import task_of, write_rows
 
 TEXT = Column("text")
 
@@ -82,7 +82,7 @@ def test_other_columns_of_parquet_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     times = pyarrow.array([1, 10**18 + 1], pyarrow.timestamp("ns"))
     days = pyarrow.array([0, 10**8], pyarrow.date32())
-    pyarrow.parquet.write_table(pyarrow.table({"when": times, "text": ["a", "b"], "day": days}), path)
+    write_rows(path, pyarrow.table({"when": times, "text": ["a", "b"], "day": days}))
     assert [row.text("text") for row in read_rows(path, ["text"])] == ["a", "b"]
     with pytest.raises(
         InputError, match=r"a\.parquet:1: a cell of this row or the 1 after it cannot be read"
@@ -103,8 +103,7 @@ def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("write", [pyarrow.ipc.new_file, pyarrow.ipc.new_stream])
 def test_arrow_files_are_read_as_parquet_is(tmp_path: Path, write: Any) -> None:
     table = pyarrow.table({"text": ["a, b", "ü"], "label": [1, 0], "more": [[1], None]})
-    with write(str(tmp_path / "a.arrow"), table.schema) as writer:
-        writer.write_table(table)
+    write_rows(tmp_path / "a.arrow", table, write)
     examples = list(task_of("classification").examples(tmp_path / "a.arrow"))
     assert [(example.text, example.gold, example.where) for example in examples] == [
         ("a, b", "1", f"{tmp_path}/a.arrow:1"),
