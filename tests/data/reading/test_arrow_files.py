@@ -1,4 +1,4 @@
-"""Documents in Parquet, Arrow and hub data sets; errors are in test_bad_text."""
+"""Documents in Parquet, Arrow and hub data sets; errors are in test_documents."""
 
 import sys
 from importlib.machinery import ModuleSpec

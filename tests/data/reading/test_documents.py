@@ -1,4 +1,4 @@
-"""Corpora that cannot be read are refused in one line: what, where, and the remedy.
+"""Documents of every text format; corpora that cannot be read are refused in one line.
 
 A case is the files of a directory, the inputs, and words of the message; {tmp} is the directory.
 """
@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
+from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents, total_bytes
+from cloze.data.reading.documents import MAX_DOCUMENT_BYTES
 from cloze.errors import InputError
+from helpers import CountingBar
 
 pytestmark = pytest.mark.protected
 
@@ -43,10 +45,6 @@ def case(name: str, content: bytes | Callable[[Path], object], *says: str, **rea
 
 def of_json(content: str, *says: str, **reading: object) -> Case:
     return case("rows.jsonl", (ROW + content).encode(), *says, **reading)
-
-
-def of_wiki(content: str, *says: str) -> Case:
-    return case("wiki_00", ('<doc id="1" url="" title="A">\nA\n\nText.\n</doc>\n' + content).encode(), *says)
 
 
 def cut(packed: bytes) -> bytes:
@@ -93,19 +91,6 @@ GOOD = table(text=[LINE] * 200, title=["Märchen"] * 200, year=[1812] * 200)
 BYTES = table(text=pa.array([b"fine", b"caf\xe9"], pa.binary()))
 NESTED = table(story=[{"body": LINE}])
 
-JSON_ROWS = {
-    "{text: 1}": "not JSON",
-    '{"text": "Es w': "not JSON",
-    '["Es war."]': "not an object but a list",
-    '"Es war."': "not an object but a text",
-    "null": "not an object but null",
-    '{"text": 1812}': "'text' is a number, not a text",
-    '{"text": true}': "'text' is a boolean",
-    '{"text": ["Es war."]}': "'text' is a list, not a text",
-    '{"text": {"a": 1}}': "'text' is an object",
-    '{"text": "Es war \\ud83d"}': "half a character (\\ud83d) in 'text'. Write \\ufffd",
-}
-
 CASES = {
     # what is there
     "nothing named": Case({}, ("no input was given", "Name files"), ()),
@@ -128,22 +113,9 @@ CASES = {
         "a", TEXT * 14_000, "a document of over 32 MB", "`format=lines`", text_format="paragraphs"
     ),
     "a file of 33 MB": case("a", TEXT * 14_000, "a document of over 32 MB", text_format="files"),
-    # tables
-    "a table of columns": case(
-        "a.tsv", b"id\treview\n1\tA king.\n", "{tmp}/a.tsv:2: no column 'text'", "`text_field=NAME`"
-    ),
-    "a table without rows": case("a.csv.gz", gzip.compress(b"id,text\n"), "a.csv.gz: holds no rows"),
     # JSON lines
-    **{row: of_json(f"{row}\n", f"rows.jsonl:2: {says}") for row, says in JSON_ROWS.items()},
-    "no such field": of_json(
-        '{"title": "A", "body": "B"}\n', "rows.jsonl:2: no field 'text'", "`text_field`", "title, body"
-    ),
-    "no such inner field": of_json("", "rows.jsonl:1: no field 'story.body'", text_field="story.body"),
     "JSON too deep": of_json("[" * 100_000 + "\n", "rows.jsonl:2: not JSON"),
     "a number too long": of_json('{"text": ' + "1" * 5000 + "}\n", "rows.jsonl:2: not JSON"),
-    "JSON of several lines": case("a.json", b'{\n "text": "Es war."\n}\n', "{tmp}/a.json:1: not JSON"),
-    "a JSON array": case("a.json", b'[{"text": "Es war."}]\n', "{tmp}/a.json: a JSON array", "jq -c '.[]'"),
-    "a JSON array in a text": case("a.txt", b'[\n{"text": "One."}\n]', "{tmp}/a.txt: a JSON array", "jq"),
     # Parquet
     "a Parquet without the column": case(
         "a.parquet",
@@ -168,15 +140,12 @@ CASES = {
     "a damaged Parquet": case(
         "a.parquet", flip(parquet(GOOD), 6), "{tmp}/a.parquet: cannot be read", "damaged"
     ),
-    "a text named .parquet": case("a.parquet", TEXT, "{tmp}/a.parquet: cannot be read", "another format"),
-    "an empty Parquet": case("a.parquet", b"", "{tmp}/a.parquet: cannot be read"),
     "bytes that are not UTF-8": case(
         "a.parquet", parquet(BYTES), "{tmp}/a.parquet:row 2: a text that is not UTF-8"
     ),
     "a compressed Parquet": case(
         "a.parquet.gz", gzip.compress(parquet(GOOD)), "{tmp}/a.parquet.gz: cannot be"
     ),
-    "a text read as Parquet": case("a.txt", TEXT, "{tmp}/a.txt: cannot be read", text_format="parquet"),
     # Arrow
     "an Arrow stream cut within a batch": case("a.arrow", cut(arrow(GOOD)), "{tmp}/a.arrow: cannot be read"),
     "an Arrow stream cut after a batch": case(
@@ -192,7 +161,6 @@ CASES = {
         "`text_field`: text, title",
         text_field="body",
     ),
-    "a text named .arrow": case("a.arrow", TEXT, "{tmp}/a.arrow: cannot be read"),
     # save_to_disk
     "a data file missing": Case(saved(data_0_arrow=None), ("{tmp}/data-0.arrow: no such file", "names it")),
     "a damaged state.json": Case(saved(state_json=b"{"), ("{tmp}/state.json: not a JSON file", "again")),
@@ -204,15 +172,6 @@ CASES = {
     "a split missing": Case(
         {"dataset_dict.json": b'{"splits": ["train"]}'}, ("{tmp}/train: no such file", "names it")
     ),
-    # WikiExtractor
-    "a <doc> that is never closed": of_wiki(
-        '<doc id="2">\nB\n', "{tmp}/wiki_00:6: this <doc …> is not closed"
-    ),
-    "a <doc> in a <doc>": of_wiki(
-        '<doc id="2">\nB\n<doc id="3">\nC\n</doc>\n', "wiki_00:6: this <doc …> is not"
-    ),
-    "text outside of <doc>": of_wiki("B\n", "{tmp}/wiki_00:6: text outside <doc …>"),
-    "a </doc> too many": of_wiki("</doc>\n", "{tmp}/wiki_00:6: text outside <doc …>"),
     # other sources
     "the hub without its package": Case({}, ("hf:imdb: needs the package datasets", "[hub]'."), ("hf:imdb",)),
 }
@@ -245,6 +204,46 @@ def test_bad_text_is_refused_in_one_line(name, tmp_path):
     assert len(line) < 400 + 2 * len(str(tmp_path))
     for words in each.says:
         assert words.replace("{tmp}", str(tmp_path)) in line
+
+
+DOCUMENTS = json.loads(Path(__file__).with_name("documents.json").read_text("utf-8"))
+"""Rows of a file, settings, its content, and its documents or parts of the error with … between them."""
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("name", "reading", "content", "expected"),
+    [row for rows in DOCUMENTS.values() for row in rows],
+    ids=[f"{what} {number}" for what, rows in DOCUMENTS.items() for number, _ in enumerate(rows, 1)],
+)
+def test_documents_are_read_or_refused(tmp_path, name, reading, content, expected, pack):
+    if pack is gzip.compress and name.endswith(("parquet", "arrow")):
+        pytest.skip("their own compression")
+    name += ".gz" * (pack is gzip.compress)
+    (tmp_path / name).write_bytes(pack(content.encode()))
+    if isinstance(expected, str):
+        with pytest.raises(InputError) as raised:
+            read_all([str(tmp_path / name)], reading)
+        for part in expected.split(" … "):
+            assert part in str(raised.value).replace(".gz", "")
+        return
+    input_shards, bar = plan_input_shards([tmp_path / name], ReadingConfig(**reading)), CountingBar()
+    documents = [document for input_shard in input_shards for document in read_documents(input_shard, bar)]
+    read = [[d.where.removeprefix(f"{tmp_path}/").replace(".gz", ""), d.kind, *d.lines] for d in documents]
+    assert read == expected
+    assert bar.done == total_bytes(input_shards)
+
+
+@pytest.mark.parametrize("text_format", ["sentences", "files"])
+def test_a_line_or_document_at_the_limit_is_read(tmp_path, text_format):
+    (tmp_path / "a").write_text("a" * 9_999_999 + "\n")
+    assert read_all([str(tmp_path / "a")], {"text_format": text_format}) == 1
+    line, count = "word" * 1999 + "...\n", MAX_DOCUMENT_BYTES // 8000
+    (tmp_path / "b").write_text(line * count)
+    assert read_all([str(tmp_path / "b")], {"text_format": text_format}) == 1
+    (tmp_path / "b").write_text(line * (count + 1))
+    with pytest.raises(InputError, match=f"b:{count + 1}: a document of over 32 MB"):
+        read_all([str(tmp_path / "b")], {"text_format": text_format})
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
