@@ -299,20 +299,6 @@ def test_a_damaged_graph_is_refused(folder: Path, tmp_path: Path) -> None:
         cloze.FillMask.load(tmp_path / "graph")
 
 
-def test_a_graph_of_an_older_version_is_to_be_exported_again(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with artifacts.write_directory(tmp_path / "graph", kind="graph") as directory:
-        shutil.copytree(folder / "graphs" / "FillMask", directory, dirs_exist_ok=True)
-        (directory / "manifest.json").unlink()
-        facts = json.loads((directory / "export.json").read_text())
-        del facts["encoder"]
-        (directory / "export.json").write_text(json.dumps(facts))
-    for words in (["fill", "[MASK]", "-m"], ["info"]):
-        assert main([*words, str(tmp_path / "graph")]) == 2
-        assert "export.json: encoder is missing. Export the model again" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 @pytest.mark.protected
 def test_a_graph_reads_as_many_tokens_as_the_classifier_of_another_program(

@@ -204,13 +204,6 @@ def test_the_model_is_chosen_by_name_or_ability(client: Client) -> None:
     assert client.ask("/embed", inputs="a", model="squad") != client.ask("/embed", inputs="a")
 
 
-def test_heads_share_one_encoder(models: Mapping[str, ServedModel]) -> None:
-    bert = models["bert"]
-    assert bert.fill_mask is not None
-    assert bert.next_sentence is not None
-    assert bert.fill_mask.encoder is bert.next_sentence.encoder is bert.encoder
-
-
 def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
     info = client.get("/info").json()
     abilities = {

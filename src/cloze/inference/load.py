@@ -155,8 +155,8 @@ def as_predictor(
     """Return a model that is loaded already, or load one or several; refuse other settings for one that is loaded."""
     if not isinstance(model, Predictor):
         return load_ensemble(check_models(model), task, device=device, precision=precision)
-    given = {"task": task not in (None, model.task.name), "device": device != "auto", "precision": precision}
-    for name in filter(given.get, given):
+    other = {"task": task not in (None, model.task.name), "device": device != "auto", "precision": precision}
+    for name in filter(other.get, other):
         remedy = f"Give the model's path, or load it with {name}="
         raise InputError("cannot change for a model that is loaded", where=name, remedy=remedy)
     return model
