@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,13 @@ from cloze.data.batch import DataPosition
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Bar, Progress
-from cloze.training.checkpoints import CheckpointConfig, newest_checkpoint, read_state
+from cloze.training.checkpoints import (
+    STATE_FILE,
+    CheckpointConfig,
+    TrainingState,
+    newest_checkpoint,
+    read_state,
+)
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
@@ -230,6 +236,15 @@ def test_wrong_data_end_the_run_when_their_step_begins(tmp_path):
     assert objective.seen == list(range(5 * MICRO_BATCHES))
     assert read_state(resolve_checkpoint(tmp_path, "latest")).step == 5
     assert not _threads_of_data()
+
+
+def test_a_state_of_another_version_is_refused(tmp_path):
+    state = {field.name: 0 for field in fields(TrainingState)}
+    for values in ({**state, "log_window": {}}, {"step": 1}):
+        (tmp_path / STATE_FILE).parent.mkdir(exist_ok=True)
+        (tmp_path / STATE_FILE).write_text(json.dumps(values))
+        with pytest.raises(InputError, match="the state of another version of cloze"):
+            read_state(tmp_path)
 
 
 def test_a_stop_waits_until_no_data_are_drawn(tmp_path):

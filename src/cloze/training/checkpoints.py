@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -216,8 +216,16 @@ def read_state(checkpoint: Path) -> TrainingState:
     """Read the state of a run.
 
     A best checkpoint that no longer exists is ignored: it was pruned for a later one, which is damaged.
+
+    Raises:
+        InputError: another version of cloze wrote it.
     """
     values, run = file_io.read_json(checkpoint / STATE_FILE), checkpoint.parent.parent
+    if values.keys() != {part.name for part in fields(TrainingState)}:
+        remedy = "Resume with the version that wrote it, or start a new run from this checkpoint"
+        raise InputError(
+            "the state of another version of cloze", where=checkpoint / STATE_FILE, remedy=remedy
+        )
     position, best_score = DataPosition(**values["position"]), tuple(values["best_score"])
     state = TrainingState(**{**values, "position": position, "best_score": best_score})
     if state.best_step is None or (run / _checkpoint_name(state.best_step)).is_dir():
