@@ -1,7 +1,6 @@
 """Labels as people write them: missing ones, placeholders, numbers and booleans, lists, other separators."""
 
 import itertools
-import json
 import re
 import warnings
 from pathlib import Path
@@ -148,19 +147,6 @@ def test_a_file_without_any_label_cannot_be_scored(tmp_path, task, label):
             InputError, match="No row has a label, to learn from or to score with; cloze predict"
         ):
             list(task.with_settings(dict(missing_labels=missing_labels)).examples(tmp_path / "a.tsv"))
-
-
-def test_predictions_with_other_names_of_classes_are_warned_of(tmp_path):
-    file = tmp_path / "p.jsonl"
-    examples = [LabeledText("a", gold="yes"), LabeledText("b", gold="no")]
-    for labels in (["maybe", "maybe"], ["yes", "1"], ["0", "1"]):
-        file.write_text("".join(json.dumps({"label": label}) + "\n" for label in labels))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            task_of("classification").answer.read_answers(file, examples)
-        assert bool(caught) == (labels == ["0", "1"])
-    what = "p.jsonl: the predictions have none of the labels of the data: 0, 1 and no, yes"
-    assert what in str(caught[0].message)
 
 
 def test_scores_of_minus_one_alone_are_none():

@@ -91,37 +91,6 @@ def test_entities_of_spans_have_the_characters_of_the_spans(data, text, tmp_path
     assert [text[entity.start : entity.end] for entity in found] == [text[a:b].strip() for a, b, _ in spans]
 
 
-def test_predictions_with_other_words_are_scored_by_their_characters(write):
-    text = "Oslo-based Dr. Who left. He ran."
-    gold = write("gold.jsonl", [{"text": text, "label": [[0, 4, "LOC"], [11, 18, "PER"]]}])
-    examples = list(task_of("tagging").examples(gold))
-    tags = [{"tags": ["O"] * 3}, {"tags": ["O"] * 3}, {"tags": ["O"] * 3}]
-    found = [{"start": 0, "end": 10, "type": "LOC"}, {"start": 11, "end": 18, "type": "PER"}]
-    path = write("out.jsonl", [{"text": text, "entities": found, "sentences": tags}])
-    predictions = task_of("tagging").answer.read_answers(path, examples)
-    assert predictions[0].tags[0] == ("B-LOC", "I-LOC", "B-PER", "I-PER", "I-PER", "O", "O")
-    assert task_of("tagging").score(examples, predictions)["f1"] == 50
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize(("start", "type_"), [("0", "PER"), (None, "PER"), (0, None)])
-def test_predicted_entities_without_characters_or_type_are_refused(write, start, type_):
-    examples = list(task_of("tagging").examples(write("gold.jsonl", [{"text": ADA, "label": SPANS}])))
-    entity = {"start": start, "end": 3, "type": type_}
-    path = write("out.jsonl", [{"entities": [entity], "sentences": []}])
-    with pytest.raises(InputError, match=r"out\.jsonl:1: no prediction.* are integers"):
-        task_of("tagging").answer.read_answers(path, examples)
-
-
-@pytest.mark.protected
-def test_sentences_for_a_text_without_words_are_refused(write):
-    row = {"tokens": [], "tags": []}
-    examples = list(task_of("tagging").examples(write("gold.jsonl", [row])))
-    path = write("out.jsonl", [{"sentences": [{"tags": ["O"]}]}])
-    with pytest.raises(InputError, match=r"out\.jsonl: 1 sentences, a text without words has 0"):
-        task_of("tagging").answer.read_answers(path, examples)
-
-
 @pytest.mark.parametrize(
     "feature",
     [

@@ -208,32 +208,6 @@ def test_predictions_are_read_from_json_lines_or_columns(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a B-X\n\nc O\n", "out:1: a sentence of 1 words, that of GOLD:1 has 2"),
-        ("a B-X\nd O\n\nc O\n", "out:2: 'd', where GOLD:2 has 'b'"),
-        ("a B-X\nb O\n", "out: no prediction for GOLD:4 and what follows it"),
-        ("a B-X\nb O\n\nc O\n\nc O\n", "out:6: more sentences than there are to score"),
-        ('{"sentences": [{"tags": ["O"]}]}\n', "out: 1 predictions for 2 examples"),
-        ('{"sentences": [{"tags": ["O"]}]}\n' * 2, "out: 1 tags for the 2 words of GOLD:1"),
-        (
-            '{"sentences": [{"tags": ["O", "O"]}]}\n{"sentences": []}\n',
-            "out: 0 sentences, the text of GOLD:4 has 1",
-        ),
-        ('{"tags": ["O"]}\n', "out:1: no prediction: no field 'sentences'"),
-    ],
-)
-def test_predictions_of_other_words_are_refused(tmp_path, text, message):
-    gold, out = tmp_path / "gold", tmp_path / "out"
-    gold.write_text("a B-X\nb I-X\n\nc B-Y\n")
-    out.write_text(text)
-    task = task_of("tagging")
-    with pytest.raises(InputError) as caught:
-        task.answer.read_answers(out, list(task.examples(gold)))
-    assert message.replace("GOLD", str(gold)) in str(caught.value)
-
-
 def test_plain_text_is_not_read_as_columns(tmp_path):
     words, text = tmp_path / "words.conll", tmp_path / "text.txt"
     words.write_text("Ann B-PER\nleft O\n\n")

@@ -112,21 +112,6 @@ def test_ranks_count_equal_cosines_as_better():
     assert task_of("text-pairs").collapse(examples, alike) == "one vector only"
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["[[1, 0], [0, 1]]", "[[1, 0, 0], [0, 1, 0]]"], "out: vectors of 2 numbers and of 3"),
-        (["[[1, 0], [0, 1]]", "[[1, 0], [0]]"], "out:2: .* not two lists of as many numbers"),
-        (["[[1, 0], [0, 1]]", "[1, 0]"], "out:2: .* not two lists of as many numbers"),
-        (["[[1, 0], [0, 1]]", "[[1, NaN], [0, 1]]"], "out:2: .* not two lists of as many numbers"),
-    ],
-)
-def test_vectors_of_different_lengths_are_refused(tmp_path, lines, message):
-    (tmp_path / "out").write_text("".join(f'{{"vectors": {line}}}\n' for line in lines))
-    with pytest.raises(InputError, match=message):
-        task_of("text-pairs").answer.read_answers(tmp_path / "out", [pair("a", "x"), pair("b", "y")])
-
-
 def test_all_pairs_of_a_step_are_one_batch(configure, tmp_path):
     (tmp_path / "a.tsv").write_text(PAIRS)
     data = tmp_path / "a.tsv"
