@@ -94,6 +94,7 @@ def test_a_labeled_format_is_one_entry(
         assert [(s.words, s.tags) for s in text.sentences] == [(("Ada", "left", "Oslo"), tags)]
 
 
+@pytest.mark.slow
 def test_a_head_is_one_class(encoder: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     from cloze.export.graph import build_graph
