@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cloze.metrics.classification import Counts
-from cloze.metrics.conll import Entity, entities, entity_scores
+from cloze.metrics.conll import entities, entity_scores
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ner"
 
@@ -92,41 +92,29 @@ def test_a_thousand_random_predictions_score_as_by_the_rules():
 
 
 @pytest.mark.parametrize(
-    "tags",
+    ("tags", "expected"),
     [
-        "O I-PER I-PER B-PER O I-LOC",  # IOB1
-        "O B-PER I-PER B-PER O B-LOC",  # IOB2
-        "O B-PER E-PER S-PER O S-LOC",  # IOBES
+        *(
+            (tags, [("PER", 1, 3), ("PER", 3, 4), ("LOC", 5, 6)])
+            for tags in (
+                "O I-PER I-PER B-PER O I-LOC",  # IOB1
+                "O B-PER I-PER B-PER O B-LOC",  # IOB2
+                "O B-PER E-PER S-PER O S-LOC",  # IOBES
+            )
+        ),
+        ("B-A E-A B-A I-A E-A S-A S-A", [("A", 0, 2), ("A", 2, 5), ("A", 5, 6), ("A", 6, 7)]),
+        ("B-A I-A U-A I-A", [("A", 0, 2), ("A", 2, 3), ("A", 3, 4)]),  # a unit within another entity
     ],
 )
-def test_entities_are_the_same_in_every_scheme(tags):
-    assert entities(tags.split()) == [Entity("PER", 1, 3), Entity("PER", 3, 4), Entity("LOC", 5, 6)]
+def test_entities_are_the_same_in_every_scheme(tags, expected):
+    assert entities(tags.split()) == expected
 
 
-def test_adjacent_entities_of_one_type_in_iobes():
-    assert entities(["B-A", "E-A", "B-A", "I-A", "E-A", "S-A", "S-A"]) == [
-        Entity("A", 0, 2),
-        Entity("A", 2, 5),
-        Entity("A", 5, 6),
-        Entity("A", 6, 7),
-    ]
-
-
-def test_units_begin_entities_within_others():
-    assert entities(["B-A", "I-A", "U-A", "I-A"]) == [Entity("A", 0, 2), Entity("A", 2, 3), Entity("A", 3, 4)]
-
-
-def test_entities_end_with_the_sentence():
+def test_entities_end_with_the_sentence_and_no_words_score_zero():
     sides = ([["I-X"], ["I-X"], ["I-X"]], [["I-X"], ["I-X"], ["O"]])
     assert entity_scores(*sides).by_type == {"X": Counts(gold=3, predicted=2, correct=2)}
-
-
-def test_no_words_score_zero():
     nothing, no_entities = entity_scores([], []), entity_scores([["O"]], [["O"]])
     assert (nothing.accuracy, nothing.all_types.f1) == (0, 0)
     assert (no_entities.accuracy, no_entities.all_types.f1) == (100, 0)
-
-
-def test_numbers_of_sentences_and_tags_must_match():
     with pytest.raises(ValueError, match="shorter"):
         entity_scores([["O"]], [[]])

@@ -14,25 +14,18 @@ from cloze.metrics.squad import best_threshold, f1_score, normalize_answer, squa
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "squad"
 
 
-def _golden(version: str) -> dict:
-    return json.loads(lzma.decompress((GOLDEN / f"{version}_scores.json.xz").read_bytes()))
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize("kind", ["predictions", "corrupted_predictions"])
-def test_equal_to_evaluate_v1(kind):
-    golden = _golden("squad_v1")
-    assert squad_v1_scores(golden["answers"], golden[kind]) == golden[f"official_scores_{kind}"]
-
-
 @pytest.mark.protected
 @pytest.mark.parametrize(
     ("kind", "na_probs"), [("predictions", "null_odds"), ("corrupted_predictions", "corrupted_na_prob")]
 )
-def test_equal_to_evaluate_v2(kind, na_probs):
-    golden = _golden("squad_v2")
-    scores = squad_v2_scores(golden["answers"], golden[kind], golden[na_probs])
-    assert scores == golden[f"official_scores_{kind}"]
+def test_scores_equal_those_of_the_official_programs(kind, na_probs):
+    one, two = (
+        json.loads(lzma.decompress((GOLDEN / f"squad_{version}_scores.json.xz").read_bytes()))
+        for version in ("v1", "v2")
+    )
+    assert squad_v1_scores(one["answers"], one[kind]) == one[f"official_scores_{kind}"]
+    scores = squad_v2_scores(two["answers"], two[kind], two[na_probs])
+    assert scores == two[f"official_scores_{kind}"]
 
 
 def _official_words(text: str) -> list[str]:
@@ -124,18 +117,12 @@ def test_a_thousand_random_cases_score_as_by_the_rules():
         )
 
 
-def test_normalization_of_answers():
+def test_normalization_of_answers_articles_and_missing_predictions():
     assert normalize_answer(" The  Beyoncé's, a 10%-show ") == "beyoncés 10show"
     assert normalize_answer("theme an") == "theme"
-
-
-def test_answer_of_only_an_article():
     assert f1_score(["The"], "a") == 1
     assert f1_score(["The"], "a", empty_score=0.0) == 0
     assert squad_v1_scores({"q": ["The"]}, {"q": "a"}) == {"exact_match": 100, "f1": 0}
-
-
-def test_missing_prediction_scores_0_in_v1():
     assert squad_v1_scores({"q": ["x"], "r": ["y"]}, {"r": "y"}) == {"exact_match": 50, "f1": 50}
 
 

@@ -16,22 +16,8 @@ from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import SPECIAL
 
 TOKENS = [
-    *SPECIAL,
-    "covid",
-    "##19",
-    "co",
-    "##v",
-    "pc",
-    "##r",
-    "-",
-    "a",
-    "##a",
-    "new",
-    "york",
-    "e",
-    "##1",
-    "s",
-    "##s",
+    *(*SPECIAL, "covid", "##19", "co", "##v", "pc", "##r"),
+    *("-", "a", "##a", "new", "york", "e", "##1", "s", "##s"),
 ]
 WORDS = ["covid19", "Covid19", "pcr-test", "New York", "É", "a", "[E1]", "zz"]
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -126,15 +112,12 @@ def test_question_answering_names_words_that_it_does_not_match(tmp_path, file):
         add(tmp_path, [("pcr-test", set())])
     else:
         write_words_beside_vocabulary(tmp_path, file)
-    message = (
-        "adds the words .*pcr-test, which question answering does not match. Write all tokens to vocab.txt"
-    )
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=r"adds the words .*pcr-test.* Write all tokens to vocab.txt"):
         _ = load_tokenizer(tmp_path).google_tokenizer
     tokens = load_tokenizer(tmp_path).tokens  # the remedy
     (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n")
-    (tmp_path / "tokenizer.json").unlink(missing_ok=True)
-    (tmp_path / "added_tokens.json").unlink(missing_ok=True)
+    for name in ("tokenizer.json", "added_tokens.json"):
+        (tmp_path / name).unlink(missing_ok=True)
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     config.pop("added_tokens_decoder", None)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))

@@ -9,6 +9,7 @@ import tokenizers
 from cloze.cli import main
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from tiny_models import SPECIAL
 
 PHRASE = "ประเทศไทยมีประชากรมากกว่าหกสิบล้านคน"
 THAI = PHRASE * 5
@@ -27,15 +28,13 @@ def test_limit_of_a_new_vocabulary(tmp_path: Path, limit: int, is_unknown: bool)
     assert (tokens == ["[CLS]", "[UNK]", "[SEP]"]) == is_unknown
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "vocab/tokenizer.json"))
     assert library.encode(THAI).tokens == tokens
-    (ids, _) = tokenizer.ids([THAI])
-    assert ids.tolist() == tokenizer.encode(THAI).input_ids[1:-1]
+    assert tokenizer.ids([THAI])[0].tolist() == tokenizer.encode(THAI).input_ids[1:-1]
     config = json.loads((tmp_path / "vocab/tokenizer_config.json").read_text())
     assert config.get("max_input_chars_per_word", 100) == limit
 
 
 def test_limit_beside_a_vocabulary_alone(tmp_path: Path) -> None:
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a"]
-    WordPieceTokenizer.from_tokens(words, max_input_chars_per_word=7).save(tmp_path)
+    WordPieceTokenizer.from_tokens([*SPECIAL, "a", "##a"], max_input_chars_per_word=7).save(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
     tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.encode("a" * 7).tokens[1:-1] == ["a", *["##a"] * 6]

@@ -63,25 +63,16 @@ def test_sentence_boundaries(language, marked):
     assert split_sentences(between.join(sentences), language=language) == sentences
 
 
-def test_blank_line_ends_a_sentence_but_line_break_does_not():
+def test_blank_lines_end_sentences_in_all_languages_and_line_breaks_do_not():
     assert split_sentences("A heading\n\nIt was\nlate.\n\n\nYes") == ["A heading", "It was\nlate.", "Yes"]
-
-
-def test_unknown_language_is_refused():
-    with pytest.raises(InputError, match=r"'klingon'.*Choose from am, ar"):
+    for language in LANGUAGES:
+        assert split_sentences("One! Two!", language=language) == ["One!", "Two!"]
+    with pytest.raises(InputError, match="'klingon'"):
         split_sentences("Qapla'!", language="klingon")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_every_language_splits(language):
-    assert split_sentences("One! Two!", language=language) == ["One!", "Two!"]
-
-
-TEXTS = st.text(max_size=80) | st.lists(
-    st.sampled_from(
-        [*"\"'“”‘’«»()[]（）—–…", "A. ", "b! ", "\n\n", " ", "中。", "\ud800", "1. ", "me. ", "I", "\xa0"]
-    )
-).map("".join)
+PARTS = [*"\"'“”‘’«»()[]（）—–…", "A. ", "b! ", "\n\n", " ", "中。", "\ud800", "1. ", "me. ", "I", "\xa0"]
+TEXTS = st.text(max_size=80) | st.lists(st.sampled_from(PARTS)).map("".join)
 
 
 @pytest.mark.slow
@@ -120,19 +111,15 @@ def test_long_texts_of_all_kinds_of_white_space_keep_their_words(space, language
     text = "".join(word + random.choice(spaces) for word in words)
     spans = sentence_spans(text, language=language)
     sentences = [text[start:end] for start, end in spans]
-    assert "".join(
-        character for sentence in sentences for character in sentence if not character.isspace()
-    ) == "".join(words)
+    assert "".join("".join(sentences).split()) == "".join(words)
     assert all(sentence == sentence.strip() for sentence in sentences)
     assert not any(text[end - 1].isalpha() and text[end].isalpha() for _, end in spans)
     assert spans == sorted(spans)
 
 
-@given(text=TEXTS)
+@given(text=TEXTS.map(lambda text: text.replace("\ud800", "�")))
 def test_sentences_are_the_texts_of_the_spans(text):
-    clean = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if "\ud800" in text else text
-    if len(clean) == len(text):
-        assert [clean[start:end] for start, end in sentence_spans(text)] == split_sentences(text)
+    assert [text[start:end] for start, end in sentence_spans(text)] == split_sentences(text)
 
 
 # A function of the user
@@ -184,16 +171,19 @@ def test_custom_splitter_with_a_bug_is_an_error(splitter, message):
 
 
 @pytest.mark.parametrize("splitter", ["return [text]"], indirect=True)
-def test_missing_splitter_is_an_error(splitter):
-    module, _ = splitter.split(":")
-    for name, message in {
-        module: "not the name of a function. Give package.module:function",
-        f"{module}:number": "number is not a function",
-        f"{module}:splat": "AttributeError: module .* has no attribute 'splat'",
-        "no_such_module:split": "ModuleNotFoundError: No module named 'no_such_module'",
-    }.items():
-        with pytest.raises(InputError, match=f"^splitter: {name}: {message}"):
-            sentence_spans("a", splitter=name)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("{}", "not the name of a function"),
+        ("{}:number", "number is not a function"),
+        ("{}:splat", "AttributeError: module .* has no attribute 'splat'"),
+        ("no_such_module:split", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ],
+)
+def test_missing_splitter_is_an_error(splitter, name, message):
+    name = name.format(splitter.partition(":")[0])
+    with pytest.raises(InputError, match=f"^splitter: {name}: {message}"):
+        sentence_spans("a", splitter=name)
 
 
 @pytest.mark.slow

@@ -16,12 +16,8 @@ TOKENIZER = WordPieceTokenizer.from_tokens(TOKENS)
 def test_describe_vocabulary():
     statistics = describe_vocabulary(TOKENIZER)
     assert (statistics.tokens, statistics.lowercase) == (len(TOKENS), True)
-    assert (statistics.words, statistics.continuations, statistics.characters, statistics.reserved) == (
-        3,
-        1,
-        5,
-        6,
-    )
+    kinds = (statistics.words, statistics.continuations, statistics.characters, statistics.reserved)
+    assert kinds == (3, 1, 5, 6)
     assert statistics.longest[:3] == ("##ing", "never", "walk")
 
 
@@ -42,11 +38,7 @@ def test_describe_text():
 
 def test_statistics_of_words_equal_those_of_tokens(uncased_vocabulary):
     tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
-    lines = [
-        "Unbelievably, the glyptodonts snorted 😀 in 1873.",
-        "Ĳsselmeer — naïve CAFÉ 東京タワー",
-        "ΟΔΟΣ don't",
-    ]
+    lines = ["Unbelievably, the glyptodonts snorted 😀 in 1873.", "Ĳsselmeer — naïve CAFÉ 東京", "ΟΔΟΣ don't"]
     counts = count_words(lines)
     ids, _ = tokenizer.ids(lines)
     statistics = describe_text(tokenizer, counts)

@@ -50,23 +50,15 @@ def test_offsets_point_into_the_original_text():
     assert spans == ["", "Café", "au", "la", "it", "CAFÉ", "中", "!", ""]
 
 
-def test_cased_keeps_accents():
-    assert WordPieceTokenizer.from_tokens(TOKENS, lowercase=False).encode("Café cafe").tokens[1:3] == [
-        "Café",
-        "cafe",
-    ]
-
-
-def test_special_tokens_in_the_text_are_recognized():
-    tokenizer = WordPieceTokenizer.from_tokens(TOKENS)
+def test_special_tokens_case_and_accents_pairs_and_truncation():
+    cased, tokenizer = (WordPieceTokenizer.from_tokens(TOKENS, lowercase=lower) for lower in (False, True))
+    assert cased.encode("Café cafe").tokens[1:3] == ["Café", "cafe"]
     assert tokenizer.encode("cafe [MASK]!").input_ids == [2, 5, tokenizer.mask_id, 11, 3]
-
-
-def test_pairs_and_truncation():
-    tokenizer = WordPieceTokenizer.from_tokens(TOKENS)
     encoding = tokenizer.encode("la la la la la", "au au au", max_length=8)
     assert encoding.tokens == ["[CLS]", "la", "la", "la", "[SEP]", "au", "au", "[SEP]"]
     assert encoding.token_type_ids == [0, 0, 0, 0, 0, 1, 1, 1]
+    with pytest.raises(InputError, match="no room for the 3 special tokens"):
+        tokenizer.encode("la", "la", max_length=2)
 
 
 @pytest.mark.protected
@@ -82,21 +74,10 @@ def test_truncation_equals_googles_loop(budget):
             assert [encoding.tokens.count("la"), encoding.tokens.count("au")] == kept
 
 
-def test_max_length_below_the_special_tokens_is_an_error():
-    with pytest.raises(InputError, match="max_length 2 has no room for the 3 special tokens"):
-        WordPieceTokenizer.from_tokens(TOKENS).encode("la", "la", max_length=2)
-
-
 def test_lone_surrogates_are_skipped():
     encoding = WordPieceTokenizer.from_tokens(TOKENS).encode("\ud83dla\ude00")
     assert encoding.tokens[1:-1] == ["la"]
     assert encoding.offsets[1] == (1, 3)
-
-
-def test_long_words_are_unknown():
-    tokenizer = WordPieceTokenizer.from_tokens([*SPECIAL, "x", "##x"])
-    assert len(tokenizer.encode("x" * 100)) == 102
-    assert tokenizer.encode("x" * 101).tokens == ["[CLS]", "[UNK]", "[SEP]"]
 
 
 def test_ids_of_special_tokens_and_continuations(uncased_vocabulary):
@@ -151,20 +132,19 @@ def test_round_trip_through_files_and_pickle(tmp_path):
         WordPieceTokenizer.from_tokens(TOKENS, lowercase=False, strip_accents=True, model_max_length=64),
         WordPieceTokenizer((*TOKENS, "[E1]"), added_tokens=("[E1]",), max_input_chars_per_word=30),
     ):
-        tokenizer.save(tmp_path)
+        written = []
+        for _ in range(2):
+            tokenizer.save(tmp_path)
+            written.append([path.read_bytes() for path in sorted(tmp_path.iterdir())])
+        assert written[0] == written[1]
         tokenizer.ids(["la"])
         assert load_tokenizer(tmp_path) == tokenizer
         assert pickle.loads(pickle.dumps(tokenizer)) == tokenizer
     assert tokenizer.encode("la [E1]").tokens == ["[CLS]", "la", "[E1]", "[SEP]"]
-
-
-def test_saving_is_deterministic(tmp_path):
-    names = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
-    written = []
-    for _ in range(2):
-        WordPieceTokenizer.from_tokens(TOKENS).save(tmp_path)
-        written.append([(tmp_path / name).read_bytes() for name in names])
-    assert written[0] == written[1]
+    (tmp_path / "vocab.txt").unlink()
+    (tmp_path / "tokenizer_config.json").unlink()
+    alone = load_tokenizer(tmp_path)
+    assert alone == tokenizer
 
 
 def test_case_is_inferred_from_the_vocabulary(tmp_path):
@@ -178,31 +158,17 @@ def test_case_is_inferred_from_the_vocabulary(tmp_path):
     assert load_tokenizer(tmp_path).model_max_length == 512
 
 
-@pytest.mark.parametrize(
-    ("setting", "field"),
-    [
-        ({"do_lower_case": False}, {"lowercase": False}),
-        ({"strip_accents": False}, {"strip_accents": False}),
-        ({"tokenize_chinese_chars": False}, {"tokenize_chinese_chars": False}),
-    ],
-)
-def test_tokenizer_config_overrides_tokenizer_json(tmp_path, setting, field):
+@pytest.mark.parametrize("setting", ["do_lower_case", "strip_accents", "tokenize_chinese_chars"])
+def test_tokenizer_config_overrides_tokenizer_json(tmp_path, setting):
     WordPieceTokenizer.from_tokens(TOKENS).save(tmp_path)
-    (tmp_path / "tokenizer_config.json").write_text(
-        json.dumps({"tokenizer_class": "BertTokenizer", **setting})
-    )
+    config = {"tokenizer_class": "BertTokenizer", setting: False}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     loaded = load_tokenizer(tmp_path)
-    assert loaded == dataclasses.replace(WordPieceTokenizer.from_tokens(TOKENS), **field)
+    field = {"do_lower_case": "lowercase"}.get(setting, setting)
+    assert loaded == dataclasses.replace(WordPieceTokenizer.from_tokens(TOKENS), **{field: False})
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     for text in ("La Ère", "中文 la"):
         assert loaded.encode(text).tokens[1:-1] == theirs.tokenize(text)
-
-
-def test_load_from_tokenizer_json_alone(tmp_path):
-    WordPieceTokenizer.from_tokens(TOKENS, lowercase=False).save(tmp_path)
-    (tmp_path / "vocab.txt").unlink()
-    (tmp_path / "tokenizer_config.json").unlink()
-    assert load_tokenizer(tmp_path) == WordPieceTokenizer.from_tokens(TOKENS, lowercase=False)
 
 
 @pytest.mark.protected

