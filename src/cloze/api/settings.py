@@ -39,7 +39,7 @@ from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.training.distributed import num_restarts
 from cloze.training.optimizer import parse_duration
-from cloze.training.run_directory import changed_settings, run_settings_file
+from cloze.training.run_directory import changed_settings, is_run, run_settings_file
 
 Resolved = TypeVar("Resolved")
 """The settings of a run."""
@@ -97,7 +97,13 @@ class RunRequest(ABC, Generic[Resolved]):
         saved = read_toml(file)
         old = self._build(saved, where=str(file))
         explicit = explicit if self._may_change(old) else {}
-        changes = self._changes(old, self._build(saved, self.table))
+        try:
+            changes = self._changes(old, self._build(saved, self.table))
+        except InputError as error:
+            if isinstance(error.__cause__, ValueError):  # values that contradict those of the run
+                table = merge(saved, self.table, replaced=self.config_class.replaced)
+                changed_settings(self.run, self.config_class, differences(saved, table), explicit)
+            raise
         return self._build(saved, changed_settings(self.run, self.config_class, changes, explicit))
 
     def _may_change(self, old: Resolved) -> bool:
@@ -133,7 +139,8 @@ class FinetuningRequest(RunRequest[TaskAndConfig]):
         super().__init__(output, options)
         recipe = self.read_recipe(self.config)
         data = {"train": options.get("train"), "dev": options.get("dev")}
-        task = task or self._task_of(recipe)
+        names_data = data["train"] is not None or options.get("model") is not None
+        task = task or self._task_of(recipe, is_new=bool(recipe) or names_data)
         if not isinstance(task, str):
             check_type(task, Task, "task", remedy="Give its name, or a task")
         self.task_name: str = task.name if isinstance(task, Task) else task
@@ -175,9 +182,9 @@ class FinetuningRequest(RunRequest[TaskAndConfig]):
             replaced=FinetuneConfig.replaced,
         )
 
-    def _task_of(self, recipe: Mapping[str, Any]) -> str:
+    def _task_of(self, recipe: Mapping[str, Any], *, is_new: bool) -> str:
         task = recipe.get("task")
-        if task is None and self.resume:
+        if task is None and self.resume and (is_run(self.run) or not is_new):
             task = read_toml(run_settings_file(self.run, verb="finetune")).get("task")
         if not isinstance(task, str):
             where = self.config if isinstance(self.config, (str, Path)) else None
