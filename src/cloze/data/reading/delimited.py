@@ -6,6 +6,7 @@ or its first line is in quotation marks; in others a quotation mark is a charact
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -187,37 +188,24 @@ class QuotationMarks:
     """
 
     def __init__(self) -> None:
-        self._num_quoted = self._num_doubled = self._num_others = 0
-        self._first_quoted = self._first_doubled = ""
         self._is_open = False
 
     def watch(self, rows: Iterator[tuple[list[str], str]]) -> Iterator[tuple[list[str], str]]:
         """Yield rows, and warn at the end if their cells look as if they were quoted."""
+        counts: Counter[str] = Counter()
+        first: dict[str, str] = {}
         for cells, where in rows:
             for cell in cells:
                 if '"' in cell:
-                    self._add(cell, where)
+                    kind = _kind_of_quotation(cell)
+                    counts[kind] += 1
+                    first.setdefault(kind, where)
+                    self._is_open = self._is_open or kind == "open"
             yield cells, where
-        if self._num_doubled or (self._num_quoted and not self._num_others):
-            if self._num_doubled:
-                first, count, how = self._first_doubled, self._num_doubled, ", with doubled ones inside,"
-            else:
-                first, count, how = self._first_quoted, self._num_quoted, ""
-            what = f"a cell in quotation marks{how} is read as it is (the first of {count:,})"
-            warnings.warn(DataWarning(f"{first}: {what}. {CALL_IT_CSV}"), stacklevel=2)
-
-    def _add(self, cell: str, where: str) -> None:
-        inner = cell[1:-1]
-        is_quoted = len(cell) > 1 and cell.startswith('"') and cell.endswith('"')
-        if is_quoted and '"' not in inner.replace('""', ""):
-            self._num_quoted += 1
-            self._first_quoted = self._first_quoted or where
-            if '""' in inner:
-                self._num_doubled += 1
-                self._first_doubled = self._first_doubled or where
-        else:
-            self._num_others += 1
-            self._is_open = self._is_open or (cell.startswith('"') and cell.count('"') % 2 == 1)
+        if counts["doubled"] or (counts["quoted"] and counts.keys() == {"quoted"}):
+            kind, how = ("doubled", ", with doubled ones inside,") if counts["doubled"] else ("quoted", "")
+            what = f"a cell in quotation marks{how} is read as it is (the first of {counts[kind]:,})"
+            warnings.warn(DataWarning(f"{first[kind]}: {what}. {CALL_IT_CSV}"), stacklevel=2)
 
     def remedy(self) -> str:
         """Return the remedy for a row with too many or too few cells."""
@@ -226,3 +214,9 @@ class QuotationMarks:
             if self._is_open
             else "A tab separates two cells: replace tabs within a text by spaces"
         )
+
+
+def _kind_of_quotation(cell: str) -> str:
+    if len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', ""):
+        return "doubled" if '""' in cell[1:-1] else "quoted"
+    return "open" if cell.startswith('"') and cell.count('"') % 2 == 1 else "other"
