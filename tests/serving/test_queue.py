@@ -289,3 +289,9 @@ def test_the_event_loop_is_free_during_a_computation(make_queue: MakeQueue) -> N
         return bool(await computing)
 
     assert asyncio.run(ask())
+
+
+def test_a_request_that_is_computed_does_not_wait(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    request = admitted(queue, queue.run(lambda: queue.waiting_requests, tokens=1))
+    assert asyncio.run(request) == 0

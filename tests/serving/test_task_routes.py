@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from clients import Client
-from held_queue import admitted, answers, held, start, wait_until
+from held_queue import Thread, admitted, answers, held, start, wait_until
 
 from cloze.inference.explain import ExplainConfig
 from cloze.inference.pretrained_heads import FillMask, NextSentence, SentenceScorer
@@ -17,6 +17,7 @@ from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer
 from cloze.serving.limits import Limits
 from cloze.serving.native import explain, likelihood
 from cloze.serving.queue import Queue
+from cloze.serving.routes import estimate_tokens
 from cloze.serving.schema import ExplainRequest, TextsRequest
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
@@ -65,15 +66,17 @@ def test_likelihoods_of_two_requests_share_a_batch(models: Mapping[str, ServedMo
 
 
 def test_a_likelihood_waits_with_the_square_of_its_tokens(models: Mapping[str, ServedModel]) -> None:
-    async def ask(queue: Queue) -> None:
-        async with held(queue):
-            request = likelihood(models["bert"], TextsRequest(inputs=["a b c", "d"]), queue)
+    queue, texts = Queue(Limits(), threads=1), ["a b c", "d"]
+
+    async def ask(thread: Thread, tokens: int) -> None:
+        async with held(queue, thread):
+            request = likelihood(models["bert"], TextsRequest(inputs=texts), queue)
             (task,) = await start(queue, admitted(queue, request))
-            await wait_until(lambda: queue.waiting_tokens == 3 * 5 + 1 * 3)
+            await wait_until(lambda: queue.waiting_tokens == tokens)
         await task
 
-    queue = Queue(Limits(), threads=1)
-    asyncio.run(ask(queue))
+    asyncio.run(ask("texts", sum(estimate_tokens(text) ** 2 for text in texts)))
+    asyncio.run(ask("model", 3 * 5 + 1 * 3))
     queue.close()
 
 

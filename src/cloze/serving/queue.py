@@ -8,6 +8,7 @@ through the model together in the second. A request that exceeds a batch takes t
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -283,6 +284,7 @@ class Queue:
 
     def wait(self, seconds: float) -> bool:
         """Wait for the threads to end after `close`; return whether they have ended."""
+        end = time.monotonic() + seconds
         for worker in self._workers:
-            worker.thread.join(seconds)
+            worker.thread.join(max(0.0, end - time.monotonic()))
         return not any(worker.thread.is_alive() for worker in self._workers)
