@@ -6,12 +6,12 @@ FROM python:3.12-slim AS wheel
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
-# The requirements are those of cloze and of its extras serve and onnx, without PyTorch and the writer of graphs.
+# The requirements are those of cloze and of its extras serve and onnx, without PyTorch and the packages that export graphs.
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
     && python -c 'import re, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
         extras = project["optional-dependencies"]; \
         needed = {*project["dependencies"], *extras["serve"], *extras["onnx"]}; \
-        kept = (name for name in needed if re.split("[<>=]", name)[0] not in ("torch", "onnx")); \
+        kept = (name for name in needed if re.split("[<>=]", name)[0] not in ("torch", "onnx", "onnxscript")); \
         print(*sorted(kept), sep="\n")' > /wheel/requirements.txt
 
 FROM python:3.12-slim AS base
