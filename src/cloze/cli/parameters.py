@@ -56,12 +56,12 @@ class Parameter:
     name: str
     kind: Any
     """The type that a word is converted to: str, int, float, bool, Path, a Literal, or a union of these."""
-    shape: Literal["one", "many", "table"]
+    shape: Literal["one", "many", "table"] = "one"
     """A table is made of words KEY=VALUE."""
     default: Any
     help: str
-    flag: Flag
-    is_positional: bool
+    flag: Flag = dataclasses.field(default_factory=Flag)
+    is_positional: bool = False
     is_common: bool = False
     """Whether all commands have it."""
 

@@ -18,7 +18,7 @@ from cyclopts import exceptions
 from rich.console import Console
 
 import cloze
-from cloze.cli.options import CommonOptions, Flag
+from cloze.cli.options import CommonOptions
 from cloze.cli.parameters import COMMON, EMPTY, SETTINGS, STDIN, Parameter, paragraphs, parameters_of
 from cloze.errors import MISSING, ClozeError, InputError, RunError
 from cloze.process import usable_processors
@@ -114,7 +114,8 @@ class Command:
         for parameter in parameters_of(CommonOptions):
             self.parameters[parameter.name] = dataclasses.replace(parameter, is_common=True)
         for name, mode in verb.modes.items():
-            self.parameters[name] = _mode_flag(name, mode)
+            text = paragraphs(mode.function).partition("\n")[0]
+            self.parameters[name] = Parameter(name=name, kind=bool, default=False, help=text)
         for name in choices.keys() & self.parameters.keys():
             self.parameters[name] = dataclasses.replace(self.parameters[name], kind=choices[name])
         self.description = paragraphs(function)
@@ -275,9 +276,8 @@ class Command:
             return InputError(f"no flag {flag}", remedy=remedy)
         if isinstance(error, exceptions.CoercionError) and name and error.token:
             value, choices = error.token.value, [*map(str, get_args(error.target_type))]
-            return InputError(
-                f"{value[:40]!r} is not a choice", where=name, remedy=did_you_mean(value, choices)
-            )
+            remedy = did_you_mean(value, choices)
+            return InputError(f"{value[:40]!r} is not a choice", where=name, remedy=remedy)
         if isinstance(error, exceptions.UnusedCliTokensError) and error.unused_tokens:
             word = error.unused_tokens[0]
             name = next(filter(self._flag_of, _FLAGS_OF_FILES), None)
@@ -293,11 +293,7 @@ class Command:
 
     def _suggest(self, unknown: str) -> str | None:
         """Return the flag or the setting that a word stands for."""
-        flags = {
-            parameter.names[0].strip("-"): parameter.names[0]
-            for parameter in self.parameters.values()
-            if not parameter.is_positional
-        }
+        flags = {flag.strip("-"): flag for flag in map(self._flag_of, self.parameters) if flag}
         near = nearest(unknown, [*flags, *self._settings()])
         return flags.get(near or "", near and f"--set {near}=VALUE")
 
@@ -313,11 +309,3 @@ def _naming_output(output: object) -> Iterator[None]:
         if output is None or error.errno != errno.ENOSPC:
             raise
         raise RunError(str(error.strerror), where="stdout", remedy=f"{output} is complete") from error
-
-
-def _mode_flag(name: str, mode: Verb) -> Parameter:
-    """Return the switch that calls another function."""
-    text = paragraphs(mode.function).partition("\n")[0]
-    return Parameter(
-        name=name, kind=bool, shape="one", default=False, help=text, flag=Flag(), is_positional=False
-    )
