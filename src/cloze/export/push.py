@@ -51,17 +51,7 @@ def push_checkpoint(
     revision: str | None = None,
     progress: Progress = SILENT,
 ) -> PushReport:
-    """Upload a checkpoint with its card to the Hugging Face Hub, as one commit.
-
-    Only files that loading reads are uploaded, and the card. Files of an earlier model that loading would read are
-    removed from the repository; others stay.
-
-    Args:
-        directory: a checkpoint, or a run, whose best or else latest checkpoint is uploaded.
-        name: the repository, as in org/name; created if it does not exist.
-        private: whether only people with access to `org` may see the repository.
-        revision: the branch, created if it does not exist; None is main.
-    """
+    """Upload a checkpoint with its card as one commit; `cloze.push` describes the arguments."""
     target = _parse_target(check_text(name, "name"), revision)
     checkpoint = _check_checkpoint(check_path(directory, "directory"))
     files = model_files(checkpoint)

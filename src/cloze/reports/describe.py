@@ -55,10 +55,7 @@ class Description:
 
 
 def describe(directory: Path | str) -> Description:
-    """Describe a checkpoint, data set, vocabulary or run, and verify the files that its manifest lists.
-
-    A directory without a manifest, as Hugging Face tools write it, is described only.
-    """
+    """Describe a directory and verify the files that its manifest lists, as `cloze.info` does."""
     directory = find_model_directory(directory)
     if not directory.is_dir():
         raise InputError(

@@ -78,12 +78,7 @@ class Metric:
 
 
 def write_report(run: Path, *, output: Path | None = None, overwrite: bool = False) -> Path:
-    """Write a run's report as one HTML file; the same run gives the same bytes.
-
-    Args:
-        run: directory of a pre-training or fine-tuning run, finished or not.
-        output: default `report.html` in the run, which is always replaced.
-    """
+    """Write a run's report as one HTML file, as `cloze.report` does; the same run gives the same bytes."""
     rows = read_run_metrics(run)
     if output is not None:
         artifacts.check_output_path(output, overwrite=overwrite, directory=False)
