@@ -34,8 +34,8 @@ models/modern_bert.py | 3 * (self.local_attention // 2) | 2 * (self.local_attent
 models/threads.py | min(_running_tasks) - 1 if | min(_running_tasks) if | models/test_threads
 models/attention.py | value_CNLH, bias_NLL, scale=1.0 | value_CNLH, None, scale=1.0 | models/test_attention
 tokenization/wordpiece_trainer.py | ROUNDS = 4 | ROUNDS = 3 | tokenization/test_wordpiece_vocabulary
-data/reading/annotations.py |  or a.get("skipped")) | ) | tasks/test_annotation_tools
-data/reading/annotations.py | if status == "submitted" | if status != "discarded" | tasks/test_annotation_tools
+data/reading/annotations.py |  or a.get("skipped")) | ) | tasks/test_examples_golden
+data/reading/annotations.py | if status == "submitted" | if status != "discarded" | tasks/test_data_cases
 inference/embedder.py | starts_word_L[:1] = True | pass | inference/test_other_families
 serving/connections.py | files // 2 | files | serving/test_connections
 serving/limits.py | body_seconds: float = 10.0 | body_seconds: float = 100.0 | serving/test_connections
