@@ -1,6 +1,6 @@
 """Exports of annotation tools: texts with spans or labels, and what annotators rejected, skipped or left open."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.data import read_memory
 from cloze.tasks.span_offsets import Offsets
-from cloze.tasks.task import AnyTask
 from helpers import task_of
 
 Write = Callable[..., Path]
@@ -19,17 +18,17 @@ Write = Callable[..., Path]
 SPAN = {"start": 0, "end": 3, "label": "PER"}
 
 
-def tags(path: Path, task: AnyTask | None = None) -> list[str]:
+def tags(path, task=None):
     """Return the tags of the words of each text."""
     texts = (task or task_of("tagging")).examples(path)
     return [" ".join(tag for s in text.sentences for tag in s.tags or ()) for text in texts]
 
 
-def labels(path: Any, task: Any = None) -> list[tuple[str, str]]:
+def labels(path, task=None):
     return [(example.text, example.gold) for example in (task or task_of("classification")).examples(path)]
 
 
-def studio(text: str, *results: Mapping[str, Any], **annotation: Any) -> dict[str, Any]:
+def studio(text, *results, **annotation):
     return {"id": 1, "data": {"text": text}, "annotations": [{"result": [*results], **annotation}]}
 
 
@@ -75,9 +74,7 @@ WRITERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
 
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.parametrize("tool", TABLES)
-def test_columns_named_as_those_of_a_tool_are_columns_of_a_table(
-    tmp_path: Path, tool: str, kind: str
-) -> None:
+def test_columns_named_as_those_of_a_tool_are_columns_of_a_table(tmp_path, tool, kind):
     path = tmp_path / f"a.{kind}"
     table = pd.DataFrame(TABLES[tool])
     WRITERS[kind](table, path)
@@ -87,7 +84,7 @@ def test_columns_named_as_those_of_a_tool_are_columns_of_a_table(
             assert labels(path, task_of("classification", label_column=column)) == expected
 
 
-def test_a_tool_is_named_for_tables(tmp_path: Path) -> None:
+def test_a_tool_is_named_for_tables(tmp_path):
     for kind, write_table in WRITERS.items():
         write_table(pd.DataFrame(PRODIGY), tmp_path / f"a.{kind}")
         with pytest.warns(DataWarning, match="2 of 3 rows are left out: 1 rejected, 1 ignored"):
@@ -96,7 +93,7 @@ def test_a_tool_is_named_for_tables(tmp_path: Path) -> None:
             ]
 
 
-def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused() -> None:
+def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused():
     table = pd.DataFrame(PRODIGY)
     with pytest.raises(InputError, match=r"^train\[0\]: the column 'answer' may be Prodigy's\. Say `format="):
         read_memory(task_of("classification"), table, "train")
@@ -110,7 +107,7 @@ def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused() -> None:
     assert len(labels(read_memory(task, table, "train")[1], task)) == 3
 
 
-def test_examples_of_spacy_in_memory(tmp_path: Path) -> None:
+def test_examples_of_spacy_in_memory(tmp_path):
     rows: list[Any] = [("Ada ran", {"entities": [(0, 3, "PER")]})]
     assert tags(read_memory(task_of("tagging"), rows, "train")[1]) == ["B-PER O"]
     rows = [("fine", {"cats": {"pos": 1.0, "neg": 0.0}})]
@@ -125,7 +122,7 @@ TEXTS: dict[Offsets, tuple[str, list[str]]] = {
 """Texts in which offsets differ from characters, and words in them, by what the offsets count."""
 
 
-def spans_of(offsets: Offsets, *, with_text: bool) -> dict[str, Any]:
+def spans_of(offsets, *, with_text):
     """Return a row whose spans mark two words."""
     text, words = TEXTS[offsets]
     codec, width = ("utf-16-le", 2) if offsets == "utf-16" else ("utf-8", 1)
@@ -137,14 +134,14 @@ def spans_of(offsets: Offsets, *, with_text: bool) -> dict[str, Any]:
     return {"text": text, "spans": spans}
 
 
-def marked(path: Path, task: AnyTask | None = None) -> list[str]:
+def marked(path, task=None):
     texts = (task or task_of("tagging")).examples(path)
     sentences = [sentence for text in texts for sentence in text.sentences]
     return [w for s in sentences for w, tag in zip(s.words, s.tags or (), strict=True) if tag != "O"]
 
 
 @pytest.mark.parametrize("offsets", TEXTS)
-def test_offsets_count_what_the_setting_says(write: Write, offsets: Offsets) -> None:
+def test_offsets_count_what_the_setting_says(write, offsets):
     for with_text in (True, False):
         path = write("a.jsonl", [spans_of(offsets, with_text=with_text)])
         assert marked(path, task_of("tagging", offsets=offsets)) == TEXTS[offsets][1]
@@ -169,7 +166,7 @@ OTHER_TAGS = {
 
 
 @pytest.mark.parametrize("form", OTHER_TAGS)
-def test_tags_in_other_forms_mark_the_same_entities(tmp_path: Path, form: str) -> None:
+def test_tags_in_other_forms_mark_the_same_entities(tmp_path, form):
     path = tmp_path / "a.conll"
     path.write_text(OTHER_TAGS[form])
     assert tags(path) == ["B-PER I-PER O", "B-LOC"]
@@ -183,7 +180,7 @@ def test_tags_in_other_forms_mark_the_same_entities(tmp_path: Path, form: str) -
     assert tags(path, task_of("tagging", scheme="plain"))[1] == rows[-1][1]
 
 
-def test_models_whose_classes_are_in_other_forms() -> None:
+def test_models_whose_classes_are_in_other_forms():
     answer = task_of("tagging").answer.with_class_names(("O", "PER-B", "PER-I"))
     assert (answer.labels, answer.scheme) == (("O", "B-PER", "I-PER"), "IOB2")
     answer = task_of("tagging").answer.with_class_names(("B-O", "I-O", "B-PER", "I-PER"))

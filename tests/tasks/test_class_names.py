@@ -1,7 +1,6 @@
 """The names of classes that `datasets` keeps beside their numbers: in files and in memory, for all tasks."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,19 @@ import pytest
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.data import read_memory
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
 from helpers import task_of, write_rows
 
 KINDS = ["parquet", "arrow", "table", "datasets", "numpy", "streamed"]
 PAIRS = {"text": ["a", "b", "c"], "pair": ["d", "e", "f"]}
 
 
-def write(table: pyarrow.Table, kind: str, folder: Path) -> None:
+def write(table, kind, folder):
     """Write a table as a.parquet or a.arrow; other kinds stay in memory."""
     if kind in ("parquet", "arrow"):
         write_rows(folder / f"a.{kind}", table, pyarrow.ipc.new_stream)
 
 
-def named(kind: str, folder: Path, label: Sequence[Any], names: Sequence[str], **columns: Any) -> Any:
+def named(kind, folder, label, names, **columns):
     """Return columns and the numbers of classes with their names, in memory or in a file of a kind."""
     feature: Any = datasets.ClassLabel(names=list(names))
     if isinstance(label[0], list):
@@ -47,7 +45,7 @@ def named(kind: str, folder: Path, label: Sequence[Any], names: Sequence[str], *
     return in_memory.get(kind, folder / f"a.{kind}")
 
 
-def labels_of(task: AnyTask, data: Any) -> list[Any]:
+def labels_of(task, data):
     task, file = (task, data) if isinstance(data, Path) else read_memory(task, data, "train")
     return [example.gold for example in task.examples(file)]
 

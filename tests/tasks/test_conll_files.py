@@ -1,7 +1,6 @@
 """Files of tagged words, their schemes, and errors that name the line."""
 
 import gzip
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from cloze.data.reading.conll import ConllColumns, read_documents, read_sentences
 from cloze.data.reading.files import read_lines
 from cloze.data.reading.tag_schemes import Scheme, SchemeDetector, convert_tags
-from cloze.data.reading.tagged_text import Sentence
 from cloze.errors import InputError
 from cloze.metrics.conll import entities
 from helpers import task_of
@@ -18,7 +16,7 @@ from helpers import task_of
 SCHEMES: tuple[Scheme, ...] = ("IOB1", "IOB2", "IOBES")
 
 
-def read(tmp_path: Path, text: str, columns: ConllColumns | None = None) -> list[Sentence]:
+def read(tmp_path, text, columns=None):
     path = tmp_path / "words.conll"
     path.write_text(text, encoding="utf-8")
     sentences, schemes = (
@@ -51,7 +49,7 @@ def test_documents_start_at_docstart(tmp_path):
     ]
 
 
-def detect_scheme(tags: str) -> Scheme:
+def detect_scheme(tags):
     detector = SchemeDetector()
     for sentence in tags.split("|"):
         detector.add(sentence.split(), lambda word: f"file:{word + 1}")
@@ -80,7 +78,7 @@ def test_scheme_is_detected(tags, scheme):
         assert detect_scheme(tags) == scheme
 
 
-def gold_tags(scheme: Scheme) -> st.SearchStrategy[tuple[str, ...]]:
+def gold_tags(scheme):
     return st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=12).map(
         lambda tags: convert_tags(tags, scheme)
     )
@@ -127,9 +125,7 @@ def test_real_files_are_read_completely(shared, name, documents, sentences, word
 
 
 @pytest.mark.parametrize("marks", [1, 2])
-def test_sentences_of_a_file_with_one_document_mark_are_held_out_one_by_one(
-    tmp_path: Path, marks: int
-) -> None:
+def test_sentences_of_a_file_with_one_document_mark_are_held_out_one_by_one(tmp_path, marks):
     path = tmp_path / "a.conll"
     document = "-DOCSTART- -X- O O\n\n" + "Paris -X- _ B-LOC\n\nrains -X- _ O\n\n"
     path.write_text(document * marks)

@@ -3,7 +3,6 @@
 import datetime
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -27,35 +26,35 @@ LABELS = [("A fine film", "good"), ("A dull film", "bad")]
 SETS = [("A fine film", "film,good"), ("A dull film", "bad")]
 
 
-def rows(*columns: str) -> dict[str, Any]:
+def rows(*columns):
     return {column: [pair[number] for pair in LABELS] for number, column in enumerate(columns)}
 
 
-def save_dataset(path: Path) -> None:
+def save_dataset(path):
     datasets.Dataset.from_dict(rows("text", "label")).save_to_disk(path)
 
 
-def save_parquet(path: Path) -> None:
+def save_parquet(path):
     datasets.Dataset.from_dict(rows("text", "label")).to_parquet(path)
 
 
-def save_arrow(path: Path) -> None:
+def save_arrow(path):
     write_rows(path, pyarrow.table(rows("text", "label")))
 
 
-def save_splits(path: Path) -> None:
+def save_splits(path):
     split = datasets.Dataset.from_dict(rows("text", "label"))
     datasets.DatasetDict({"test": split, "train": split, "validation": split}).save_to_disk(path)
 
 
-def save_argilla(path: Path) -> None:
+def save_argilla(path):
     spans = [{"start": 0, "end": 3, "label": "PER"}, {"start": 13, "end": 17, "label": "LOC"}]
     answers = {"who.responses": [[spans]], "who.responses.status": [["submitted"]]}
     datasets.Dataset.from_dict({"text": [ADA], **answers}).save_to_disk(path)
 
 
-def workbook(*sheets: list[list[Any]]) -> Callable[[Path], None]:
-    def save(path: Path) -> None:
+def workbook(*sheets):
+    def save(path):
         book = pytest.importorskip("openpyxl").Workbook()
         book.remove(book.active)
         for cells in sheets:
@@ -67,8 +66,8 @@ def workbook(*sheets: list[list[Any]]) -> Callable[[Path], None]:
     return save
 
 
-def brat(**files: str) -> Callable[[Path], None]:
-    def save(path: Path) -> None:
+def brat(**files):
+    def save(path):
         path.mkdir()
         for name, content in files.items():
             stem, _, extension = name.rpartition("_")
@@ -111,7 +110,7 @@ ONLY_NAMED = {"label-studio": ("a.csv", "a.tsv"), "doccano": ("a.csv",), "argill
 CASES = [(name, *fixture) for name, fixtures in FIXTURES.items() for fixture in fixtures]
 
 
-def write(directory: Path, name: str, content: Any) -> Path:
+def write(directory, name, content):
     """Write a fixture: text, JSON, rows as JSON lines, or what a function saves."""
     path = directory / name
     if callable(content):
@@ -125,7 +124,7 @@ def write(directory: Path, name: str, content: Any) -> Path:
     return path
 
 
-def read(task: str, path: Path, **settings: Any) -> list[Any]:
+def read(task, path, **settings):
     """Return tags, questions with answers, or texts with labels."""
     configured, source = open_data(task_of(task, **settings), path, "train", "train")
     examples = list(configured.examples(source))
@@ -139,9 +138,7 @@ def read(task: str, path: Path, **settings: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("name", "task", "file", "content", "expected"), CASES, ids=[f"{c[0]} {c[1]} {c[2]}" for c in CASES]
 )
-def test_formats_are_read(
-    tmp_path: Path, name: str, task: str, file: str, content: Any, expected: list[Any]
-) -> None:
+def test_formats_are_read(tmp_path, name, task, file, content, expected):
     path = write(tmp_path, file, content)
     expected = [tuple(row) if isinstance(row, list) else row for row in expected]
     if file not in ONLY_NAMED.get(name, ()):
@@ -153,7 +150,7 @@ def test_formats_are_read(
         assert read(task, path, format=name) == expected
 
 
-def test_every_listed_format_has_a_fixture_and_every_tool_is_listed() -> None:
+def test_every_listed_format_has_a_fixture_and_every_tool_is_listed():
     assert {*FIXTURES} == {entry.name for entry in cloze.describe_formats()}
     assert {*ANNOTATION_TOOLS} == {*get_args(AnnotationFormat)}
     assert {*get_args(TaggingFormat)} - {"text"} <= {*FIXTURES}
@@ -161,9 +158,7 @@ def test_every_listed_format_has_a_fixture_and_every_tool_is_listed() -> None:
     assert listed == {"table", "json", "parquet", "arrow", "excel", "datasets", "squad"}
 
 
-def test_the_list_of_formats_fits_a_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_of_formats_fits_a_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["tasks", "formats"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -182,7 +177,7 @@ def test_the_list_of_formats_fits_a_terminal(
         ("T1\tLOC 0 4\tOslo", r"a\.txt: the span .* is not where its text is"),
     ],
 )
-def test_spans_of_brat_that_tags_cannot_mark_are_refused(tmp_path: Path, span: str, message: str) -> None:
+def test_spans_of_brat_that_tags_cannot_mark_are_refused(tmp_path, span, message):
     path = write(tmp_path, "d", brat(a_txt=ADA, a_ann=f"{span}\n", b_txt="It ran", b_ann="", c_txt="Bo ran"))
     with pytest.raises(InputError, match=message):
         read("tagging", path)
@@ -190,13 +185,13 @@ def test_spans_of_brat_that_tags_cannot_mark_are_refused(tmp_path: Path, span: s
         assert read("tagging", path, skip_bad_rows=True) == ["O O"]
 
 
-def test_texts_of_brat_are_answered_without_annotations(tmp_path: Path) -> None:
+def test_texts_of_brat_are_answered_without_annotations(tmp_path):
     path = write(tmp_path, "d", brat(a_txt="Ada ran", b_txt="It ran"))
     texts = find_task("tagging").examples(path, labeled=False)
     assert [example.text for example in texts] == ["Ada ran", "It ran"]
 
 
-def test_splits_of_a_dataset_are_found_and_named(tmp_path: Path) -> None:
+def test_splits_of_a_dataset_are_found_and_named(tmp_path):
     path = write(tmp_path, "d", save_splits)
     task = find_task("classification")
     assert find_files(task, str(path), None) == (str(path / "train"), str(path / "validation"))
@@ -207,7 +202,7 @@ def test_splits_of_a_dataset_are_found_and_named(tmp_path: Path) -> None:
     assert read("classification", tmp_path / "e" / "test") == LABELS
 
 
-def test_numbered_parts_are_read_together_or_refused(tmp_path: Path) -> None:
+def test_numbered_parts_are_read_together_or_refused(tmp_path):
     folder = tmp_path / "hub" / "data"
     folder.mkdir(parents=True)
     many = [(f"text {number}", LABELS[number % 2][1]) for number in range(6)]
@@ -240,7 +235,7 @@ def test_numbered_parts_are_read_together_or_refused(tmp_path: Path) -> None:
     assert find_files(task, str(tmp_path / "train-00001-of-00003.parquet"), None)[0].startswith(str(tmp_path))
 
 
-def test_sheets_that_hide_data_are_refused(tmp_path: Path) -> None:
+def test_sheets_that_hide_data_are_refused(tmp_path):
     path = write(tmp_path, "a.xlsx", workbook([["text", "label"], ["a", "b"]], [["more"]]))
     with pytest.raises(InputError, match=r"2 sheets have cells: 'Sheet', 'Sheet1'"):
         read("classification", path)
@@ -251,7 +246,7 @@ def test_sheets_that_hide_data_are_refused(tmp_path: Path) -> None:
         read("classification", write(tmp_path, "c.xlsx", "text,label\n"))
 
 
-def test_a_damaged_sheet_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_sheet_is_refused(tmp_path):
     path = write(tmp_path, "a.xlsx", workbook([["text", "label"], ["a", "b"]]))
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -264,7 +259,7 @@ def test_a_damaged_sheet_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.protected
 @pytest.mark.trials("attack")
-def test_a_workbook_that_expands_without_end_is_refused(tmp_path: Path) -> None:
+def test_a_workbook_that_expands_without_end_is_refused(tmp_path):
     pytest.importorskip("openpyxl")
     path = tmp_path / "a.xlsx"
     with (
@@ -280,7 +275,7 @@ def test_a_workbook_that_expands_without_end_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.protected
 @pytest.mark.trials("attack", 2)
-def test_a_data_set_names_no_file_outside_its_directory(tmp_path: Path) -> None:
+def test_a_data_set_names_no_file_outside_its_directory(tmp_path):
     folder = tmp_path / "set"
     folder.mkdir()
     (folder / "dataset_info.json").write_text("{}")
@@ -290,7 +285,7 @@ def test_a_data_set_names_no_file_outside_its_directory(tmp_path: Path) -> None:
             read("classification", folder)
 
 
-def test_a_run_takes_a_directory_of_data_and_knows_whether_it_changes(tmp_path: Path) -> None:
+def test_a_run_takes_a_directory_of_data_and_knows_whether_it_changes(tmp_path):
     path = write(tmp_path, "d", save_dataset)
     summary = cloze.validate_data(
         "classification", train=path, dev=path, model="cloze-mini", output=tmp_path / "run"

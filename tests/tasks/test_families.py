@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,15 +28,15 @@ from helpers import task_of
 from runs import finetune
 
 
-def _texts(*golds: Any) -> list[LabeledText]:
+def _texts(*golds):
     return [LabeledText("a", None, gold, f"x.tsv:{line}") for line, gold in enumerate(golds, 2)]
 
 
-def _sets(*labels: str, separator: str = ",") -> list[LabeledText]:
+def _sets(*labels, separator=","):
     return _texts(*(frozenset(filter(None, map(str.strip, text.split(separator)))) for text in labels))
 
 
-def _predictions(*labels: str) -> list[ClassPrediction]:
+def _predictions(*labels):
     return [ClassPrediction(label, 1.0, {}) for label in labels]
 
 
@@ -110,19 +109,19 @@ def test_probabilities_are_a_softmax():
     assert prediction.probabilities == pytest.approx({"no": 0.25, "yes": 0.75}, abs=1e-4)
 
 
-def _choices(*labels: int) -> list[ChoiceQuestion]:
+def _choices(*labels):
     return [ChoiceQuestion("a", ("b", "c", "d"), label, f"x:{line}") for line, label in enumerate(labels, 1)]
 
 
-def _chosen(*indices: int) -> list[ChoicePrediction]:
+def _chosen(*indices):
     return [ChoicePrediction(index, 1.0, []) for index in indices]
 
 
-def _words(tags: str) -> list[TaggedText]:
+def _words(tags):
     return [TaggedText((Sentence(("a", "b"), tuple(tags.split())),))]
 
 
-def _tags(tags: str) -> list[TagPrediction]:
+def _tags(tags):
     return [TagPrediction((tuple(tags.split()),))]
 
 
@@ -202,7 +201,7 @@ def test_label_set_has_the_labels_above_the_threshold():
     assert list(prediction.probabilities.values()) == pytest.approx([0.5, 0.1192, 0.3775], abs=1e-4)
 
 
-def _label_sets(*probabilities: tuple[float, float]) -> list[LabelSetPrediction]:
+def _label_sets(*probabilities):
     return [LabelSetPrediction((), dict(zip("ab", values, strict=True))) for values in probabilities]
 
 

@@ -5,7 +5,6 @@ import lzma
 from copy import deepcopy
 from functools import reduce
 from operator import getitem
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-def _write(path: Path, table: object) -> Path:
+def _write(path, table):
     path.write_text(table if isinstance(table, str) else json.dumps(table))
     return path
 

@@ -14,7 +14,7 @@ TAGGED = [["Ada/B-PER", "left/O", "Oslo/B-LOC"], ["Bo/B-PER", "ran/O"]]
 Write = Callable[[str, Any], Path]
 
 
-def read(path: Path, *, labeled: bool = True, **settings: Any) -> list[list[str]]:
+def read(path, *, labeled=True, **settings):
     """Return word/tag, or the words, of each sentence."""
     texts = task_of("tagging", **settings).examples(path, labeled=labeled)
     return [
@@ -37,7 +37,7 @@ WORDS = {
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=repr)
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("kind", WORDS)
-def test_a_word_a_row(tmp_path: Path, kind: str, separator: str, end: str) -> None:
+def test_a_word_a_row(tmp_path, kind, separator, end):
     path = tmp_path / ("a.tsv" if separator == "\t" else "a.csv")
     path.write_bytes(("\ufeff" + WORDS[kind].replace(",", separator).replace("\n", end)).encode())
     assert read(path) == TAGGED
@@ -60,7 +60,7 @@ SENTENCES = {
 }
 
 
-def test_a_sentence_of_hundreds_of_words_is_warned_of(write: Write) -> None:
+def test_a_sentence_of_hundreds_of_words_is_warned_of(write):
     path = write("a.conll", "word O\n" * 501 + "\nAda B-PER\n")
     with pytest.warns(DataWarning, match=r"a\.conll:1: a sentence has 501 words"):
         assert len(read(path)) == 2
@@ -78,5 +78,5 @@ def test_a_sentence_of_hundreds_of_words_is_warned_of(write: Write) -> None:
         ("['a' ... 'b']", None),
     ],
 )
-def test_arrays_of_numpy_in_a_cell(cell: str, values: list[Any] | None) -> None:
+def test_arrays_of_numpy_in_a_cell(cell, values):
     assert parse_list(cell) == values

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -16,16 +15,13 @@ from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig, load_finetuning
 from cloze.models.batch import to_device
-from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.answer_rows import prediction_row, wrong_answer_rows
 from cloze.tasks.config import to_toml
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.registry import TASKS, find_task, register_task
-from cloze.tasks.task import AnyTask
 from cloze.tasks.texts import TextReader
-from cloze.tokenization.tokenizer import Tokenizer
 from experiments.result_tables import table_columns
 from family_cases import CASES, FAMILIES, GOLD_OUTPUTS, TEXTS, Case, gold_output, kind_of
 from helpers import finetuning_of, task_of
@@ -37,7 +33,7 @@ of_each_family = pytest.mark.parametrize("task_and_path", FAMILIES, indirect=Tru
 
 
 @pytest.fixture(params=sorted(TASKS))
-def task_and_path(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[AnyTask, Path]:
+def task_and_path(request, tmp_path):
     case = CASES[request.param]
     path = tmp_path / case.file
     path.write_text(case.content, encoding="utf-8")
@@ -45,14 +41,14 @@ def task_and_path(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[AnyTa
 
 
 @pytest.fixture
-def task_and_examples(task_and_path: tuple[AnyTask, Path]) -> tuple[AnyTask, list]:
+def task_and_examples(task_and_path):
     task, path = task_and_path
     examples = list(task.examples(path))
     assert len(examples) == 4
     return task.fit(examples), examples
 
 
-def _gold_predictions(task: AnyTask, examples: list, tokenizer: Tokenizer) -> list:
+def _gold_predictions(task, examples, tokenizer):
     """Decode the outputs of a perfect model."""
     return [
         task.answer.decode(example, of_example, [gold_output(task, feature) for feature in of_example])
@@ -63,11 +59,11 @@ def _gold_predictions(task: AnyTask, examples: list, tokenizer: Tokenizer) -> li
 
 
 @pytest.fixture
-def model(task_and_examples: tuple[AnyTask, list], build_encoder: Callable[[], BertModel]) -> torch.nn.Module:
+def model(task_and_examples, build_encoder):
     return task_and_examples[0].answer.head(build_encoder(), generator=torch.Generator().manual_seed(2))
 
 
-def test_a_task_names_its_head(task_and_examples: tuple[AnyTask, list], model: torch.nn.Module) -> None:
+def test_a_task_names_its_head(task_and_examples, model):
     task, _ = task_and_examples
     assert task.answer.head_name == (type(model).__name__ if task.answer.has_head else None)
 

@@ -18,7 +18,7 @@ ROWS = ["One.\nTwo.", None, "  ", "König 👑"]
 TEXTS = {1: ("One.", "Two."), 4: ("König 👑",)}
 
 
-def expected(file: Path, repeats: int = 1) -> list[Document]:
+def expected(file, repeats=1):
     return [
         Document(lines, f"{file}:row {4 * repeat + row}", "paragraphs")
         for repeat in range(repeats)
@@ -26,7 +26,7 @@ def expected(file: Path, repeats: int = 1) -> list[Document]:
     ]
 
 
-def read(file: Path, text_field: str = "text", *, rows: int = 64, **bounds: int) -> list[Document]:
+def read(file, text_field="text", *, rows=64, **bounds):
     bar, size, kind = CountingBar(), file.stat().st_size, file.suffix[1:]
     file_range = FileRange(file=str(file), text_format=kind, size_bytes=size, **bounds)
     reader = read_parquet if kind == "parquet" else read_arrow
@@ -35,7 +35,7 @@ def read(file: Path, text_field: str = "text", *, rows: int = 64, **bounds: int)
     return documents
 
 
-def from_hub(name: str, text_field: str = "text") -> list[Document]:
+def from_hub(name, text_field="text"):
     return list(read_hub(FileRange(file=name, text_format="hub"), text_field, CountingBar()))
 
 
@@ -123,7 +123,7 @@ def hub(monkeypatch):
     module.calls = []
     module.rows = [{"text": row} for row in ROWS]
 
-    def load_dataset(*args: object, **kwargs: object) -> object:
+    def load_dataset(*args, **kwargs):
         module.calls.append((args, kwargs))
         if args[0] == "no/such":
             raise FileNotFoundError("Dataset 'no/such' doesn't exist on the Hub")

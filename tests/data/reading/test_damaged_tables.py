@@ -3,10 +3,7 @@
 import random
 import struct
 import time
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,11 +35,11 @@ _plain_parquet = partial(write_rows, rows=TABLE, compression="none", use_diction
 _arrow_stream = partial(write_rows, rows=TABLE, new_arrow=pa.ipc.new_stream)
 
 
-def _rows(path: Path) -> Iterator[Any]:
+def _rows(path):
     return read_rows(path, ["text", "label", "tags"])
 
 
-def _documents(path: Path) -> Iterator[Any]:
+def _documents(path):
     read = read_parquet if path.suffix == ".parquet" else read_arrow
     return read(FileRange(file=str(path), text_format=path.suffix[1:], size_bytes=1), "text", CountingBar())
 
@@ -59,9 +56,7 @@ def _documents(path: Path) -> Iterator[Any]:
         (_arrow_stream, _documents, ".arrow"),
     ],
 )
-def test_a_damaged_table_is_read_or_refused(
-    write: Callable[[Path], None], read: Callable[[Path], Iterator[Any]], suffix: str, tmp_path: Path
-) -> None:
+def test_a_damaged_table_is_read_or_refused(write, read, suffix, tmp_path):
     whole, damaged = tmp_path / f"whole{suffix}", tmp_path / f"damaged{suffix}"
     write(whole)
     assert len(list(read(whole))) == ROWS
@@ -80,7 +75,7 @@ def test_a_damaged_table_is_read_or_refused(
 
 @pytest.mark.parametrize("use_dictionary", [True, False])
 @pytest.mark.slow
-def test_a_large_cell_is_refused(use_dictionary: bool, tmp_path: Path) -> None:
+def test_a_large_cell_is_refused(use_dictionary, tmp_path):
     """Twenty rows of a few kilobytes on disk would take gigabytes."""
     path = tmp_path / "large.parquet"
     table = pa.table({"text": ["short", *["a" * (MAX_LINE_BYTES + 1)] * 20]})
@@ -90,7 +85,7 @@ def test_a_large_cell_is_refused(use_dictionary: bool, tmp_path: Path) -> None:
         list(read_rows(path, ["text"]))
 
 
-def test_page_checksums_find_a_changed_value(tmp_path: Path) -> None:
+def test_page_checksums_find_a_changed_value(tmp_path):
     path = tmp_path / "a.parquet"
     options = {"write_page_checksum": True, "compression": "none", "use_dictionary": False}
     pq.write_table(TABLE, path, **options)
@@ -101,7 +96,7 @@ def test_page_checksums_find_a_changed_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("offsets", [(0, 1_000_000, 5), (-5, 0, 5), (0, 5, 2)])
-def test_offsets_out_of_the_data_are_refused(offsets: tuple[int, ...], tmp_path: Path) -> None:
+def test_offsets_out_of_the_data_are_refused(offsets, tmp_path):
     path = tmp_path / "a.arrow"
     table = pa.table({"text": ["abc", "de"]})
     write_rows(path, table)
@@ -114,7 +109,7 @@ def test_offsets_out_of_the_data_are_refused(offsets: tuple[int, ...], tmp_path:
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv"])
-def test_two_columns_of_one_name_are_refused(suffix: str, tmp_path: Path) -> None:
+def test_two_columns_of_one_name_are_refused(suffix, tmp_path):
     path = tmp_path / f"a{suffix}"
     table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
     if suffix == ".csv":
@@ -125,7 +120,7 @@ def test_two_columns_of_one_name_are_refused(suffix: str, tmp_path: Path) -> Non
         list(read_rows(path, ["text"]))
 
 
-def test_a_header_of_many_columns_is_read_in_time(tmp_path: Path) -> None:
+def test_a_header_of_many_columns_is_read_in_time(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f"text,{','.join(map(str, range(200_000)))}\n{',' * 200_000}\n")
     started = time.process_time()
@@ -138,7 +133,7 @@ def test_a_header_of_many_columns_is_read_in_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["", '""', "a" * 100], ids=["empty lines", "doubled marks", "lines of a cell"]
 )
-def test_a_mark_that_is_never_closed_is_read_once(tmp_path: Path, line: str) -> None:
+def test_a_mark_that_is_never_closed_is_read_once(tmp_path, line):
     file = tmp_path / "open.csv"
     file.write_text('text,label\n"' + f"{line}\n" * (8_000_000 // (len(line) + 1)) + "a,b\n")
     with pytest.raises(InputError, match=r"open.csv:2: a quotation mark is never closed"):
@@ -146,7 +141,7 @@ def test_a_mark_that_is_never_closed_is_read_once(tmp_path: Path, line: str) -> 
 
 
 @pytest.mark.parametrize(("task", "name"), [("classification", "a.jsonl"), ("squad_v1", "a.json")])
-def test_deep_json_is_refused(tmp_path: Path, task: str, name: str) -> None:
+def test_deep_json_is_refused(tmp_path, task, name):
     (tmp_path / name).write_text("[" * 200_000)
     with pytest.raises(InputError, match=f"{name}: not JSON"):
         list(task_of(task).examples(tmp_path / name))
@@ -154,11 +149,11 @@ def test_deep_json_is_refused(tmp_path: Path, task: str, name: str) -> None:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("text", ["(" + "," * 10**6, "(" + " ," * 10**6 + "]", "{" + ":" * 10**6])
-def test_a_long_cell_that_is_no_list_is_read_once(text: str) -> None:
+def test_a_long_cell_that_is_no_list_is_read_once(text):
     assert parse_list(text) is None
 
 
-def test_rows_with_the_same_entry_of_a_dictionary_share_its_text(tmp_path: Path) -> None:
+def test_rows_with_the_same_entry_of_a_dictionary_share_its_text(tmp_path):
     file = tmp_path / "one.parquet"
     entries = pa.array(["x" * 1_000_000, "short"])
     column = pa.DictionaryArray.from_arrays(pa.array([0, 0, None, 1] * 500), entries)
@@ -169,7 +164,7 @@ def test_rows_with_the_same_entry_of_a_dictionary_share_its_text(tmp_path: Path)
     assert len({id(text) for text in texts if text and len(text) > 5}) <= 2, "of each batch"
 
 
-def test_an_open_quotation_mark_reads_no_more_than_a_line_may_have() -> None:
+def test_an_open_quotation_mark_reads_no_more_than_a_line_may_have():
     lines = (("x" * 10**6, "a.csv:2") for _ in range(30))
     with pytest.raises(InputError, match="a quotation mark is never closed"):
         split_cells('"a', ",", "a.csv:1", lines, quoted=True)

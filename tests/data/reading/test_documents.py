@@ -38,43 +38,43 @@ class Case:
     reading: Mapping[str, object] = field(default_factory=dict)
 
 
-def case(name: str, content: bytes | Callable[[Path], object], *says: str, **reading: object) -> Case:
+def case(name, content, *says, **reading):
     """One file, read by its name."""
     return Case({name: content}, says, (f"{{tmp}}/{name}",), reading)
 
 
-def of_json(content: str, *says: str, **reading: object) -> Case:
+def of_json(content, *says, **reading):
     return case("rows.jsonl", (ROW + content).encode(), *says, **reading)
 
 
-def cut(packed: bytes) -> bytes:
+def cut(packed):
     return packed[: len(packed) * 2 // 3]
 
 
-def flip(packed: bytes, place: int) -> bytes:
+def flip(packed, place):
     content = bytearray(packed)
     content[place] ^= 0xFF
     return bytes(content)
 
 
-def table(**columns: list[object]) -> pa.Table:
+def table(**columns):
     return pa.table(columns)
 
 
-def parquet(rows: pa.Table) -> bytes:
+def parquet(rows):
     sink = io.BytesIO()
     pq.write_table(rows, sink, compression="none")
     return sink.getvalue()
 
 
-def arrow(rows: pa.Table, *, new: Callable[..., pa.ipc.RecordBatchStreamWriter] = pa.ipc.new_stream) -> bytes:
+def arrow(rows, *, new=pa.ipc.new_stream):
     sink = io.BytesIO()
     with new(sink, rows.schema) as writer:
         writer.write_table(rows, max_chunksize=50)
     return sink.getvalue()
 
 
-def saved(**changes: bytes | None) -> Files:
+def saved(**changes):
     """A directory as `save_to_disk` writes it, with changes to its files."""
     state = {"_data_files": [{"filename": "data-0.arrow"}]}
     files = {
@@ -177,7 +177,7 @@ CASES = {
 }
 
 
-def read_all(inputs: tuple[str, ...], reading: Mapping[str, object]) -> int:
+def read_all(inputs, reading):
     input_shards = plan_input_shards(inputs, ReadingConfig(**reading))
     return sum(1 for input_shard in input_shards for _ in read_documents(input_shard))
 

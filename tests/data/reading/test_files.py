@@ -7,7 +7,6 @@ import lzma
 import sys
 import tracemalloc
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -33,12 +32,12 @@ PACK = {
 COMPRESSED = [suffix for suffix in PACK if suffix != ".txt"]
 
 
-def content_of(file: Path) -> bytes:
+def content_of(file):
     with open_decompressed(str(file)) as (stream, _):
         return stream.read()
 
 
-def lines_of(file: Path, begin: int = 0) -> list[tuple[str, str]]:
+def lines_of(file, begin=0):
     with open_decompressed(str(file)) as (stream, on_disk):
         lines = LineReader(file.name, stream, on_disk, CountingBar(), begin=begin)
         return [(lines.where, line) for line in lines]
@@ -183,7 +182,7 @@ def test_a_line_over_the_limit_is_not_read_whole():
     assert lines.next_offset == 101 + 102
 
 
-def test_a_json_file_may_be_one_long_line(tmp_path: Path) -> None:
+def test_a_json_file_may_be_one_long_line(tmp_path):
     line = "[" + '"a",' * (MAX_LINE_BYTES // 4) + '"a"]'
     for name in ("rows.json", "rows.csv", "rows.jsonl"):
         (tmp_path / name).write_text(line, encoding="ascii")

@@ -1,9 +1,6 @@
 """Rows of tables, and errors in them."""
 
 import csv
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -14,19 +11,19 @@ from hypothesis import strategies as st
 from cloze.data.reading.columns import Column
 from cloze.data.reading.formats import open_source, read_rows
 from cloze.data.reading.source import ReadOptions
-from cloze.data.reading.tables import Row, parse_rows
+from cloze.data.reading.tables import parse_rows
 from cloze.errors import DataWarning, InputError
 from helpers import task_of, write_rows
 
 TEXT = Column("text")
 
 
-def _parse(path: Path, **options: Any) -> Iterator[Row]:
+def _parse(path, **options):
     source = open_source(path, ReadOptions(columns=(TEXT,), **options))
     return parse_rows(source, lambda row: row)
 
 
-def test_a_few_broken_rows_may_be_skipped(tmp_path: Path) -> None:
+def test_a_few_broken_rows_may_be_skipped(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\n" + "a\tx\n" * 20 + "b\n" * 10)
     with pytest.warns(DataWarning, match=r"a\.tsv: 10 of 30 rows are left out: 1 cells, .*: lines 22, .*31"):
@@ -58,7 +55,7 @@ def test_any_csv_is_read_whatever_its_separator(tmp_path_factory, rows, separato
     assert [[row.text(column) for column in columns] for row in read_rows(path, columns)] == rows
 
 
-def test_bad_rows_are_reported_together_and_can_be_left_out(tmp_path: Path) -> None:
+def test_bad_rows_are_reported_together_and_can_be_left_out(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "a,x\nb\n" * 12 + "c,y\n")
     rows = _parse(path)
@@ -78,7 +75,7 @@ def test_bad_rows_are_reported_together_and_can_be_left_out(tmp_path: Path) -> N
         list(_parse(path, leave_out=(InputError,)))
 
 
-def test_other_columns_of_parquet_are_not_read(tmp_path: Path) -> None:
+def test_other_columns_of_parquet_are_not_read(tmp_path):
     path = tmp_path / "a.parquet"
     times = pyarrow.array([1, 10**18 + 1], pyarrow.timestamp("ns"))
     days = pyarrow.array([0, 10**8], pyarrow.date32())
@@ -92,7 +89,7 @@ def test_other_columns_of_parquet_are_not_read(tmp_path: Path) -> None:
         list(read_rows(path, ["texts"]))
 
 
-def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
+def test_missing_files_and_directories_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         list(read_rows(tmp_path / "none.tsv", ["text"]))
     (tmp_path / "folder.tsv").mkdir()
@@ -101,7 +98,7 @@ def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [pyarrow.ipc.new_file, pyarrow.ipc.new_stream])
-def test_arrow_files_are_read_as_parquet_is(tmp_path: Path, write: Any) -> None:
+def test_arrow_files_are_read_as_parquet_is(tmp_path, write):
     table = pyarrow.table({"text": ["a, b", "ü"], "label": [1, 0], "more": [[1], None]})
     write_rows(tmp_path / "a.arrow", table, write)
     examples = list(task_of("classification").examples(tmp_path / "a.arrow"))

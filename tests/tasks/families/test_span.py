@@ -30,12 +30,12 @@ WORDS = WordPieceTokenizer.from_tokens(
 )
 
 
-def _question(text: str, question: str = "a", answer: str | None = None, key: str = "q") -> SpanQuestion:
+def _question(text, question="a", answer=None, key="q"):
     answers = () if answer is None else (_excerpt(text, answer),)
     return SpanQuestion(key, question, Paragraph(text), answers)
 
 
-def _excerpt(text: str, part: str) -> Excerpt:
+def _excerpt(text, part):
     return Excerpt(part, text.index(part), text.index(part) + len(part))
 
 
@@ -117,13 +117,13 @@ def test_google_returns_whole_words_that_it_cannot_align():
     assert context.excerpt(1, 1).text == "bc½d"
 
 
-def _window(start: list[float], end: list[float], *, most: tuple[bool, ...] = (True,) * 3) -> ScoredWindow:
+def _window(start, end, *, most=(True,) * 3):
     """Return `[CLS] question [SEP] a b c [SEP]`, and whether a, b and c have the most context in it."""
     (feature,) = task_of("squad_v1").answer.features(_question("a b c"), WORDS, max_seq_length=20)
     return ScoredWindow(feature, np.array([start, end]).T, np.array(most))
 
 
-def _texts(*windows: ScoredWindow, none: bool = False, best: int = 20, length: int = 30) -> list[str]:
+def _texts(*windows, none=False, best=20, length=30):
     answers = best_answers(windows, n_best_size=best, max_answer_length=length, allows_no_answer=none)
     assert sum(answer.probability for answer in answers) == pytest.approx(1)
     return [answer.text for answer in answers]
@@ -168,7 +168,7 @@ def test_no_answer_if_no_span_is_possible(none):
     assert _texts(_window(START, END), none=none, best=2) == [""]
 
 
-def _outputs(length: int, first: int, last: int, score: float, null: float) -> np.ndarray:
+def _outputs(length, first, last, score, null):
     logits = np.zeros((length, 2), np.float32)
     logits[0] = null / 2
     logits[first, 0] = logits[last, 1] = score / 2
@@ -208,7 +208,7 @@ def test_no_answer_is_no_collapse_if_no_question_has_one():
     assert task.collapse([_question("a b", key=key, answer="b") for key in "pq"], predictions) is not None
 
 
-def _predicted(text: str, odds: float) -> SpanPrediction:
+def _predicted(text, odds):
     answer = Answer(text, 0, len(text))
     return SpanPrediction.choose(answer, [answer], null_odds=odds)
 

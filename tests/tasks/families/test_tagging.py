@@ -1,7 +1,6 @@
 """Tagging: every word is tagged, in windows and documents, and predictions are read and scored."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +13,7 @@ from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.tag_predictions import TagPrediction
-from cloze.tasks.tagging_features import TaggingFeature, tagging_features
-from cloze.tasks.task import AnyTask
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tasks.tagging_features import tagging_features
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from family_cases import tokens_of
 from helpers import task_of
@@ -26,19 +23,17 @@ TASK = task_of("tagging", labels=("O", "B-X", "I-X", "B-Y", "I-Y"))
 
 
 @pytest.fixture(scope="module")
-def letters() -> Tokenizer:
+def letters():
     return WordPieceTokenizer.from_tokens(TOKENS)
 
 
-def shown(feature: TaggingFeature) -> str:
+def shown(feature):
     """Return the tokens of a feature, those that a word is tagged by in capitals."""
     tokens = [TOKENS[i].removeprefix("##").lower() for i in feature.input_ids]
     return " ".join(token.upper() if i in feature.positions else token for i, token in enumerate(tokens))
 
 
-def features_of(
-    tokenizer: Tokenizer, sentences: Sequence[str], max_seq_length: int, task: AnyTask = TASK
-) -> list[TaggingFeature]:
+def features_of(tokenizer, sentences, max_seq_length, task=TASK):
     example = TaggedText(tuple(Sentence(tuple(text.split())) for text in sentences))
     return task.answer.features(example, tokenizer, max_seq_length=max_seq_length)
 
@@ -111,7 +106,7 @@ def test_empty_text_has_no_tags(letters, build_encoder):
     assert TASK.answer.to_json(example, prediction) == {"text": " \n ", "entities": [], "sentences": []}
 
 
-def one_hot(*numbers: int) -> np.ndarray:
+def one_hot(*numbers):
     return 9 * np.eye(5, dtype=np.float32)[list(numbers)]
 
 

@@ -1,7 +1,6 @@
 """Text pairs: in-batch negatives, retrieval metrics, and settings from the checkpoint."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from runs import finetune, prepare
 PAIRS = "text\tpair\n" + "a good film\tfine\na bad book\tawful\nthe book\tthe film\nvery , very\t.\n" * 4
 
 
-def pair(first: str, second: str) -> LabeledText:
+def pair(first, second):
     return LabeledText(first, second)
 
 
@@ -136,7 +135,7 @@ def test_pooling_and_length_are_read_from_the_checkpoint(configure, nano_checkpo
     data = tmp_path / "a.tsv"
     data.write_text(PAIRS)
 
-    def run(start: Path, name: str, *more: str) -> Path:
+    def run(start, name, *more):
         settings = " ".join(["batch_size=8 epochs=12 optimizer.learning_rate=1e-2", *more])
         scores = finetune(*configure("text-pairs", data, settings, dev=data, model=start), tmp_path / name)
         assert scores["mrr"] == 1
