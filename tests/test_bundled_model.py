@@ -22,9 +22,14 @@ WEIGHTS = {MODEL: "model.safetensors", SENTENCES: "layers.safetensors"}
 
 
 @pytest.mark.parametrize("model", WEIGHTS, ids=lambda model: model.name)
-def test_files_are_complete(model):
+def test_files_are_complete_and_small_and_the_card_has_the_license(model):
     manifest = artifacts.verify(model, kind="checkpoint")
     assert {"config.json", WEIGHTS[model], "vocab.txt", "README.md"} <= set(manifest.files)
+    files = [file for file in MODEL.parent.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < MAX_BYTES
+    opening, head, _ = (model / "README.md").read_text().split("---\n", 2)
+    assert opening == ""
+    assert "license: cc-by-sa-3.0" in head.splitlines()
 
 
 @pytest.mark.slow
@@ -36,28 +41,13 @@ def test_other_programs_read_as_many_tokens_as_there_are_positions(model):
     assert transformers.AutoTokenizer.from_pretrained(model).model_max_length == positions == 512
 
 
-def test_all_files_are_small():
-    files = [file for file in MODEL.parent.rglob("*") if file.is_file()]
-    assert sum(file.stat().st_size for file in files) < MAX_BYTES
-
-
-@pytest.mark.parametrize("model", WEIGHTS, ids=lambda model: model.name)
-def test_card_has_the_license_in_its_header(model):
-    opening, head, _ = (model / "README.md").read_text().split("---\n", 2)
-    assert opening == ""
-    assert "license: cc-by-sa-3.0" in head.splitlines()
-
-
 def test_existing_paths_take_precedence_over_the_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_model_directory("cloze-mini").is_absolute()
     with pytest.raises(InputError, match="no such directory"):
         find_model_directory("cloze-mini/x")
     assert find_model_directory("./sub/cloze-mini") == Path("sub/cloze-mini")
-    with pytest.raises(
-        InputError,
-        match=r"big: no such file, directory or bundled model\. Give .*: cloze-mini, cloze-mini-sentences\.",
-    ):
+    with pytest.raises(InputError, match=r"big: no such .*: cloze-mini, cloze-mini-sentences\."):
         find_model_directory("big")
     with pytest.raises(InputError, match=r"cloze-maxi: no such .* bundled model\. Did you mean cloze-mini\?"):
         find_model_directory("cloze-maxi")
@@ -96,13 +86,6 @@ def test_commands_accept_the_name(command, tmp_path, monkeypatch):
     Path("cloze.tsv").write_text("text\tanswer\nThe sun [MASK].\trose\n", "utf-8")
     Path("rows.tsv").write_text("text\tlabel\n" + "good\tyes\nbad\tno\n" * 10, "utf-8")
     assert main(command) == 0
-
-
-def test_text_arguments_are_checked():
-    with pytest.raises(InputError, match="texts: is a dict"):
-        cloze.Embedder.load("cloze-mini")({"text": "A film"})  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"texts\[1\] is None"):
-        cloze.FillMask.load("cloze-mini")(["A [MASK]", None])  # type: ignore[list-item]
 
 
 @pytest.mark.slow

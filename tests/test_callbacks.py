@@ -71,18 +71,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def train(model: str, run: Path, *callbacks: Callback, **settings: Any) -> object:
-    arguments = {"epochs": 2, "batch_size": 8, "device": "cpu", "precision": "float32"}
-    return cloze.finetune(
-        "classification",
-        train=ROWS,
-        dev=ROWS,
-        model=model,
-        output=run,
-        max_seq_length=12,
-        settings={"log_every_steps": 1},
-        callbacks=callbacks,
-        **{**arguments, **settings},
-    )
+    data: Any = {"train": ROWS, "dev": ROWS, "model": model, "output": run, "callbacks": callbacks}
+    usual = {"epochs": 2, "batch_size": 8, "device": "cpu", "precision": "float32", "max_seq_length": 12}
+    return cloze.finetune("classification", **data, settings={"log_every_steps": 1}, **{**usual, **settings})
 
 
 def values_of(run: Path, kind: str, name: str) -> dict[int, float]:
@@ -132,10 +123,7 @@ def test_the_first_error_is_raised(model: str, tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(LookupError, match="in on_step"):
         train(model, tmp_path / "run", FailAt("on_end"), FailAt("on_step"), last, progress=True)
     assert last.calls[-1] == ("end", False)
-    assert (
-        "warning: a callback failed at the end of the run: LookupError('in on_end')"
-        in capsys.readouterr().err
-    )
+    assert "a callback failed at the end of the run: LookupError('in on_end')" in capsys.readouterr().err
 
 
 def train_with_failing_callback(model: str, run: Path, method: str) -> None:
@@ -156,9 +144,7 @@ def test_every_run_of_several_is_called(model: str, tmp_path: Path) -> None:
     train(model, tmp_path / "runs", recorder, seeds=2, epochs=1)
     starts = [call[1] for call in recorder.calls if call[0] == "start"]
     assert starts == ["seed-12345", "seed-12346"]
-    with pytest.raises(
-        InputError, match=r"callbacks: are called in this process, not in workers\. Leave out"
-    ):
+    with pytest.raises(InputError, match="callbacks: are called in this process"):
         train(model, tmp_path / "more", recorder, seeds=2, workers=2)
 
 
@@ -174,14 +160,9 @@ def test_pretraining_calls_them(tmp_path: Path) -> None:
         "evaluation": {"times": 1, "log_every_steps": 1},
         "model": model,
     }
-    losses = cloze.pretrain(
-        data=tmp_path / "data",
-        output=tmp_path / "run",
-        steps=2,
-        device="cpu",
-        settings=settings,
-        callbacks=[recorder],
-    )
+    data, run = tmp_path / "data", tmp_path / "run"
+    options: Any = {"device": "cpu", "settings": settings, "callbacks": [recorder]}
+    losses = cloze.pretrain(data=data, output=run, steps=2, **options)
     assert [call[0] for call in recorder.calls] == ["start", "train", "train", "validation", "end"]
     assert recorder.calls[3][2]["masked_lm_loss"] == losses["masked_lm_loss"]
 
@@ -196,7 +177,7 @@ def test_texts_in_memory_and_in_a_file_give_the_same_data_set(tmp_path: Path) ->
     files = [path.relative_to(one) for path in one.rglob("*") if path.suffix in (".arrow", ".txt")]
     assert len(files) >= 3
     assert all((one / file).read_bytes() == (other / file).read_bytes() for file in files)
-    with pytest.raises(InputError, match=r"^no input was given. Name files, folders, globs, or - for stdin"):
+    with pytest.raises(InputError, match=r"^no input was given"):
         cloze.build_dataset(vocabulary=one / "vocab", output=tmp_path / "no")
     with pytest.raises(InputError, match=r"^texts\[1\] is 5, an int"):
         cloze.build_dataset(texts=["a", 5], vocabulary=one / "vocab", output=tmp_path / "no")
@@ -285,8 +266,8 @@ def test_mlflow_has_the_numbers_of_the_log(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    for switch in ("MLFLOW_ALLOW_FILE_STORE", "MLFLOW_DISABLE_TELEMETRY"):
+        monkeypatch.setenv(switch, "true")
     from mlflow import MlflowClient
 
     for single in ("log_metric", "log_param"):  # a request for each would hold up the steps
@@ -301,10 +282,10 @@ def test_mlflow_has_the_numbers_of_the_log(
     [run] = client.search_runs([client.get_experiment_by_name("notes").experiment_id])
     assert (run.info.status, run.info.run_name) == ("FINISHED", "run")
     assert run.data.params["optimizer.learning_rate"] == "5e-05"
-    history = {
-        each.step: each.value for each in client.get_metric_history(run.info.run_id, "validation/accuracy")
-    }
-    assert history == values_of(tmp_path / "run", "validation", "accuracy")
+    history = client.get_metric_history(run.info.run_id, "validation/accuracy")
+    assert {point.step: point.value for point in history} == values_of(
+        tmp_path / "run", "validation", "accuracy"
+    )
 
 
 @pytest.mark.slow

@@ -84,17 +84,21 @@ def test_wrong_settings_are_errors_with_the_key(override, message):
 
 
 @pytest.mark.protected
-def test_missing_keys_and_files_are_errors(tmp_path):
-    with pytest.raises(InputError, match="name"):
-        config.load(Outer)
-    with pytest.raises(InputError, match="no such file"):
-        config.load(Outer, tmp_path / "none.toml")
-    (tmp_path / "bad.toml").write_text("a = = b")
-    with pytest.raises(InputError, match="not a TOML file"):
-        config.load(Outer, tmp_path / "bad.toml")
-    (tmp_path / "bad.toml").write_text(".".join(["a"] * 100_000) + " = 1")
-    with pytest.raises(InputError, match="a key has more than 32 parts"):
-        config.load(Outer, tmp_path / "bad.toml")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "name"),
+        (None, "no such file"),
+        ("a = = b", "not a TOML file"),
+        (".".join(["a"] * 100_000) + " = 1", "a key has more than 32 parts"),
+    ],
+    ids=["missing key", "missing file", "no TOML", "many parts"],
+)
+def test_missing_keys_and_damaged_files_are_errors(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "a.toml").write_text(content)
+    with pytest.raises(InputError, match=message):
+        config.load(Outer, tmp_path / "a.toml")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,9 +120,7 @@ def test_a_name_works_in_shell_and_python_and_downloads_what_is_read(hub, commit
 def test_a_tokenizer_downloads_no_weights(hub, commit):
     assert cloze.load_tokenizer(URL).tokens == WORDS
     assert hub.downloads() == ["vocab.txt"]
-    with pytest.raises(
-        InputError, match=r"is in the cache of the Hub without config.json. hf://\S+ downloads it"
-    ):
+    with pytest.raises(InputError, match=r"is in the cache of the Hub without config.json\."):
         cloze.FillMask.load(NAME)
 
 
@@ -174,9 +172,8 @@ def test_the_cache_is_shared_with_transformers(hub, commit, tmp_path, monkeypatc
 def test_a_bare_name_never_sends_anything(hub, commit, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     message = error_of(capsys, "fill", "-m", NAME, TEXT, code=2)
-    assert message == (
-        f"{NAME}: no such directory, and no such model in the cache of the Hub. {URL} downloads it."
-    )
+    what = f"{NAME}: no such directory, and no such model in the cache of the Hub."
+    assert message == f"{what} {URL} downloads it."
     assert hub.requests == []
     resolve_checkpoint(URL)
     hub.requests.clear()
@@ -184,9 +181,8 @@ def test_a_bare_name_never_sends_anything(hub, commit, tmp_path, monkeypatch, ca
     assert f"{NAME}: commit {commit}, from the cache" in capsys.readouterr().err
     assert hub.requests == []
     (tmp_path / "ardent").mkdir()
-    assert error_of(capsys, "fill", "-m", "ardent/other", TEXT, code=2).startswith(
-        "ardent/other/config.json: no"
-    )
+    line = error_of(capsys, "fill", "-m", "ardent/other", TEXT, code=2)
+    assert line.startswith("ardent/other/config.json: no")
     assert hub.requests == []
 
 
@@ -206,37 +202,43 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit(hub, commit, written, tmp_path
 
 @pytest.mark.protected
 @pytest.mark.parametrize(
-    ("settings", "code", "message"),
-    [
-        ({"is_private": True}, 2, "no such repository at {url}, or a private one. Check the name, or set"),
-        ({"is_gated": True}, 2, f"its authors restrict the access to it. Ask for access at {{url}}/{NAME}"),
-        ({"throttled": 9, "retry_after": "3600"}, 1, "too many requests. Run it again in 3600 seconds."),
-        ({"throttled": 9, "retry_after": None}, 1, "too many requests. Run it again later."),
-        ({"status": 500}, 1, "{url} answers with error 500: an error of the server. Run it again later."),
-        ({"status": 503}, 1, "{url} answers with error 503: an error of the server. Run it again later."),
-        ({"status": 403}, 2, "the token may not read it. Use a token with read access."),
-    ],
-)
-def test_failures_are_one_line(hub, commit, capsys, settings, code, message):
-    for name, value in settings.items():
-        setattr(hub if hasattr(hub, name) else hub.models[NAME], name, value)
-    line = error_of(capsys, "fill", "-m", URL, TEXT, code=code)
-    assert line.startswith(f"{URL}: {message.format(url=hub.url)}")
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "settings", "code", "message"),
     [
         (
-            "hf://ardent/other",
-            "no such repository at {url}, or a private one. Check the name, or set HF_TOKEN",
+            URL,
+            {"is_private": True},
+            2,
+            "no such repository at {url}, or a private one. Check the name, or set",
         ),
-        (f"{URL}@v9", "no such revision. Give a branch, a tag or a commit."),
+        (
+            URL,
+            {"is_gated": True},
+            2,
+            f"its authors restrict the access to it. Ask for access at {{url}}/{NAME}",
+        ),
+        (URL, {"throttled": 9, "retry_after": "3600"}, 1, "too many requests. Run it again in 3600 seconds."),
+        (URL, {"throttled": 9, "retry_after": None}, 1, "too many requests. Run it again later."),
+        (
+            URL,
+            {"status": 500},
+            1,
+            "{url} answers with error 500: an error of the server. Run it again later.",
+        ),
+        (
+            URL,
+            {"status": 503},
+            1,
+            "{url} answers with error 503: an error of the server. Run it again later.",
+        ),
+        (URL, {"status": 403}, 2, "the token may not read it. Use a token with read access."),
+        ("hf://ardent/other", {}, 2, "no such repository at {url}, or a private one. Check the name, or set"),
+        (f"{URL}@v9", {}, 2, "no such revision. Give a branch, a tag or a commit."),
     ],
 )
-def test_missing_repositories_and_revisions_are_one_line(hub, commit, capsys, name, message):
-    line = error_of(capsys, "fill", "-m", name, TEXT, code=2)
+def test_failures_are_one_line(hub, commit, capsys, name, settings, code, message):
+    for setting, value in settings.items():
+        setattr(hub if hasattr(hub, setting) else hub.models[NAME], setting, value)
+    line = error_of(capsys, "fill", "-m", name, TEXT, code=code)
     assert line.startswith(f"{name}: {message.format(url=hub.url)}")
 
 
@@ -254,6 +256,10 @@ def test_a_wrong_token_is_one_line_and_a_right_one_opens_private_models(hub, com
 
 
 def test_offline_uses_the_cache_or_is_one_line(hub, commit, capsys, monkeypatch):
+    with monkeypatch.context() as unreachable:
+        unreachable.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+        line = error_of(capsys, "fill", "-m", URL, TEXT, code=1)
+    assert line.startswith(f"{URL}: no connection to http://127.0.0.1:9: ")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     line = error_of(capsys, "fill", "-m", URL, TEXT, code=2)
     assert line.startswith(f"{URL}: cannot be downloaded while HF_HUB_OFFLINE is set. Unset it")
@@ -264,12 +270,6 @@ def test_offline_uses_the_cache_or_is_one_line(hub, commit, capsys, monkeypatch)
     assert main(["fill", "-m", URL, TEXT]) == 0
     assert f"{URL}: commit {commit}, from the cache: there is no connection" in capsys.readouterr().err
     assert hub.requests == []
-
-
-def test_an_unreachable_hub_is_one_line(hub, capsys, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    line = error_of(capsys, "fill", "-m", URL, TEXT, code=1)
-    assert line.startswith(f"{URL}: no connection to http://127.0.0.1:9: ")
 
 
 @pytest.mark.slow
@@ -302,10 +302,8 @@ def interrupt(*args: object, **kwargs: object) -> None:
 @pytest.mark.protected
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_file_with_another_hash_is_not_kept(hub, commit, written, capsys, monkeypatch, is_interrupted):
-    (sha256,) = (
-        key for key, data in hub.blobs.items() if data == (written / "model.safetensors").read_bytes()
-    )
-    right = hub.blobs[sha256]
+    right = (written / "model.safetensors").read_bytes()
+    [sha256] = (key for key, data in hub.blobs.items() if data == right)
     hub.blobs[sha256] = bytes(len(right))
     if is_interrupted:
         cloze.load_tokenizer(URL)  # of which all files are checked
@@ -357,9 +355,8 @@ def test_pickled_weights_are_read_by_import_alone(hub, written, tmp_path, capsys
     torch.save(weights, tmp_path / "weights")
     commit = hub.add(hub.models, NAME, files | {"pytorch_model.bin": (tmp_path / "weights").read_bytes()})
     line = error_of(capsys, "fill", "-m", URL, TEXT, code=2)
-    assert line.startswith(
-        f"{URL}: its weights are pickled: it has pytorch_model.bin, but no model.safetensors."
-    )
+    pickled = "its weights are pickled: it has pytorch_model.bin, but no model.safetensors."
+    assert line.startswith(f"{URL}: {pickled}")
     assert hub.downloads() == []
     command = line.split("Run ")[1].split(",")[0].split()[1:]
     assert main([*command[:-1], str(tmp_path / "imported")]) == 0
@@ -466,16 +463,8 @@ def test_push_replaces_a_model_and_creates_branches(hub, run, written, monkeypat
         ("films", "hf_right", "films: is not the name of a repository. Write org/name"),
         ("hf://ardent/films@v1", "hf_right", "names another revision than v2. Leave out one of them"),
         ("ardent/films", "hf_wrong", "hf://ardent/films@v2: {url} refuses the token. Set HF_TOKEN"),
-        (
-            "ardent/films",
-            None,
-            "hf://ardent/films@v2: needs a token. Set HF_TOKEN to a token with write access",
-        ),
-        (
-            "others/films",
-            "hf_right",
-            "hf://others/films@v2: the token may not write it. Use a token with write",
-        ),
+        ("ardent/films", None, "hf://ardent/films@v2: needs a token. Set HF_TOKEN to a token with write"),
+        ("others/films", "hf_right", "hf://others/films@v2: the token may not write it. Use a token with"),
     ],
 )
 def test_push_failures_are_one_line(hub, run, monkeypatch, capsys, name, token, message):

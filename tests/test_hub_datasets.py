@@ -27,16 +27,13 @@ def commit(hub: Hub) -> str:
 
 
 def build(source: str, output: Path) -> int:
-    command = ["corpus", source, "-o", str(output), "--vocabulary", "cloze-mini", "--workers", "1", "--quiet"]
-    return main(command)
+    command = f"corpus {source} -o {output} --vocabulary cloze-mini --workers 1 --quiet"
+    return main(command.split())
 
 
 def test_files_are_listed_read_and_versioned(hub, commit):
-    assert (
-        list_files(f"{URL}/texts")
-        == list_files(f"{URL}/texts/*.txt")
-        == [f"{URL}/texts/{x}.txt" for x in "ab"]
-    )
+    files = [f"{URL}/texts/{x}.txt" for x in "ab"]
+    assert list_files(f"{URL}/texts") == list_files(f"{URL}/texts/*.txt") == files
     assert remote_size(f"{URL}/train.tsv") == len(TABLE)
     with open_url(f"{URL}/train.tsv") as stream:
         stream.seek(5)
@@ -92,6 +89,5 @@ def test_failures_are_one_line(hub, commit, tmp_path, capsys, url, settings, mes
 def test_offline_is_one_line(hub, commit, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert build(f"{URL}/texts", tmp_path / "data") == 2
-    message = f"error: {URL}/texts: cannot be downloaded while HF_HUB_OFFLINE is set. Unset it"
-    assert message in capsys.readouterr().err
+    assert f"error: {URL}/texts: cannot be downloaded while HF_HUB_OFFLINE is set" in capsys.readouterr().err
     assert hub.requests == []

@@ -32,16 +32,13 @@ def test_pytorch_weights_beside_googles_config_are_imported(
     del table["model_type"], table["architectures"]
     (old / "bert_config.json").write_text(json.dumps(table))
     shutil.copyfile(model / "vocab.txt", old / "vocab.txt")
-    weights = {
-        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-            "LayerNorm.bias", "LayerNorm.beta"
-        ): weight
-        for name, weight in load_file(model / "model.safetensors").items()
-    }
+    weights = {}
+    for name, weight in load_file(model / "model.safetensors").items():
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        weights[name] = weight
     torch.save(weights, old / "pytorch_model.bin")
     assert main(["fill", "-m", str(old), "it was [MASK]"]) == 2
-    remedy = f"Convert it: cloze import {old} -o NEW."
-    assert remedy in capsys.readouterr().err
+    assert f"Convert it: cloze import {old} -o NEW." in capsys.readouterr().err
     assert main(["import", str(old), "-o", str(tmp_path / "new")]) == 0
     ours, imported = cloze.FillMask.load(model), cloze.FillMask.load(tmp_path / "new")
     assert imported("it was [MASK]") == ours("it was [MASK]")
@@ -63,9 +60,8 @@ def test_a_directory_without_weights_that_cloze_reads_is_refused(
         assert main(command.format(directory).split()) == 2
         line = capsys.readouterr().err
         assert line.startswith(f"error: {directory}")
-        assert line.endswith(
-            "cloze reads model.safetensors: save other weights in it with the program that wrote them.\n"
-        )
+        assert "cloze reads model.safetensors: " in line
+        assert line.count("\n") == 1
 
 
 def test_weights_beside_files_of_other_programs_are_read(model: Path, tmp_path: Path) -> None:

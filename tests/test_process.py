@@ -3,10 +3,10 @@
 import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -79,22 +79,16 @@ def test_quotas_of_version_1(
 ) -> None:
     files = {f"{directory}cpu.cfs_quota_us": f"{quota}\n", f"{directory}cpu.cfs_period_us": f"{period}\n"}
     groups = "9:name=systemd:/\n4:memory:/else\n1:cpu,cpuacct:/docker/1\n0::/\n"
-    options = "rw,cpu,cpuacct"
-    assert usable_processors(
-        make_process(files, groups=groups, kind="cgroup", options=options, root=root)
-    ) == (expected)
+    made = make_process(files, groups=groups, kind="cgroup", options="rw,cpu,cpuacct", root=root)
+    assert usable_processors(made) == expected
 
 
 @linux
-def test_other_controllers_of_version_1_have_no_quota(make_process: MakeProcess) -> None:
+def test_other_controllers_of_version_1_have_no_quota(make_process: MakeProcess, tmp_path: Path) -> None:
+    assert usable_processors(tmp_path) == 8  # without files about groups
     files = {"cpu.cfs_quota_us": "100000", "cpu.cfs_period_us": "100000"}
     made = make_process(files, groups="4:memory:/\n1:cpu:/\n", kind="cgroup", options="rw,memory")
     assert usable_processors(made) == 8
-
-
-@linux
-def test_a_process_without_files_about_groups(eight_processors: None, tmp_path: Path) -> None:
-    assert usable_processors(tmp_path) == 8
 
 
 @pytest.fixture
@@ -142,26 +136,26 @@ def read_settings(program: str, *arguments: str, **variables: str) -> dict[str, 
 CLI = "from cloze.cli import main; main(sys.argv[2:])"
 
 
+FINETUNE = "finetune classification -m cloze-mini -d none.csv -o run"
+
+
 @pytest.mark.parametrize(
-    "command",
+    ("module", "command"),
     [
-        "fill -m cloze-mini [MASK]",
-        "finetune classification -m cloze-mini -d none.csv -o run",
-        "demo -o run",
-        "serve",
+        *(
+            ("cloze.cli", command)
+            for command in ("fill -m cloze-mini [MASK]", FINETUNE, "demo -o run", "serve")
+        ),
+        *((f"{package}.__main__", "table1") for package in ("benchmarks", "experiments")),
     ],
 )
 def test_a_command_sets_how_threads_wait_before_openmp_is_loaded(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.getcwd(), *sys.path]))
     monkeypatch.chdir(tmp_path)
-    assert read_settings(CLI, *command.split())["GOMP_SPINCOUNT"] == "4000"
-
-
-def test_benchmarks_and_experiments_set_it_too() -> None:
-    for module in ("benchmarks", "experiments"):
-        program = f"sys.path.insert(0, '.'); from {module}.__main__ import main; main(sys.argv[2:])"
-        assert read_settings(program, "table1")["GOMP_SPINCOUNT"] == "4000"
+    program = f"from {module} import main; main(sys.argv[2:])"
+    assert read_settings(program, *command.split())["GOMP_SPINCOUNT"] == "4000"
 
 
 @pytest.mark.parametrize(
@@ -181,12 +175,6 @@ def test_importing_cloze_sets_nothing() -> None:
     assert read_settings("import cloze; cloze.configure_process(); import torch")["GOMP_SPINCOUNT"] == "4000"
 
 
-def test_a_process_that_has_loaded_torch_is_told_what_was_too_late(environment: None) -> None:
-    with pytest.warns(UserWarning, match="OpenMP is loaded already, so its threads wait"):
-        configure_threads()
-    assert os.environ["GOMP_SPINCOUNT"] == "4000", "of the processes that this one starts"
-
-
 @linux
 def test_a_process_that_has_loaded_openmp_without_torch_is_told_too() -> None:
     program = "import warnings; warnings.simplefilter('error'); ctypes.CDLL(sys.argv[1]); import cloze\n"
@@ -194,14 +182,17 @@ def test_a_process_that_has_loaded_openmp_without_torch_is_told_too() -> None:
     assert read_settings(program)["WARNED"] == "1"
 
 
-@pytest.mark.parametrize("variable", ["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"])
-def test_nothing_is_too_late_if_the_environment_says_it(
-    environment: None, monkeypatch: pytest.MonkeyPatch, variable: str
+def test_a_process_that_has_loaded_torch_is_told_what_was_too_late_unless_the_environment_says_it(
+    environment: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(variable, "5")
-    with warnings.catch_warnings(action="error"):
+    with pytest.warns(UserWarning, match="OpenMP is loaded already"):
         configure_threads()
-    assert os.environ[variable] == "5"
+    assert os.environ["GOMP_SPINCOUNT"] == "4000", "of the processes that this one starts"
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    for variable in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(variable, "5")
+        configure_threads()  # without a warning
+        assert os.environ[variable] == "5"
 
 
 @linux
@@ -209,19 +200,16 @@ def test_nothing_is_too_late_if_the_environment_says_it(
 def test_a_quota_is_the_number_of_threads(
     environment: None,
     eight_processors: None,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Any,
+    one_thread: None,
     quota: int,
     threads: str | None,
 ) -> None:
     monkeypatch.setattr(process, "usable_processors", lambda: quota)
     monkeypatch.setenv("GOMP_SPINCOUNT", "4000")
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(4)
-        configure_threads()
-        assert torch.get_num_threads() == (2 if threads else 4)
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(4)
+    configure_threads()
+    assert torch.get_num_threads() == (2 if threads else 4)
     assert os.environ.get("OMP_NUM_THREADS") == threads
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     configure_threads()
@@ -246,10 +234,14 @@ def test_onednn_keeps_few_kernels_unless_the_user_says_otherwise(
     """Three hundred shapes in turn: none is found again among the 256 newest."""
     if not torch.backends.mkldnn.is_available():
         pytest.skip("torch has no oneDNN here")
-    environment = {**os.environ, "ONEDNN_VERBOSE": "profile_create", "OMP_NUM_THREADS": "1"}
-    environment.pop("ONEDNN_PRIMITIVE_CACHE_CAPACITY", None)
-    if capacity is not None:
-        environment["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = capacity
+    variable = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    environment = {
+        **os.environ,
+        "ONEDNN_VERBOSE": "profile_create",
+        "OMP_NUM_THREADS": "1",
+        variable: capacity,
+    }
+    environment = {name: value for name, value in environment.items() if value is not None}
     command = [sys.executable, "-c", SHAPES]
     lines = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     created = [line for line in lines.splitlines() if "convolution" in line]
@@ -259,17 +251,12 @@ def test_onednn_keeps_few_kernels_unless_the_user_says_otherwise(
 
 @pytest.mark.parametrize(("workers", "threads"), [(1, 6), (2, 3), (3, 2), (5, 1), (6, 1), (9, 1)])
 def test_threads_of_all_workers_are_no_more_than_the_processors(
-    monkeypatch: pytest.MonkeyPatch, workers: int, threads: int
+    monkeypatch: pytest.MonkeyPatch, one_thread: None, workers: int, threads: int
 ) -> None:
     monkeypatch.setattr("cloze.training.workers.usable_processors", lambda: 6)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(6)
-        assert place_workers(workers, "cpu").threads == threads
-        torch.set_num_threads(1)
-        assert place_workers(workers, "cpu").threads == 1, "as the user chose for this process"
-    finally:
-        torch.set_num_threads(before)
+    assert place_workers(workers, "cpu").threads == 1, "as the user chose for this process"
+    torch.set_num_threads(6)
+    assert place_workers(workers, "cpu").threads == threads
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_counts_times_and_values_are_shown_at_every_width(width):
     assert "step 9,200 held-out: mlm_loss 4.03" in lines
 
 
-def test_terminal_without_cursor_movements_gets_lines():
+def test_terminals_without_cursor_movements_get_lines():
     output = run_in_terminal(TRAINING, 80, "dumb")
     assert "\x1b" not in output
     assert re.search(r"training: 9,200/10,000 steps loss 3.123 .* norm 0.53 \[0:0\d, 0:0\d left\]", output)

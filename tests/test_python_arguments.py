@@ -106,6 +106,7 @@ TEXTS: dict[str, tuple[str, Call]] = {
 }
 METHODS: tuple[tuple[str, Call], ...] = (
     ("text", lambda my, x: my.fill(x)),
+    ("texts[1]", lambda my, x: my.fill(["a [MASK]", x])),
     ("text", lambda my, x: my.fill.probabilities(x)),
     ("sentence_a", lambda my, x: my.follows(x, "b")),
     ("sentence_b", lambda my, x: my.follows("a", x)),

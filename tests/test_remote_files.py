@@ -1,6 +1,7 @@
 """Read text from an object store and write data sets to it: a local S3 server, with failures."""
 
 import lzma
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -153,24 +154,20 @@ def test_failed_upload_names_the_staged_directory(bucket, tmp_path, monkeypatch)
     assert bucket.cat_file("library/refused/part-0") == b"next"
 
 
-def test_local_directory_by_file_url(tmp_path):
-    write_directory_to(f"file://{tmp_path}/one", partial(write_parts, text="text"))
-    artifacts.verify(tmp_path / "one", kind="dataset")
-
-
 @pytest.mark.protected
 def test_damaged_remote_file_is_not_a_store_error(bucket):
     cut = lzma.compress(b"some text\n" * 1000)[:-20]
     bucket.pipe_file("library/cut.txt.xz", cut)
     message = r"s3://library/cut.txt.xz: cannot be read: .*damaged or cut short: copy it again"
-    with (
-        pytest.raises(InputError, match=message),
-        open_decompressed("s3://library/cut.txt.xz") as (stream, _),
-    ):
+    url = "s3://library/cut.txt.xz"
+    with pytest.raises(InputError, match=message), open_decompressed(url) as (stream, _):
         stream.read()
 
 
-def test_local_file_by_file_url_appears_when_complete(tmp_path):
+def test_local_files_and_directories_by_file_url_appear_when_complete(tmp_path):
+    write_directory_to(f"file://{tmp_path}/one", partial(write_parts, text="text"))
+    artifacts.verify(tmp_path / "one", kind="dataset")
+    shutil.rmtree(tmp_path / "one")
     url = f"file://{tmp_path}/out.txt"
     with write_file_to(url) as temporary:
         temporary.write_text("all")

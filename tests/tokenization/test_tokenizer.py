@@ -52,6 +52,7 @@ def test_offsets_point_into_the_original_text():
 
 def test_special_tokens_case_and_accents_pairs_and_truncation():
     cased, tokenizer = (WordPieceTokenizer.from_tokens(TOKENS, lowercase=lower) for lower in (False, True))
+    assert len(tokenizer.encode("la la la la", max_length=5)) == 5
     assert cased.encode("Café cafe").tokens[1:3] == ["Café", "cafe"]
     assert tokenizer.encode("cafe [MASK]!").input_ids == [2, 5, tokenizer.mask_id, 11, 3]
     encoding = tokenizer.encode("la la la la la", "au au au", max_length=8)
@@ -153,7 +154,9 @@ def test_case_is_inferred_from_the_vocabulary(tmp_path):
     assert load_tokenizer(tmp_path).lowercase
     file.write_text("\n".join([*SPECIAL, "A", "a"]) + "\n")
     assert not load_tokenizer(tmp_path).lowercase
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 1e30}')
+    (tmp_path / "tokenizer_config.json").write_text(
+        '{"do_lower_case": true, "model_max_length": 1000000000000}'
+    )
     assert load_tokenizer(tmp_path).lowercase
     assert load_tokenizer(tmp_path).model_max_length == 512
 
@@ -187,6 +190,7 @@ def test_missing_files_are_an_error(tmp_path):
         (("added_tokens", 0, "special"), False, r"\[PAD\] is not marked as special"),
         (("model", "vocab"), [1], "damaged"),
         (("added_tokens",), [{"id": 1}], "damaged"),
+        (("model", "max_input_chars_per_word"), 10**7, "not in 1"),
     ],
 )
 def test_damaged_tokenizers_are_refused(tmp_path, path, value, message):

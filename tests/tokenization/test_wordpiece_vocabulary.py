@@ -21,15 +21,10 @@ from cloze.tokenization.vocabulary import learn_vocabulary, read_vocabulary, res
 from cloze.tokenization.word_counts import count_words
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
-# Small enough to be checked by hand: stems, endings, punctuation.
-COUNTS = {
-    **{
-        stem + ending: 20
-        for stem in ("walk", "talk", "jump", "paint")
-        for ending in ("", "ed", "ing", "s", "er")
-    },
-    **{"the": 500, ".": 300, ",": 200, "中": 50, "¿": 1, "x" * 60: 90},
-}
+STEMS, ENDINGS = ("walk", "talk", "jump", "paint"), ("", "ed", "ing", "s", "er")
+COUNTS = {stem + ending: 20 for stem in STEMS for ending in ENDINGS}
+COUNTS |= {"the": 500, ".": 300, ",": 200, "中": 50, "¿": 1, "x" * 60: 90}
+"""Small enough to be checked by hand: stems, endings, punctuation."""
 
 
 @pytest.mark.protected
@@ -50,10 +45,6 @@ def test_damaged_vocabularies_are_errors(tmp_path, content, message):
         read_vocabulary(file)
     with pytest.raises(InputError, match=message):
         load_tokenizer(tmp_path)
-
-
-@pytest.mark.protected
-def test_missing_vocabulary_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"none\.txt: cannot read the vocabulary: No such file"):
         read_vocabulary(tmp_path / "none.txt")
 
@@ -104,8 +95,8 @@ def test_long_endings_are_learned_first():
 def test_vocabulary_has_the_exact_size_and_ignores_order(counts, size, seed):
     shuffled = list(counts.items())
     random.Random(seed).shuffle(shuffled)
-    tokens = _learn_or_message(counts, size)
-    assert tokens == _learn_or_message(dict(shuffled), size)
+    tokens, again = (_learn_or_message(items, size) for items in (counts, dict(shuffled)))
+    assert tokens == again
     assert isinstance(tokens, str) or len(tokens) == len(set(tokens)) == size
 
 
@@ -118,22 +109,12 @@ def _learn_or_message(counts, size):
 
 @pytest.mark.slow
 def test_vocabulary_does_not_depend_on_the_hash_seed():
-    program = (
-        "from cloze.tokenization.vocabulary import learn_vocabulary\n"
-        "from cloze.tokenization.word_counts import count_words\n"
-        "text = ['the cat sat on the mat, the rat sat on the cat'] * 3\n"
-        "print(learn_vocabulary(count_words(text), size=30))"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
+    program = "from cloze.tokenization.vocabulary import learn_vocabulary as learn\n"
+    program += "from cloze.tokenization.word_counts import count_words\n"
+    program += "print(learn(count_words(['the cat sat on the mat, the rat sat on the cat'] * 3), size=30))"
+    command, variables = [sys.executable, "-c", program], [os.environ | {"PYTHONHASHSEED": s} for s in "12"]
+    one, other = (subprocess.check_output(command, env=environment) for environment in variables)
+    assert one == other
 
 
 def test_no_word_of_the_text_is_unknown(uncased_vocabulary):
@@ -173,17 +154,22 @@ def test_largest_size_with_its_smaller_alphabet():
     assert len(learn_vocabulary(counts, size=most)) == most
 
 
-def test_no_size_is_named_if_the_smaller_alphabet_spells_no_word():
-    counts = {chr(0xAC00 + number % 100) + chr(0xAD00 + number): 2 for number in range(1000)}
-    with pytest.raises(InputError, match=r"in the text\. Give more text\.$"):
-        learn_vocabulary(counts, size=30_522)
-
-
-def test_size_below_the_alphabet_and_empty_text_are_errors():
-    with pytest.raises(InputError, match="size: 10 is too small for 5 reserved tokens and an alphabet of"):
-        learn_vocabulary(COUNTS, size=10)
-    with pytest.raises(InputError, match="no words"):
-        learn_vocabulary({}, size=100)
+@pytest.mark.parametrize(
+    ("counts", "size", "message"),
+    [
+        # the smaller alphabet spells no word, so no size is named
+        (
+            {chr(0xAC00 + number % 100) + chr(0xAD00 + number): 2 for number in range(1000)},
+            30_522,
+            r"in the text\. Give more text\.$",
+        ),
+        (COUNTS, 10, "size: 10 is too small for 5 reserved tokens and an alphabet of"),
+        ({}, 100, "no words"),
+    ],
+)
+def test_texts_without_a_possible_size_are_refused(counts, size, message):
+    with pytest.raises(InputError, match=message):
+        learn_vocabulary(counts, size=size)
 
 
 @pytest.mark.slow
