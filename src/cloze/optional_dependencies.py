@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from cloze.errors import InputError
 
@@ -29,6 +28,8 @@ def require(packages: Iterable[str], *, extra: str, where: object) -> None:
 
 def _installed_from() -> str:
     """Return how pip installs this package: from the directory that it is from, else by its name in an index."""
+    from urllib.request import url2pathname  # imports ssl, which takes longer than all else here
+
     name = "cloze-bert"
     with suppress(metadata.PackageNotFoundError):
         record = json.loads(metadata.distribution(name).read_text("direct_url.json") or "{}")  # PEP 610

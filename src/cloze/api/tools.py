@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloze.arguments import check_integer, check_path
-from cloze.optional_dependencies import require
 from cloze.options import Device, ModelPrecision, Overwrite, ShowProgress
 from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
@@ -119,6 +118,8 @@ def serve(
     Raises:
         InputError: a model or setting is wrong, or the address cannot be used.
     """
+    from cloze.optional_dependencies import require
+
     require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
     configure_process("requests")
     from cloze.serving import server
