@@ -135,19 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *args: object) -> None:
         pass
 
-    def do_HEAD(self) -> None:
-        self._handle()
-
     def do_GET(self) -> None:
-        self._handle()
-
-    def do_POST(self) -> None:
-        self._handle()
-
-    def do_PUT(self) -> None:
-        self._handle()
-
-    def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         hub, path = self.hub, urlsplit(self.path).path
         hub.requests.append((self.command, self.path, dict(self.headers.items())))
@@ -169,44 +157,35 @@ class _Handler(BaseHTTPRequestHandler):
         if match := _BATCH.fullmatch(path):
             return self._batch(json.loads(body))
         for pattern, answer in (
-            (_TREE, self._tree),
-            (_PATHS, self._paths),
-            (_PREUPLOAD, self._preupload),
-            (_COMMIT, self._commit),
-            (_BRANCH, self._branch),
-            (_INFO, self._info),
-            (_FILE, self._file),
+            *((_TREE, self._tree), (_PATHS, self._paths), (_PREUPLOAD, self._preupload)),
+            *((_COMMIT, self._commit), (_BRANCH, self._branch), (_INFO, self._info), (_FILE, self._file)),
         ):
             if match := pattern.fullmatch(path):
                 return self._answer_for_repo(match, answer, body)
         return self._send(404, {"error": f"no such page: {path}"})
 
+    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815
+
     def _answer_for_repo(self, match: re.Match[str], answer: Any, body: bytes) -> None:
         repos = self.hub.datasets if match["kind"].startswith("datasets") else self.hub.models
         repo, authorization = repos.get(match["repo"]), self.headers.get("Authorization")
         if authorization not in (None, f"Bearer {self.hub.token}"):
-            message = "Invalid credentials in Authorization header"
-            return self._send(401, {"error": message}, {"X-Error-Message": message})
+            return self._refuse(401, None, "Invalid credentials in Authorization header")
         if repo is None or (repo.is_private and authorization is None):
-            status = 401 if authorization is None else 404
-            headers = {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"}
-            return self._send(status, {"error": "Repository not found"}, headers)
+            return self._refuse(401 if authorization is None else 404, "RepoNotFound", "Repository not found")
         if repo.is_gated and authorization is None and match.re is _FILE:
-            headers = {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted"}
-            return self._send(401, {"error": "Access is restricted"}, headers)
+            return self._refuse(401, "GatedRepo", "Access is restricted")
         if answer in (self._preupload, self._commit, self._branch):
             return answer(repo, match, body)
         commit = repo.find(unquote(match["revision"] or "main"))
         if commit is None:
-            headers = {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"}
-            return self._send(404, {"error": "Invalid rev id"}, headers)
+            return self._refuse(404, "RevisionNotFound", "Invalid rev id")
         return answer(repo, commit, match, body)
 
     def _info(self, repo: Repo, commit: str, match: re.Match[str], body: bytes) -> None:
         siblings = [self._sibling(name, data) for name, data in repo.commits[commit].items()]
-        self._send(
-            200, {"id": match["repo"], "sha": commit, "private": repo.is_private, "siblings": siblings}
-        )
+        facts = {"id": match["repo"], "sha": commit, "private": repo.is_private, "siblings": siblings}
+        self._send(200, facts)
 
     def _sibling(self, name: str, data: bytes) -> dict[str, Any]:
         sibling = {"rfilename": name, "size": len(data), "blobId": git_hash(data)}
@@ -218,14 +197,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _tree(self, repo: Repo, commit: str, match: re.Match[str], body: bytes) -> None:
         files, folder = repo.commits[commit], unquote(match["path"] or "")
         prefix = f"{folder}/" if folder else ""
-        below = {name.removeprefix(prefix): name for name in files if name.startswith(prefix)}
+        below = [name.removeprefix(prefix) for name in files if name.startswith(prefix)]
         if not below:
             return self._missing()
         is_recursive = "recursive=true" in urlsplit(self.path).query.lower()
-        entries = {
-            prefix + (short if is_recursive else short.split("/")[0]): name for short, name in below.items()
-        }
-        return self._send(200, [self._entry(path, files) for path in entries])
+        names = {prefix + (short if is_recursive else short.split("/")[0]): 0 for short in below}
+        return self._send(200, [self._entry(path, files) for path in names])
 
     def _paths(self, repo: Repo, commit: str, match: re.Match[str], body: bytes) -> None:
         text = body.decode()
@@ -252,29 +229,22 @@ class _Handler(BaseHTTPRequestHandler):
         if not name.endswith(LARGE):
             return self._send_file(data, {**headers, "ETag": f'"{git_hash(data)}"'})
         sha256 = hashlib.sha256(data).hexdigest()
-        headers |= {
-            "X-Linked-Etag": f'"{sha256}"',
-            "X-Linked-Size": str(len(data)),
-            "Location": f"{self.hub.storage_url}/lfs/{sha256}",
-        }
-        return self._send(302, {}, headers)
+        headers |= {"X-Linked-Etag": f'"{sha256}"', "X-Linked-Size": str(len(data))}
+        return self._send(302, {}, {**headers, "Location": f"{self.hub.storage_url}/lfs/{sha256}"})
 
     def _missing(self, commit: str = "") -> None:
-        headers = {
-            "X-Error-Code": "EntryNotFound",
-            "X-Error-Message": "Entry not found",
-            "X-Repo-Commit": commit,
-        }
-        self._send(404, {"error": "Entry not found"}, headers)
+        self._refuse(404, "EntryNotFound", "Entry not found", commit)
+
+    def _refuse(self, status: int, code: str | None, message: str, commit: str = "") -> None:
+        headers = {"X-Error-Message": message} | ({"X-Error-Code": code} if code else {})
+        self._send(status, {"error": message}, headers | ({"X-Repo-Commit": commit} if commit else {}))
 
     def _create(self, request: Mapping[str, Any]) -> None:
         if self.headers.get("Authorization") != f"Bearer {self.hub.token}":
             return self._send(401, {"error": "Invalid username or password."})
         name = f"{request['organization']}/{request['name']}"
         if name in self.hub.models:
-            return self._send(
-                409, {"error": "You already created this model repo", "url": f"{self.hub.url}/{name}"}
-            )
+            return self._send(409, {"error": "You already created it", "url": f"{self.hub.url}/{name}"})
         if request["organization"] == "others":
             return self._send(403, {"error": "You don't have the rights to create a model under others"})
         is_private = request.get("visibility") == "private" or bool(request.get("private"))
@@ -283,14 +253,9 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, {"url": f"{self.hub.url}/{name}", "name": name, "id": name})
 
     def _preupload(self, repo: Repo, match: re.Match[str], body: bytes) -> None:
-        rows = [
-            {
-                "path": file["path"],
-                "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
-                "shouldIgnore": False,
-            }
-            for file in json.loads(body)["files"]
-        ]
+        paths = [file["path"] for file in json.loads(body)["files"]]
+        modes = [(path, "lfs" if path.endswith(LARGE) else "regular") for path in paths]
+        rows = [{"path": path, "uploadMode": mode, "shouldIgnore": False} for path, mode in modes]
         self._send(200, {"files": rows})
 
     def _batch(self, request: Mapping[str, Any]) -> None:
@@ -305,8 +270,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _commit(self, repo: Repo, match: re.Match[str], body: bytes) -> None:
         revision = unquote(match["revision"])
         if revision not in repo.refs:
-            headers = {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"}
-            return self._send(404, {"error": "Invalid rev id"}, headers)
+            return self._refuse(404, "RevisionNotFound", "Invalid rev id")
         files = dict(repo.commits[repo.refs[revision]])
         for line in body.decode().splitlines():
             operation = json.loads(line)
@@ -337,15 +301,14 @@ class _Handler(BaseHTTPRequestHandler):
             start, end = int(wanted[1]), int(wanted[2] or len(data) - 1)
             part, status = data[start : end + 1], 206
             headers["Content-Range"] = f"bytes {start}-{start + len(part) - 1}/{len(data)}"
-        broken_after = (
-            self.hub.broken_after.pop(0) if self.hub.broken_after and len(data) > SMALL_BYTES else None
-        )
+        is_large = len(data) > SMALL_BYTES
+        broken_after = self.hub.broken_after.pop(0) if self.hub.broken_after and is_large else None
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(part))}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            stalls_after = self.hub.stalls_after if len(data) > SMALL_BYTES else None
+            stalls_after = self.hub.stalls_after if is_large else None
             self.wfile.write(part[:broken_after][:stalls_after])
             if stalls_after is not None:
                 self.wfile.flush()
@@ -357,12 +320,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, value: object, headers: Mapping[str, str] | None = None) -> None:
         body = json.dumps(value).encode()
         self.send_response(status)
-        all_headers = {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-            **(headers or {}),
-        }
-        for name, text in all_headers.items():
+        usual = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        for name, text in {**usual, **(headers or {})}.items():
             self.send_header(name, text)
         self.end_headers()
         if self.command != "HEAD":

@@ -94,9 +94,10 @@ def test_every_number_of_a_task_has_a_limit(task: str, key: str, kind: type[Any]
 @pytest.mark.parametrize(
     "override",
     [
-        "model.num_hidden_layers=1000000",
-        "model.num_hidden_layers=900",
-        "model.hidden_size=10000000",
+        *(
+            f"model.{size}"
+            for size in ("num_hidden_layers=1000000", "num_hidden_layers=900", "hidden_size=10000000")
+        ),
         "phases=[{max_seq_length=128, fraction=1.0, batch_size=1000000000}]",
         "phases=[{max_seq_length=1000000000, fraction=1.0}]",
         "masking.initial_masked_lm_prob=1e-320",
@@ -121,11 +122,8 @@ def test_layers_beyond_reason_are_refused(layers: str) -> None:
         parse_layers(layers)
 
 
-def test_more_workers_than_any_machine_has_are_refused() -> None:
+def test_workers_are_limited_and_steps_are_counted_without_a_list_of_them() -> None:
     with pytest.raises(InputError, match="more than 1,024 processes"):
         next(map_ordered(str, [1, 2], workers=10**9))
-
-
-def test_steps_of_a_long_run_are_counted_without_a_list_of_them() -> None:
     assert steps_per_phase(10**9, PAPER_PHASES) == [899_999_999, 100_000_001]
     assert steps_per_phase(10, PAPER_PHASES) == [9, 1]

@@ -83,14 +83,9 @@ def test_few_items_are_in_flight():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
-def test_errors_of_the_function_are_raised(workers):
+def test_errors_and_warnings_about_data_reach_this_process(workers):
     with pytest.raises(InputError, match="here: three"):
         list(map_unordered(_fail, range(9), workers=workers))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_warnings_about_data_are_given_in_this_process(workers):
     with pytest.warns(DataWarning, match="rows of three") as warned:
         assert sorted(map_unordered(_warn, range(5), workers=workers)) == list(range(5))
     assert len(warned) == 1

@@ -18,6 +18,7 @@ from cloze.data.build.vocabulary import train_vocabulary
 from cloze.errors import InputError, RunError
 from cloze.parallel_map import map_ordered, map_unordered
 from cloze.ray_cluster import RayCluster
+from test_parallel_map import _fail
 
 pytest.importorskip("ray", reason="needs the package ray")
 
@@ -30,12 +31,6 @@ WORDS = "the river ran down from hills to sea while people of town slept"
 
 def _square(number: int) -> int:
     return number * number
-
-
-def _fail(number: int) -> int:
-    if number == 3:
-        raise InputError("three", where="here")
-    return number
 
 
 def _die(number: int) -> int:
