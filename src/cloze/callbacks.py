@@ -209,8 +209,8 @@ class MLflowWriter(MetricsWriter):
     def _create(self, run: Path, settings: Mapping[str, Any]) -> str:
         from mlflow.entities import Param
 
-        found = self._client.get_experiment_by_name(self._experiment)
-        experiment_id = found.experiment_id if found else self._client.create_experiment(self._experiment)
+        known = self._client.get_experiment_by_name(self._experiment)
+        experiment_id = known.experiment_id if known else self._client.create_experiment(self._experiment)
         created: str = self._client.create_run(experiment_id, run_name=run.name).info.run_id
         params = [Param(name, str(value)) for name, value in flatten(settings)]
         self._client.log_batch(created, params=params)

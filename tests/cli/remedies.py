@@ -203,7 +203,7 @@ REMEDIES = {
     "weights of another model": OTHER_MODEL,
     "names of weights without dots": OTHER_MODEL,
     "a model without the head of the verb": instead(
-        "Give a (model) with the head", "{tmp}/copy", "{checkpoint}"
+        "Give a pre-trained (model) that has it", "{tmp}/copy", "{checkpoint}"
     ),
     "a file of weights to import": instead("Give a (directory)", "/model.safetensors", ""),
     "a ranker of three classes": Remedy(
@@ -379,9 +379,6 @@ REMEDIES = {
     "a report of a missing run": instead("Give the (directory) of a run", "{tmp}/none", "{run} -o {out}"),
     "a report of a data set": instead("Give the (directory) of a run", "{data}", "{run} -o {out}"),
     # labeled data
-    "no such table": Remedy(
-        "--train takes (a file), a URL or", {"{tmp}/none.tsv": "{table}", "": " --validate"}
-    ),
     "a table of another kind": Remedy(
         r"Its name must end in (\.tsv)",
         {"a.ods": "a{0}", "": " --validate"},

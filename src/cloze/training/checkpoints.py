@@ -8,6 +8,7 @@ All links are relative. Those to files are for other programs, which load the ru
 """
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -83,7 +84,8 @@ def save_checkpoint(
         save_model(directory)
         (directory / TRAINING_FOLDER).mkdir(exist_ok=True)
         save_weights(dict(optimizer_state), directory / _OPTIMIZER)
-        (directory / STATE_FILE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
+        values = json.dumps(file_io.with_nulls(asdict(state)), indent=1, allow_nan=False)
+        (directory / STATE_FILE).write_text(f"{values}\n", encoding="utf-8")
     if (run / METRICS).is_file():  # a resumed run reads the rows before its checkpoint
         file_io.sync_file(run / METRICS)
     link_steps(run, state.step, state.best_step)
@@ -227,7 +229,8 @@ def read_state(checkpoint: Path) -> TrainingState:
             "the state of another version of cloze", where=checkpoint / STATE_FILE, remedy=remedy
         )
     position, best_score = DataPosition(**values["position"]), tuple(values["best_score"])
-    state = TrainingState(**{**values, "position": position, "best_score": best_score})
+    metrics = {name: math.nan if value is None else value for name, value in values["metrics"].items()}
+    state = TrainingState(**values | {"position": position, "best_score": best_score, "metrics": metrics})
     if state.best_step is None or (run / _checkpoint_name(state.best_step)).is_dir():
         return state
     return replace(state, best_step=None, best_score=())

@@ -125,8 +125,6 @@ def test_text_in_an_encoding_is_that_of_utf8(tmp_path, name, encoding):
 @of_all_readers
 @pytest.mark.parametrize("suffix", PACK)
 def test_compressed_files_are_read_and_damaged_ones_refused(tmp_path, name, suffix):
-    if suffix == ".zst" and name.split(".")[0] in DOCUMENT_READERS:
-        pytest.xfail("pyarrow closes the file before the progress is read")
     content = good(name).encode()
     packed, pad = PACK[suffix](content), os.urandom(300)
     expected = read_as(name, content, tmp_path)

@@ -123,7 +123,8 @@ def open_text(file: str, encoding: str | None = None) -> Iterator[tuple[IO[bytes
     Args:
         encoding: that of the file, if it is not UTF-8, in which the content is.
     """
-    with open_decompressed(file) as (stream, on_disk):
+    with open_decompressed(file) as (decompressed, on_disk):
+        stream = decompressed  # which closes the file where nothing refers to it any more
         if encoding is not None and encoding != UTF_8:
             stream = read_chunks(_convert_to_utf_8(stream, check_encoding(encoding), file))
         head = stream.read(HEAD_BYTES)
