@@ -1,8 +1,10 @@
 """Sentence vectors: pooling, the files of sentence-transformers, and a run."""
 
 import json
+from types import SimpleNamespace
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +20,7 @@ from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sente
 from cloze.tasks.config import with_settings
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.loading import load_tokenizer
+from helpers import task_of
 from runs import finetune
 
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
@@ -83,6 +86,13 @@ def test_any_encoder_predicts_with_its_own_pooling(minilm, nano_checkpoint):
     other = with_settings(predictor.task, {"stsb-vectors.pooling": "cls"})
     assert other.answer.pooling == "cls"
     assert Predictor.load(nano_checkpoint, task="stsb-vectors", device="cpu").task.answer.pooling == "mean"
+
+
+def test_truncated_vectors_have_length_one_in_torch_and_numpy():
+    answer, pooled = task_of("scored-pairs", truncate_dim=2).answer, torch.tensor([[3.0, 4, 5], [0, 1, 9]])
+    of_torch = torch.cat(answer.vectors(pooled, SimpleNamespace(num_targets=1)))
+    of_numpy = np.concatenate(answer.vector_arrays(pooled.numpy(), SimpleNamespace(num_targets=1)))
+    assert of_torch.tolist() == of_numpy.tolist() == [pytest.approx([0.6, 0.8]), [0, 1]]
 
 
 UNSUPPORTED = [
