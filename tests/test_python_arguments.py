@@ -290,6 +290,8 @@ def test_every_ordered_collection_is_read_alike() -> None:
     series, arrow = pd.Series(texts, index=[3, 7]), pa.chunked_array([texts[:1], texts[1:]])
     for values in (tuple(texts), iter(texts), np.array(texts), np.array(texts, object), arrow, series):
         assert [(type(text), text) for text in check_texts(values)] == [(str, "a b"), (str, "c")]
+    with pytest.raises(cloze.InputError, match="2 texts, expected 1"):
+        check_texts(texts, paired_with=["a"])
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS.keys() - {"from_tokens"}))
