@@ -1,25 +1,21 @@
 """Fine-tune models on labeled data, from files or from memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
+from cloze.api.run_options import FinetuneOptions
 from cloze.callbacks import load_writers
-from cloze.choices import LongTexts
 from cloze.config import setting_names
 from cloze.errors import InputError
-from cloze.options import LabeledOptions, RunOptions
-from cloze.parallel_map import AnyWorkers
 from cloze.progress import resolve_progress
 from cloze.ray_cluster import resolve_workers
 from cloze.results import NamedScores
-from cloze.signatures import Option
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.finetuning.config import FinetuneConfig
     from cloze.tasks.task import AnyTask
     from cloze.training.plan import RunPlan
 
@@ -52,70 +48,6 @@ def _setting_names() -> Iterator[str]:
     from cloze.finetuning.config import FinetuneConfig
 
     return setting_names(FinetuneConfig)
-
-
-class DataOptions(TypedDict, total=False):
-    """The model to start from and the data."""
-
-    model: Annotated[
-        str | Path | None, Option("model to start from: cloze-mini, a checkpoint, a run or hf://org/name.")
-    ]
-    train: Annotated[
-        Any,
-        Option(
-            "training data: path or URL, as in s3://bucket/reviews.tsv, of a file in the task's format or of a "
-            "benchmark's directory. In Python also rows: tuples or dicts, a table of pandas, datasets or Arrow, or a "
-            "dict of columns. Tuples have the values in the order of the task's columns, as in (text, label) or (text, "
-            "pair, label). The run keeps a copy of rows, so that it can be resumed."
-        ),
-    ]
-    dev: Annotated[
-        Any,
-        Option("data to score on (default: the directory's dev file, else a tenth of the training data)."),
-    ]
-    teacher: Annotated[str | Path | None, Option("fine-tuned checkpoint or run to learn from, too.")]
-    student_layers: Annotated[
-        Sequence[int] | None,
-        Option("layers to keep, counted from 0, as in 0,2,5; without a model those of the teacher."),
-    ]
-    unlabeled: Annotated[str | Path | None, Option("path or URL of more texts, for the teacher alone.")]
-
-
-class TrainingOptions(DataOptions, LabeledOptions, total=False):
-    """The settings of the training."""
-
-    long_texts: Annotated[LongTexts | None, Option("truncate long texts (default), or read windows.")]
-    max_seq_length: Annotated[
-        int | None, Option("maximum tokens of a sequence (default: 128, or that of the task or the model).")
-    ]
-    train_examples: Annotated[int | None, Option("number of training examples, at random (default: all).")]
-    data_fractions: Annotated[
-        Sequence[float] | None,
-        Option("shares of the training examples, as in 0.1,0.3,1.0: a run on each, for a learning curve."),
-    ]
-    epochs: Annotated[int | None, Option("number of epochs (default: 3); a grid keeps it.")]
-    batch_size: Annotated[int | None, Option("sequences per step (default: 32); a grid keeps it.")]
-    learning_rate: Annotated[float | None, Option("peak rate (default: 5e-5); a grid keeps it.")]
-    patience: Annotated[
-        int | None,
-        Option("evaluations without a better score after which training stops (default: no limit)."),
-    ]
-    seeds: Annotated[int | None, Option("number of runs, with a mean and deviation (default: 1).")]
-    grid: Annotated[
-        bool, Option("search the paper's batch sizes, learning rates and epochs: 18 runs.", default=False)
-    ]
-    config: Annotated[
-        "str | Path | FinetuneConfig | None",
-        Option("TOML file, or name of a recipe, as in glue or mrpc-google. In Python also a config object."),
-    ]
-    workers: Annotated[
-        AnyWorkers,
-        Option("number of processes for several runs, or ray for the cluster at RAY_ADDRESS.", default=1),
-    ]
-
-
-class FinetuneOptions(TrainingOptions, RunOptions, total=False):
-    """The keywords of `finetune`."""
 
 
 @suggests_keywords(_setting_names)

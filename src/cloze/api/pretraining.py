@@ -1,21 +1,19 @@
 """Pre-training, on a data set or on texts in memory."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from cloze.api.datasets import build_dataset
+from cloze.api.run_options import PretrainOptions
 from cloze.callbacks import load_writers
 from cloze.config import setting_names
 from cloze.errors import InputError
-from cloze.options import RunOptions
 from cloze.progress import Progress, is_rank_zero, resolve_progress
-from cloze.signatures import Option
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.pretraining.config import ModelConfig, PretrainConfig
     from cloze.training.plan import RunPlan
 
 
@@ -23,40 +21,6 @@ def _setting_names() -> Iterator[str]:
     from cloze.pretraining.config import PretrainConfig
 
     return setting_names(PretrainConfig)
-
-
-class DataOptions(TypedDict, total=False):
-    """The data, the model and the length of a pre-training."""
-
-    data: Annotated[str | Path | None, Option("data set of `cloze corpus` (required for a new run).")]
-    texts: Annotated[
-        Any,
-        Option(
-            "instead of `data`, with `init`: texts in memory, as for `build_dataset`, which are tokenized into a data "
-            'set called as the run with "-data" after its name.'
-        ),
-    ]
-    model: Annotated[
-        "str | ModelConfig | Mapping[str, Any] | None",
-        Option("tiny, mini, small, medium, base (default) or large; of another encoder, as in modern-tiny."),
-    ]
-    steps: Annotated[int | None, Option("number of optimizer steps, unless there is a budget.")]
-    budget: Annotated[str | None, Option("training time, as in 30m or 8h, which the schedule follows.")]
-    init: Annotated[
-        str | Path | None, Option("model to adapt: cloze-mini, a checkpoint, a run or hf://org/name.")
-    ]
-    config: Annotated[
-        "str | Path | PretrainConfig | None",
-        Option("TOML file or recipe, as in fast (default with init: adapt). In Python also a config object."),
-    ]
-    settings: Annotated[
-        Mapping[str, Any],
-        Option("any setting by its key, as in optimizer.learning_rate=2e-5; may be repeated.", {}),
-    ]
-
-
-class PretrainOptions(DataOptions, RunOptions, total=False):
-    """The keywords of `pretrain`."""
 
 
 @suggests_keywords(_setting_names)

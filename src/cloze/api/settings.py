@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from cloze import config as configuration
-from cloze.api.finetuning import FinetuneOptions
-from cloze.api.pretraining import PretrainOptions
+from cloze.api.run_options import FinetuneOptions, PretrainOptions
 from cloze.arguments import check_exclusive, check_path, check_type
 from cloze.artifacts import RUN_DATA_FOLDER, is_free
 from cloze.config import SETTINGS, differences, find_recipe, merge, read_dict, read_toml, resolve, to_dict
