@@ -1,6 +1,7 @@
 """The parameters of a function as flags: names, types, defaults and help from its signature and docstring."""
 
 import builtins
+import collections.abc
 import dataclasses
 import inspect
 import re
@@ -207,7 +208,7 @@ class _Names(dict[str, Any]):
         super().__init__(vars(builtins) | vars(import_module(function.__module__)))
 
     def __missing__(self, name: str) -> Any:
-        return Any
+        return getattr(collections.abc, name, Any)  # groups of keywords are declared in other modules
 
 
 def _split_annotation(hint: Any) -> tuple[Any, Flag]:
