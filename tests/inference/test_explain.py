@@ -17,7 +17,6 @@ from cloze.inference.explain import (
     explain,
     integrated_gradients,
 )
-from cloze.inference.load import MeanModel
 from cloze.inference.model import Model
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
@@ -170,6 +169,6 @@ def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predic
 def test_unexplainable_predictors_are_refused(predictor: Predictor) -> None:
     check_explainable(predictor)
     with pytest.raises(InputError, match="an ensemble cannot be explained"):
-        check_explainable(replace(predictor, model=MeanModel([predictor.model, predictor.model])))
+        check_explainable(replace(predictor, model=Model(*predictor.model.runners * 2)))
     with pytest.raises(InputError, match="predictions of squad_v1 are not labels"):
         check_explainable(replace(predictor, task=task_of("squad_v1")))

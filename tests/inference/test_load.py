@@ -12,7 +12,7 @@ import pytest
 import cloze
 from answering_models import INPUTS, TOKENS, answers, write_models
 from cloze import artifacts
-from cloze.inference.load import MeanModel
+from cloze.inference.model import Model
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
 from cloze.tokenization.loading import load_tokenizer
@@ -135,7 +135,7 @@ def test_vectors_of_other_layers_and_ensembles_are_not_saved(
     with pytest.raises(cloze.InputError, match="only the last layer"):
         cloze.Embedder.load(path, device="cpu", layers=(0,)).save(tmp_path / "again")
     first = models["TextClassifier"]
-    ensemble = replace(first, model=MeanModel([first.model, first.model]))
+    ensemble = replace(first, model=Model(*first.model.runners * 2))
     with pytest.raises(cloze.InputError, match="an ensemble is several models"):
         ensemble.save(tmp_path / "again")
     assert not (tmp_path / "again").exists()

@@ -14,7 +14,6 @@ import numpy as np
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.inference.load import MeanModel
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
 from cloze.suggestions import did_you_mean
@@ -212,7 +211,7 @@ def check_explainable(predictor: Predictor) -> None:
     if not isinstance(predictor.task.answer, OneLabel | LabelSet | Number):
         what = f"predictions of {predictor.task.name} are not labels or scores of whole texts"
         raise InputError(what, where="explain", remedy="Leave it out")
-    if isinstance(predictor.model, MeanModel):
+    if predictor.model.is_ensemble:
         raise InputError("an ensemble cannot be explained", where="explain", remedy="Give one `model`")
     module = predictor.module  # first: without torch a graph is refused as one
     from cloze.models.quantization import is_quantized

@@ -4,18 +4,15 @@ Source: Devlin et al. 2019, table 2 ("BERT-Large (Ensemble)"), which does not gi
 logits.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from cloze.arguments import check_paths
 from cloze.choices import InferencePrecision
 from cloze.config import differences
-from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.model import Model
@@ -31,7 +28,6 @@ from cloze.inference.text_predictors import (
     TextRegressor,
 )
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.engine import Engine, FloatArray, HeadOutput, Output
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.options import Device, ModelPrecision
 from cloze.parallel_map import WorkerPlacement
@@ -93,32 +89,6 @@ Name = TypeVar("Name", bound=Path | str)
 """The path or the name of a model."""
 
 
-class MeanModel(Model):
-    """The mean of the outputs of several models, in float32."""
-
-    def __init__(self, models: Sequence[Model]) -> None:
-        super().__init__(models[0].config, models[0].tokenizer, models[0].directory)
-        self.models = models
-
-    def has(self, output: HeadOutput) -> bool:
-        return all(model.has(output) for model in self.models)
-
-    def _start(self, output: Output) -> Engine:
-        return _MeanEngine([model.engine(output) for model in self.models])
-
-
-class _MeanEngine:
-    def __init__(self, engines: Sequence[Engine]) -> None:
-        self.engines = engines
-        self.device_type, self.number_format = engines[0].device_type, engines[0].number_format
-        self.num_parameters = sum(engine.num_parameters for engine in engines)
-        self.batch_tokens = min(engine.batch_tokens for engine in engines)
-
-    def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
-        outputs = [engine.run(batch) for engine in self.engines]
-        return {name: np.mean([values[name] for values in outputs], axis=0) for name in outputs[0]}
-
-
 def load_ensemble(
     directories: Sequence[Path | str],
     task: str | None = None,
@@ -141,7 +111,7 @@ def load_ensemble(
         raise InputError(what, where=directories[1], remedy="Give one model")
     for directory, other in zip(directories[1:], others, strict=True):
         _check_compatible(first, other, directory, directories[0])
-    model = MeanModel([first.model, *(other.model for other in others)])
+    model = Model(*(runner for predictor in (first, *others) for runner in predictor.model.runners))
     return replace(first, model=model, task=first.task.averaged([other.task for other in others]))
 
 

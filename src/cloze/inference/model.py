@@ -1,6 +1,5 @@
 """A model that answers: a checkpoint in PyTorch, or an exported graph in ONNX Runtime."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +13,15 @@ from cloze.data.batch import Indices
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import is_graph, refuse_graph, resolve_checkpoint
-from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     Batches,
     BatchT,
     Engine,
     FloatArray,
     HeadOutput,
+    MeanEngine,
     Output,
+    Runner,
     VectorOutput,
     run_batches,
 )
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # a graph answers without torch
 _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"), (1, ""))
 
 
-class Model(ABC):
+class Model:
     """A model that answers: one encoder, which all outputs share, and its tokenizer.
 
     >>> import cloze
@@ -47,14 +47,17 @@ class Model(ABC):
     'door'
     """
 
-    def __init__(self, config: EncoderConfig, tokenizer: Tokenizer, directory: Path | None) -> None:
-        """Refuse a tokenizer of another model; `directory` is None for a model that was built in memory."""
+    def __init__(self, *runners: Runner) -> None:
+        """Refuse a tokenizer of another model; several runners answer with their mean."""
+        runner = runners[0]
+        config, tokenizer = runner.config, runner.tokenizer
         if tokenizer.vocab_size > config.vocab_size:
             what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
-            raise InputError(what, where=directory, remedy="The files belong to different models")
-        self.config, self.tokenizer, self.directory = config, tokenizer, directory
+            raise InputError(what, where=runner.directory, remedy="The files belong to different models")
+        self.config, self.tokenizer, self.directory = config, tokenizer, runner.directory
+        self.has_vectors, self.is_graph = runner.has_vectors, runner.is_graph
+        self.runners, self.is_ensemble = runners, len(runners) > 1
         self._engines: dict[Output, Engine] = {}
-        self.has_vectors = True  # every encoder; not every graph
 
     @staticmethod
     def open(
@@ -75,32 +78,29 @@ class Model(ABC):
             return model
         path = resolve_checkpoint(check_path(model, "model"), graphs=True)
         if is_graph(path):
-            from cloze.inference.graph_model import GraphModel
+            from cloze.inference.graph_runner import GraphRunner
 
-            return GraphModel(path, device, precision)
-        from cloze.inference.torch_model import TorchModel
+            return Model(GraphRunner(path, device, precision))
+        from cloze.inference.torch_runner import TorchRunner
 
-        return TorchModel(path, device, precision)
+        return Model(TorchRunner(path, device, precision))
 
     @staticmethod
     def of(module: "nn.Module", tokenizer: Tokenizer) -> "Model":
         """Return a module in memory as a model: an encoder, or a head on one."""
-        from cloze.inference.torch_model import ModuleModel
+        from cloze.inference.torch_runner import ModuleRunner
 
-        return ModuleModel(module, tokenizer)
+        return Model(ModuleRunner(module, tokenizer))
 
-    @abstractmethod
     def has(self, output: HeadOutput) -> bool:
         """Return whether there is a head of pre-training."""
-
-    @abstractmethod
-    def _start(self, output: Output) -> Engine:
-        """Return what computes an output; an InputError if the files lack it."""
+        return all(runner.has(output) for runner in self.runners)
 
     def engine(self, output: Output) -> Engine:
         """Return what computes an output; an InputError if the model lacks it."""
         if output not in self._engines:
-            self._engines[output] = self._start(output)
+            engines = [runner.start(output) for runner in self.runners]
+            self._engines[output] = MeanEngine(engines) if self.is_ensemble else engines[0]
         return self._engines[output]
 
     def run(
@@ -248,11 +248,8 @@ def load_encoder(
 
     Args, raises: as for the classes that answer; an exported graph is no such model.
     """
-    from cloze.inference.torch_model import TorchModel
-
-    check_choice(precision, (*get_args(InferencePrecision), None), "precision")
     path = resolve_checkpoint(check_path(model, "model"))
-    return TorchModel(path, device, precision).load(lambda encoder: encoder)
+    return Model.open(path, device=device, precision=precision).encoder
 
 
 def check_length(

@@ -18,6 +18,7 @@ from cloze.data.reading.memory import Data, rows_from_memory
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.inference.embedding_files import read_texts
+from cloze.inference.model import Model
 from cloze.inference.predictor import read_ahead
 from cloze.inference.pretrained_heads import FillMask, NextSentence, SentenceScorer
 from cloze.model_paths import resolve_checkpoint
@@ -64,11 +65,10 @@ def score_pretrained(
 ) -> PretrainedScores:
     """Return scores of a pre-trained model; `kind` is a key of `USED_ARGUMENTS`, the others are as for `evaluate`."""
     if kind in ("mlm", "nsp"):
-        from cloze.inference.torch_model import TorchModel
         from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
         checkpoint = resolve_checkpoint(check_path(model, "model"))
-        has_pairs = TorchModel(checkpoint, device, precision).has(NextSentence.output)
+        has_pairs = Model.open(checkpoint, device=device, precision=precision).has(NextSentence.output)
         config = resolve(PretrainingEvaluationConfig, {"pairs.next_sentence": has_pairs}, settings)
         if kind == "nsp" and not (has_pairs and config.pairs.next_sentence):
             what = (

@@ -148,11 +148,11 @@ def load_model(
     weights = load_weights(directory, encoder.names) if weights is None else weights
     _, unexpected = assign_weights(model, weights, encoder.names.mapping, where=where)
     has_head = any(not name.startswith("bert.") for name in named_weights(model))
-    for name in unexpected:
+    for key in unexpected:
         # the encoder, and one head of pre-training, can be loaded without the other heads
-        is_of_encoder = name.startswith(encoder.names.prefix)
-        if is_of_encoder or (has_head and not encoder.names.is_pretraining_head(name)):
-            what = f"unexpected weight {name}: a {type(model).__name__} of this config has none"
+        is_of_encoder = key.startswith(encoder.names.prefix)
+        if is_of_encoder or (has_head and not encoder.names.is_pretraining_head(key)):
+            what = f"unexpected weight {key}: a {type(model if has_head else encoder).__name__} of this config has none"
             raise InputError(what, where=where)
     return model
 

@@ -5,6 +5,7 @@ Shapes: T tokens in the packed batch, B sequences.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,8 +13,10 @@ import numpy.typing as npt
 
 from cloze.choices import Combine
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.pooling import Pooling
 from cloze.models.threads import map_concurrently, num_concurrent_batches
+from cloze.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # a graph answers without torch
     from torch import nn
@@ -74,6 +77,33 @@ class Engine(Protocol):
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, by their names in transformers: [T, …] or [B, …]."""
+
+
+class MeanEngine:
+    """The mean of the outputs of several engines, in float32."""
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines = engines
+        self.device_type, self.number_format = engines[0].device_type, engines[0].number_format
+        self.num_parameters = sum(engine.num_parameters for engine in engines)
+        self.batch_tokens = min(engine.batch_tokens for engine in engines)
+
+    def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
+        outputs = [engine.run(batch) for engine in self.engines]
+        return {name: np.mean([values[name] for values in outputs], axis=0) for name in outputs[0]}
+
+
+class Runner(Protocol):
+    """Reads one model in PyTorch or ONNX Runtime, and starts an engine for each output."""
+
+    config: EncoderConfig
+    tokenizer: Tokenizer
+    directory: Path | None
+    has_vectors = True  # every encoder; not every graph
+    is_graph = False
+
+    def has(self, output: HeadOutput) -> bool: ...
+    def start(self, output: Output) -> Engine: ...
 
 
 @dataclass(frozen=True)

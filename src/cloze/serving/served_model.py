@@ -14,7 +14,6 @@ from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, Ids, Vectors
 from cloze.inference.explain import check_explainable
-from cloze.inference.graph_model import GraphModel
 from cloze.inference.model import Model
 from cloze.inference.predictor import Predictor, find_task_name
 from cloze.inference.pretrained_heads import (
@@ -104,7 +103,7 @@ class ServedModel:
         path = model.directory
         assert path is not None
         # each request says whether to normalize, unless a graph does it
-        normalize = None if isinstance(model, GraphModel) else False
+        normalize = None if model.is_graph else False
         embedder = Embedder.load(model, normalize=normalize) if model.has_vectors else None
         fill_mask = FillMask(model) if model.has(FillMask.output) else None
         next_sentence = NextSentence(model) if model.has(NextSentence.output) else None
@@ -237,11 +236,11 @@ def _finetuned_for(*kinds: type, remedy: str) -> Ability:
 
 def _has_layers(served: ServedModel) -> bool:
     # a graph has no modules, a pair of encoders no layers of its own
-    return not isinstance(served.model, GraphModel) and hasattr(served.encoder, "layers")
+    return not served.model.is_graph and hasattr(served.encoder, "layers")
 
 
 def _makes_vectors(served: ServedModel) -> bool:
-    return served.vectors is not None and (isinstance(served.model, GraphModel) or _has_layers(served))
+    return served.vectors is not None and (served.model.is_graph or _has_layers(served))
 
 
 def _is_explainable(served: ServedModel) -> bool:

@@ -21,7 +21,6 @@ from cloze.data.batch import MaskedBatch, PackedBatch
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE, GRAPH_FILE
-from cloze.inference.model import Model
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     MAX_TOKENS_ON_CPU,
@@ -29,6 +28,7 @@ from cloze.models.engine import (
     FloatArray,
     HeadOutput,
     Output,
+    Runner,
     VectorOutput,
 )
 from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, INPUTS
@@ -93,17 +93,18 @@ class GraphOutput(NamedTuple):
     """Whether it has a value for each token."""
 
 
-class GraphModel(Model):
+class GraphRunner(Runner):
     """A graph whose files are verified and read once for all outputs that it has."""
 
-    directory: Path
+    is_graph = True
 
     def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
         """Read a graph; refuse another device or precision, and files that do not agree."""
         require(["onnxruntime"], extra="onnx", where=directory)
         artifacts.verify(directory, kind=GRAPH_KIND)
         self.facts = read_graph_facts(directory)
-        super().__init__(self.facts.encoder, load_tokenizer(directory), directory)
+        self.config, self.tokenizer = self.facts.encoder, load_tokenizer(directory)
+        self.directory: Path = directory
         table = read_json(directory / CONFIG_FILE)
         rows = {"max_position_embeddings": 1 + self.tokenizer.pad_id}  # of RoBERTa, before the first position
         for name in ENCODER_FACTS:
@@ -126,7 +127,7 @@ class GraphModel(Model):
     def has(self, output: HeadOutput) -> bool:
         return bool(self._logits(output))
 
-    def _start(self, output: Output) -> "GraphEngine":
+    def start(self, output: Output) -> "GraphEngine":
         facts, config = self.facts, self.config
         sizes = {"vocab_size": config.vocab_size, "hidden_size": config.hidden_size, "two": 2}
         if isinstance(output, VectorOutput):

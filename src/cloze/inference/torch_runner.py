@@ -9,12 +9,11 @@ from torch import Tensor, nn
 
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
-from cloze.inference.model import Model
 from cloze.models import heads
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
-from cloze.models.engine import HeadOutput, Output, VectorOutput
+from cloze.models.engine import HeadOutput, Output, Runner, VectorOutput
 from cloze.models.quantization import stored_precision
 from cloze.models.sentence_encoder import SentenceEncoder, TokenEncoder
 from cloze.models.torch_engine import TorchEngine
@@ -26,14 +25,13 @@ from cloze.training.precision import prepare_for_inference, resolve_device
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
-class TorchModel(Model):
+class TorchRunner(Runner):
     """A checkpoint whose files are verified and read once; all heads share its encoder."""
-
-    directory: Path
 
     def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
         verify_checkpoint(directory)  # first: a directory of another kind is reported as such
-        super().__init__(load_config(directory), load_tokenizer(directory), directory)
+        self.config, self.tokenizer = load_config(directory), load_tokenizer(directory)
+        self.directory: Path = directory
         self.device, self.precision = resolve_device(device), precision or stored_precision(directory)
         self._encoder: Encoder | None = None
         self._class = get_encoder_class(self.config)
@@ -61,7 +59,7 @@ class TorchModel(Model):
         self._encoder = get_encoder(module)
         return module
 
-    def _start(self, output: Output) -> TorchEngine:
+    def start(self, output: Output) -> TorchEngine:
         if isinstance(output, VectorOutput):
             return TorchEngine(self.load(partial(vector_head, output)))
         if output.build is not None:
@@ -73,17 +71,17 @@ class TorchModel(Model):
         return TorchEngine(self.load(getattr(heads, output.head_name or "")))
 
 
-class ModuleModel(Model):
+class ModuleRunner(Runner):
     """A module in memory: an encoder, or a head on one."""
 
     def __init__(self, module: nn.Module, tokenizer: Tokenizer) -> None:
-        super().__init__(get_encoder(module).config, tokenizer, None)
+        self.config, self.tokenizer, self.directory = get_encoder(module).config, tokenizer, None
         self._module = module
 
     def has(self, output: HeadOutput) -> bool:
         return type(self._module).__name__ == output.head_name
 
-    def _start(self, output: Output) -> TorchEngine:
+    def start(self, output: Output) -> TorchEngine:
         if isinstance(output, VectorOutput):
             return TorchEngine(vector_head(output, get_encoder(self._module)))
         return TorchEngine(self._module)
