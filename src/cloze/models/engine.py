@@ -99,8 +99,8 @@ class Runner(Protocol):
     config: EncoderConfig
     tokenizer: Tokenizer
     directory: Path | None
-    has_vectors = True  # every encoder; not every graph
-    is_graph = False
+    has_vectors: bool = True  # every encoder; not every graph
+    is_graph: bool = False
 
     def has(self, output: HeadOutput) -> bool: ...
     def start(self, output: Output) -> Engine: ...
