@@ -20,11 +20,10 @@ from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
 from cloze.models.heads import ModelWithHead
 from cloze.tasks.answers.tags import Tags
-from cloze.tasks.arrays import split_rows
 from cloze.tasks.registry import register_task
 from cloze.tasks.tagged_reader import TaggedReader
 from cloze.tasks.task import Task
-from cloze.tasks.task_batch import Array, TaskBatch
+from cloze.tasks.task_batch import Array, TaskBatch, split_rows
 
 FrozenLayers: TypeAlias = Literal[
     "embeddings",

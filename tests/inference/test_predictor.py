@@ -29,8 +29,8 @@ from cloze.models.heads import (
     BertForSequenceClassification,
 )
 from cloze.progress import Progress
-from cloze.tasks.paragraphs import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.predict import top_k_limiter
+from cloze.tasks.questions import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.running_text import split_text
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.wordpiece import WordPieceTokenizer

@@ -14,8 +14,8 @@ import pytest
 from cloze.data.reading.tagged_text import TaggedText
 from cloze.errors import DataWarning, InputError
 from cloze.inference.embedding_files import read_texts
-from cloze.tasks.paragraphs import SpanQuestion
 from cloze.tasks.predict import featurize
+from cloze.tasks.questions import SpanQuestion
 from cloze.tasks.texts import ChoiceQuestion
 from helpers import task_of, write_rows
 

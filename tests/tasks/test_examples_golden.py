@@ -25,7 +25,7 @@ from test_tagging_formats import SHAPES
 
 from cloze.errors import InputError
 from cloze.tasks.data import read_memory
-from cloze.tasks.paragraphs import Paragraph, SpanQuestion
+from cloze.tasks.questions import Paragraph, SpanQuestion
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from family_cases import CASES, Case

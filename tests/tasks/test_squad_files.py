@@ -12,7 +12,7 @@ import pytest
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.tasks.data import find_split_file
-from cloze.tasks.squad_files import read_answers, read_na_probs
+from cloze.tasks.prediction_files import read_answers, read_na_probs
 from helpers import task_of
 
 CONTEXT = "\n Marie Curie was born in Warsaw \ud83d in 1867."

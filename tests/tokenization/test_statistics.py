@@ -6,8 +6,8 @@ import pytest
 
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.statistics import TokenizedWord, describe_text, describe_vocabulary, tokenize_words
-from cloze.tokenization.word_counts import count_words
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from cloze.tokenization.wordpiece_trainer import count_words
 
 TOKENS = [*SPECIAL_TOKENS, "[unused0]", "the", "walk", "##ing", "##s", "s", "##a", ".", "中", "never"]
 TOKENIZER = WordPieceTokenizer.from_tokens(TOKENS)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
-from cloze.tokenization.word_counts import count_words
+from cloze.tokenization.wordpiece_trainer import count_words
 
 LINES = st.lists(
     st.lists(st.sampled_from(["The", " ", "caf\u0301e", ",", "\x00", "中", "İ"]) | st.text(max_size=2)).map(

@@ -18,8 +18,8 @@ from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.statistics import describe_text
 from cloze.tokenization.vocabulary import learn_vocabulary, read_vocabulary, reserved_tokens
-from cloze.tokenization.word_counts import count_words
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from cloze.tokenization.wordpiece_trainer import count_words
 
 STEMS, ENDINGS = ("walk", "talk", "jump", "paint"), ("", "ed", "ing", "s", "er")
 COUNTS = {stem + ending: 20 for stem in STEMS for ending in ENDINGS}
@@ -110,7 +110,7 @@ def _learn_or_message(counts, size):
 @pytest.mark.slow
 def test_vocabulary_does_not_depend_on_the_hash_seed():
     program = "from cloze.tokenization.vocabulary import learn_vocabulary as learn\n"
-    program += "from cloze.tokenization.word_counts import count_words\n"
+    program += "from cloze.tokenization.wordpiece_trainer import count_words\n"
     program += "print(learn(count_words(['the cat sat on the mat, the rat sat on the cat'] * 3), size=30))"
     command, variables = [sys.executable, "-c", program], [os.environ | {"PYTHONHASHSEED": s} for s in "12"]
     one, other = (subprocess.check_output(command, env=environment) for environment in variables)

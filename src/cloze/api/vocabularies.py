@@ -144,9 +144,8 @@ def extend_vocabulary(
     """
     from cloze.data.build.accents import AccentCounts
     from cloze.data.build.input_shards import local_paths
-    from cloze.data.build.vocabulary import KIND
+    from cloze.data.build.vocabulary import KIND, count_input_words
     from cloze.data.build.vocabulary_extension import add_words, most_frequent_words, read_words
-    from cloze.data.build.word_counts import count_input_words
     from cloze.tokenization.loading import load_wordpiece
 
     source, target = find_tokenizer(vocabulary, "vocabulary"), check_path(output, "output")
@@ -223,7 +222,7 @@ def inspect_vocabulary(
     Raises:
         InputError: a vocabulary is damaged, or the text is wrong or empty.
     """
-    from cloze.data.build.word_counts import count_input_words
+    from cloze.data.build.vocabulary import count_input_words
     from cloze.tokenization.loading import load_wordpiece
     from cloze.tokenization.statistics import describe_text, describe_vocabulary
 

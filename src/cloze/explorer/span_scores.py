@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cloze.tasks.features import max_context_windows
-from cloze.tasks.paragraphs import SpanFeature
+from cloze.tasks.questions import SpanFeature
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer
 

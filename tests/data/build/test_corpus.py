@@ -18,8 +18,7 @@ from cloze.data.build.corpus import build_dataset
 from cloze.data.build.finalize import read_summary
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig, BuildSummary, cached_tokenizer
-from cloze.data.build.vocabulary import train_vocabulary
-from cloze.data.build.word_counts import count_input_words
+from cloze.data.build.vocabulary import count_input_words, train_vocabulary
 from cloze.data.dataset import Dataset
 from cloze.data.shards import write_shard
 from cloze.errors import InputError, RunError

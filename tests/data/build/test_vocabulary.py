@@ -21,7 +21,7 @@ from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.word_counts import count_words
+from cloze.tokenization.wordpiece_trainer import count_words
 
 SMALL_PARTS = ReadingConfig(part_characters=10_000)
 

@@ -15,8 +15,8 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.config import load_task
-from cloze.tasks.paragraphs import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.predict import featurize, predict
+from cloze.tasks.questions import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cloze.tasks.features import max_context_windows
-from cloze.tasks.paragraphs import SpanFeature, SpanQuestion
+from cloze.tasks.questions import SpanFeature, SpanQuestion
 from cloze.tasks.registry import find_task
 from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.task import AnyTask

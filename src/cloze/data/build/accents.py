@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nsmallest
 
-from cloze.data.build.counts import MAX_EXAMPLES, Counts
+from cloze.data.build.cleaning import MAX_EXAMPLES, Counts
 
 _MIN_SHARE = 0.01
 

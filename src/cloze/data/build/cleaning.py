@@ -14,18 +14,40 @@ vocabularies.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeAlias, get_args
+from typing import Any, Self, TypeAlias, get_args
 
+from cloze import config
 from cloze.choices import Clean, Step
-from cloze.data.build.counts import Counts
 from cloze.data.reading.documents import Document
-from cloze.data.reading.pdf_text import clean_pdf_text
+from cloze.data.reading.text_layout import clean_pdf_text
 from cloze.errors import InputError
 from cloze.tokenization.unicode import SCRIPTS_WITHOUT_SPACES
+
+MAX_EXAMPLES = 3
+
+
+class Counts:
+    """Base of dataclasses whose fields are numbers, other counts, or tuples with the first examples."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Self) -> Self:
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return type(self)(*(_add(getattr(self, name), getattr(other, name)) for name in names))
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Self:
+        """Return the inverse of `dataclasses.asdict`."""
+        return config.from_dict(cls, table, where="counts")
+
+
+def _add(one: Any, other: Any) -> Any:
+    return (one + other)[:MAX_EXAMPLES] if isinstance(one, tuple) else one + other
+
 
 STEPS: tuple[Step, ...] = get_args(Step)
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cloze.data.build.counts import Counts
+from cloze.data.build.cleaning import Counts
 from cloze.data.shards import Digests, Shard, to_offsets
 from cloze.tables import format_count
 

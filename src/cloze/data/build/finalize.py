@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cloze.data.build.cleaning import no_text_error
-from cloze.data.build.counts import MAX_EXAMPLES
+from cloze.data.build.cleaning import MAX_EXAMPLES, no_text_error
 from cloze.data.build.directory import modification_time, remove_parts, write_output
 from cloze.data.build.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
 from cloze.data.build.part_files import Part

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cloze.data.build.cleaning import CleaningCounts, clean_all
-from cloze.data.build.counts import Counts
+from cloze.data.build.cleaning import CleaningCounts, Counts, clean_all
 from cloze.data.build.duplicates import LONG_PARAGRAPH_CHARACTERS, DuplicateCounts, text_digests
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.dataset import without_words

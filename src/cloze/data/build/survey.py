@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, clean_all
-from cloze.data.build.counts import Counts
+from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, Counts, clean_all
 from cloze.data.build.input_shards import (
     InputShard,
     describe_input_formats,

@@ -11,15 +11,14 @@ from typing import Any
 from cloze.arguments import check_texts
 from cloze.data.build.accents import AccentCounts
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
-from cloze.data.build.word_counts import word_settings
+from cloze.data.build.vocabulary import word_settings
 from cloze.errors import InputError
 from cloze.results import Result
 from cloze.tokenization.special_tokens import UNK
 from cloze.tokenization.statistics import describe_text, tokenize_words
 from cloze.tokenization.vocabulary import MAX_WORD_CHARS, add_tokens
-from cloze.tokenization.word_counts import count_words
 from cloze.tokenization.wordpiece import WordPieceTokenizer
-from cloze.tokenization.wordpiece_trainer import MIN_COUNT
+from cloze.tokenization.wordpiece_trainer import MIN_COUNT, count_words
 
 
 @dataclass(frozen=True, slots=True)

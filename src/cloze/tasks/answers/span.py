@@ -31,9 +31,9 @@ from cloze.metrics.squad import (
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.features import max_context_windows, sliding_windows
-from cloze.tasks.paragraphs import Questions, SpanFeature, SpanQuestion
+from cloze.tasks.prediction_files import read_answers, read_na_probs
+from cloze.tasks.questions import Questions, SpanFeature, SpanQuestion
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
-from cloze.tasks.squad_files import read_answers, read_na_probs
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
 
