@@ -28,15 +28,18 @@ class TorchEngine:
 
     def __init__(self, module: nn.Module, *, adapts_to_load: bool = True) -> None:
         self.module = module.eval()
-        encoder = get_encoder(module)
         self.device = next(module.parameters()).device
         self.device_type = self.device.type
-        self.number_format = str(encoder.autocast_dtype or torch.float32).removeprefix("torch.")
-        if is_quantized(encoder):
-            self.number_format = "int8"
         self.num_parameters = sum(parameter.numel() for parameter in module.parameters())
         self.batch_tokens = MAX_TOKENS_ON_CPU if self.device_type == "cpu" else _MAX_TOKENS
         self._max_short_tokens = _MAX_SHORT_TOKENS if adapts_to_load and self.device_type == "cpu" else 0
+
+    @property
+    def number_format(self) -> str:
+        encoder = get_encoder(self.module)
+        if is_quantized(encoder):
+            return "int8"
+        return str(encoder.autocast_dtype or torch.float32).removeprefix("torch.")
 
     @torch.inference_mode()
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
