@@ -69,11 +69,13 @@ class Engine(Protocol):
 
     device_type: str
     """cpu, cuda or mps."""
-    number_format: str
-    """Of the encoder's matrix products, as in float32, bfloat16 or int8."""
     num_parameters: int
     batch_tokens: int
     """The number of tokens that it reads at once where it is fastest."""
+
+    @property
+    def number_format(self) -> str:
+        """That of the encoder's matrix products, as in float32, bfloat16 or int8."""
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, by their names in transformers: [T, …] or [B, …]."""
