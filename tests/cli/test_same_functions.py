@@ -1,6 +1,7 @@
 """Python and shell are the same functions: names, defaults and types of flags are those of keywords."""
 
 import builtins
+import collections.abc
 import inspect
 import sys
 import types
@@ -22,10 +23,10 @@ IN_SHELL = {"completion", "help"}
 
 
 class Names(dict[str, Any]):
-    """The names of a module; those that it imports for type checkers alone are any type."""
+    """The names of a module and of collections; those that it imports for type checkers alone are any type."""
 
     def __missing__(self, name: str) -> Any:
-        return Any
+        return getattr(collections.abc, name, Any)
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
