@@ -6,7 +6,7 @@ FROM python:3.12-slim AS wheel
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
-# The requirements are those of cloze and of its extras serve and onnx, without PyTorch and the packages that export graphs.
+# Requirements of cloze and its extras serve and onnx, without PyTorch and the packages that export graphs.
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
     && python -c 'import re, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
         extras = project["optional-dependencies"]; \

@@ -114,7 +114,7 @@ def resolve(config: type[Config], *layers: Mapping[str, Any], where: str = SETTI
     """Return settings from layers, each over those before it, and the first over the defaults of the class.
 
     Args:
-        layers: settings by dotted key or in nested mappings; those that are None are not given.
+        layers: settings by dotted key or in nested mappings; None counts as not given.
         where: the source of the values, for error messages.
 
     Raises:
@@ -126,7 +126,7 @@ def resolve(config: type[Config], *layers: Mapping[str, Any], where: str = SETTI
 def merge(
     *layers: Mapping[str, Any], replaced: Mapping[str, Iterable[str]] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return layers of settings as nested dictionaries, without those that are None; `replaced` is as in `Settings`.
+    """Return layers of settings as nested dictionaries; None is left out, and `replaced` is as in `Settings`.
 
     >>> merge({"epochs": 2, "optimizer.learning_rate": 1e-4, "dev": None}, {"optimizer": {"beta1": 0.8}})
     {'epochs': 2, 'optimizer': {'learning_rate': 0.0001, 'beta1': 0.8}}

@@ -36,7 +36,7 @@ class LabeledDataOptions(TypedDict, total=False):
     teacher: Annotated[str | Path | None, Option("fine-tuned checkpoint or run to learn from, too.")]
     student_layers: Annotated[
         Sequence[int] | None,
-        Option("layers to keep, counted from 0, as in 0,2,5; without a model those of the teacher."),
+        Option("layers to keep, counted from 0, as in 0,2,5; without a model, layers of the teacher."),
     ]
     unlabeled: Annotated[str | Path | None, Option("path or URL of more texts, for the teacher alone.")]
 
@@ -46,7 +46,8 @@ class TrainingOptions(LabeledDataOptions, LabeledOptions, total=False):
 
     long_texts: Annotated[LongTexts | None, Option("truncate long texts (default), or read windows.")]
     max_seq_length: Annotated[
-        int | None, Option("maximum tokens of a sequence (default: 128, or that of the task or the model).")
+        int | None,
+        Option("maximum tokens of a sequence (default: 128, or the task's or the model's length)."),
     ]
     train_examples: Annotated[int | None, Option("number of training examples, at random (default: all).")]
     data_fractions: Annotated[

@@ -99,7 +99,7 @@ class RunRequest(ABC, Generic[Resolved]):
         try:
             changes = self._changes(old, self._build(saved, self.table))
         except InputError as error:
-            if isinstance(error.__cause__, ValueError):  # values that contradict those of the run
+            if isinstance(error.__cause__, ValueError):  # the new values contradict the run's
                 table = merge(saved, self.table, replaced=self.config_class.replaced)
                 changed_settings(self.run, self.config_class, differences(saved, table), explicit)
             raise
