@@ -1,7 +1,6 @@
 """The formats of data: one table of how each is recognized and read, as labeled rows and as text of a corpus.
 
-To add a format, add an entry to `FORMATS`, and its name to the readers' lists of formats. The command line, the
-detection of formats and their lists follow the table.
+To add a format, add an entry to `FORMATS`. Detection, the command line and the lists of formats follow the table.
 """
 
 import math
