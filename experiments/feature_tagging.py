@@ -20,10 +20,11 @@ from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
 from cloze.models.heads import ModelWithHead
 from cloze.tasks.answers.tags import Tags
+from cloze.tasks.arrays import split_rows
 from cloze.tasks.registry import register_task
 from cloze.tasks.tagged_reader import TaggedReader
 from cloze.tasks.task import Task
-from cloze.tasks.task_batch import Array, TaskBatch, split_rows
+from cloze.tasks.task_batch import Array, TaskBatch
 
 FrozenLayers: TypeAlias = Literal[
     "embeddings",

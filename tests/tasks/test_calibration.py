@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 
 from cloze.errors import InputError
 from cloze.tasks.answers.one_label import ClassPrediction
+from cloze.tasks.arrays import softmax
 from cloze.tasks.calibration import (
     calibration_error,
     cross_fitted_error,
@@ -17,7 +18,6 @@ from cloze.tasks.calibration import (
 )
 from cloze.tasks.config import with_settings
 from cloze.tasks.task import AnyTask
-from cloze.tasks.task_batch import softmax
 from cloze.tasks.texts import LabeledText
 from helpers import task_of
 

@@ -13,7 +13,7 @@ import torch
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import batch_of, encode_untruncated
 from cloze.models.encoder import Encoder
-from cloze.tasks.task_batch import normalize
+from cloze.tasks.arrays import normalize
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 Floats = npt.NDArray[np.float32]

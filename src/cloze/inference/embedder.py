@@ -34,8 +34,8 @@ from cloze.models.sentence_transformers import (
 )
 from cloze.options import Device, ModelPrecision, VectorOptions
 from cloze.suggestions import suggests_keywords
+from cloze.tasks.arrays import normalize, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
-from cloze.tasks.task_batch import normalize, split_rows
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown

@@ -36,7 +36,7 @@ from cloze.models.pooling import pool_groups
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.optional_dependencies import import_package, require
 from cloze.process import compute_threads, openmp_threads
-from cloze.tasks.task_batch import normalize
+from cloze.tasks.arrays import normalize
 from cloze.tokenization.loading import load_tokenizer
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, Vectors
 from cloze.inference.embedding_files import read_texts
 from cloze.results import Result
-from cloze.tasks.task_batch import normalize
+from cloze.tasks.arrays import normalize
 from cloze.tokenization.special_tokens import UNUSED
 
 Chunk: TypeAlias = tuple[Sequence[int], Sequence[str], npt.NDArray[Any]]

@@ -35,8 +35,8 @@ from cloze.inference.model import Answerer, check_length
 from cloze.models.engine import Batches, FloatArray, HeadOutput
 from cloze.results import Result
 from cloze.suggestions import suggests_keywords
+from cloze.tasks.arrays import log_of_sum, softmax, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
-from cloze.tasks.task_batch import log_of_sum, softmax, split_rows
 from cloze.tokenization.tokenizer import Encoding
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 

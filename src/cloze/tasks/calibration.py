@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cloze.tasks.task_batch import softmax
+from cloze.tasks.arrays import softmax
 
 NUM_BINS = 15
 """Guo et al. 2017."""

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.results import Result
+from cloze.tasks.arrays import softmax
 from cloze.tasks.questions import SpanFeature
-from cloze.tasks.task_batch import softmax
 
 Logits = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""The parts that a task passes on: features, packed batches, outputs and gold answers; and functions of logits."""
+"""The parts that a task passes on: features, packed batches with targets, outputs and gold answers."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,38 +84,3 @@ class GoldAnswer:
     """The predicted answer as a table has it."""
     details: Mapping[str, str] = field(default_factory=dict)
     """More columns, such as the word with the tag."""
-
-
-def softmax(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return probabilities over the last axis, in float64."""
-    values = np.asarray(logits, np.float64)
-    exponentials = np.exp(values - values.max(-1, keepdims=True))
-    probabilities: npt.NDArray[np.float64] = exponentials / exponentials.sum(-1, keepdims=True)
-    return probabilities
-
-
-def log_of_sum(logits: Array) -> npt.NDArray[np.float64]:
-    """Return the logarithm of the sum of the exponentials over the last axis: a logit minus it is a log probability."""
-    largest = logits.max(-1, keepdims=True)
-    sums: npt.NDArray[np.float64] = (
-        np.log(np.exp(logits - largest).sum(-1, dtype=np.float64)) + largest[..., 0]
-    )
-    return sums
-
-
-def sigmoid(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the probability of each logit, in float64."""
-    probabilities: npt.NDArray[np.float64] = np.exp(-np.logaddexp(0, -np.asarray(logits, np.float64)))
-    return probabilities
-
-
-def normalize(vectors: Array) -> Array:
-    """Return vectors scaled to length 1; one of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    normalized: Array = vectors / np.maximum(lengths, np.float32(1e-12))
-    return normalized
-
-
-def split_rows(rows: Array, counts: Sequence[int]) -> list[Array]:
-    """Return so many rows each."""
-    return np.split(rows, np.cumsum(counts)[:-1])

@@ -14,9 +14,9 @@ from cloze.data.build.cleaning import CleaningConfig, clean_all
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
 from cloze.data.reading.columns import Column
 from cloze.data.reading.formats import open_source
+from cloze.data.reading.pdf_text import clean_pdf_text
 from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.tables import parse_rows
-from cloze.data.reading.text_layout import clean_pdf_text
 from cloze.errors import DataWarning, InputError
 
 EXTRACTED = """\

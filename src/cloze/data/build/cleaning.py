@@ -23,7 +23,7 @@ from typing import Any, Self, TypeAlias, get_args
 from cloze import config
 from cloze.choices import Clean, Step
 from cloze.data.reading.documents import Document
-from cloze.data.reading.text_layout import clean_pdf_text
+from cloze.data.reading.pdf_text import clean_pdf_text
 from cloze.errors import InputError
 from cloze.tokenization.unicode import SCRIPTS_WITHOUT_SPACES
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cloze.data.reading.class_names import find_class_names, name_classes
 from cloze.data.reading.columns import find_columns
 from cloze.data.reading.documents import (
     MAX_DOCUMENT_BYTES,
@@ -24,7 +25,6 @@ from cloze.data.reading.documents import (
     missing_field,
 )
 from cloze.data.reading.files import HUB_PREFIX, MAX_LINE_BYTES, check_file
-from cloze.data.reading.memory import find_class_names, name_classes
 from cloze.data.reading.source import RawRow, Source
 from cloze.errors import InputError, is_out_of_memory
 from cloze.hub import import_hub

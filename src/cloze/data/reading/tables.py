@@ -16,8 +16,8 @@ from cloze.data.reading.bad_rows import BadRows, CellCountError, NotAnnotatedErr
 from cloze.data.reading.columns import NoColumnError, find_columns
 from cloze.data.reading.delimited import DELIMITED
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
+from cloze.data.reading.pdf_text import clean_pdf_text
 from cloze.data.reading.source import RawRow, ReadOptions, Source
-from cloze.data.reading.text_layout import clean_pdf_text
 from cloze.errors import DataWarning, InputError
 from cloze.tables import format_count
 

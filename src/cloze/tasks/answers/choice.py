@@ -24,10 +24,11 @@ from cloze.errors import InputError
 from cloze.metrics.classification import is_majority_better
 from cloze.results import Result
 from cloze.tasks.answers.kind import AnswerKind
+from cloze.tasks.arrays import softmax
 from cloze.tasks.features import TextFeature, TextFeatures, encode_choices, pack
 from cloze.tasks.labels import NO_LABELS, read_label
 from cloze.tasks.reader import named_column
-from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor, softmax
+from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import ChoiceQuestion
 from cloze.tokenization.tokenizer import Tokenizer
 

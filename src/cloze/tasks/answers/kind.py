@@ -23,6 +23,7 @@ from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.classification import METRICS
 from cloze.suggestions import list_names
+from cloze.tasks.arrays import split_rows
 from cloze.tasks.calibration import Calibration
 from cloze.tasks.features import Target, TextFeature, TextFeatures, encode_text, pack
 from cloze.tasks.prediction_files import (
@@ -45,7 +46,6 @@ from cloze.tasks.task_batch import (
     SummedLoss,
     TaskBatch,
     Tensor,
-    split_rows,
 )
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer

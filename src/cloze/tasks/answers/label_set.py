@@ -26,6 +26,7 @@ from cloze.metrics.classification import best_f1_threshold, is_constant, sort_cl
 from cloze.results import Result
 from cloze.suggestions import list_names
 from cloze.tasks.answers.kind import TextAnswer
+from cloze.tasks.arrays import sigmoid
 from cloze.tasks.features import TextFeatures
 from cloze.tasks.labels import (
     NO_LABELS,
@@ -40,7 +41,7 @@ from cloze.tasks.labels import (
     warn_of_placeholders,
 )
 from cloze.tasks.reader import named_column
-from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor, sigmoid
+from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import class_probabilities, tfidf_features
 

@@ -20,9 +20,10 @@ from cloze.errors import InputError
 from cloze.metrics.regression import METRICS
 from cloze.models.cross_encoder import Activation, load_score_activation
 from cloze.tasks.answers.kind import TextAnswer
+from cloze.tasks.arrays import sigmoid
 from cloze.tasks.labels import PLACEHOLDERS, external_labels, read_label
 from cloze.tasks.prediction_files import finite_number
-from cloze.tasks.task_batch import Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor, sigmoid
+from cloze.tasks.task_batch import Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import tfidf_cosines, tfidf_features
 

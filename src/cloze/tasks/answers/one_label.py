@@ -25,6 +25,7 @@ from cloze.metrics.classification import is_constant, is_majority_better, sort_c
 from cloze.results import Result
 from cloze.suggestions import list_names
 from cloze.tasks.answers.kind import TextAnswer
+from cloze.tasks.arrays import softmax
 from cloze.tasks.calibration import (
     MIN_EXAMPLES,
     Calibration,
@@ -44,7 +45,7 @@ from cloze.tasks.labels import (
     unknown_label,
     warn_of_placeholders,
 )
-from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor, softmax
+from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import class_probabilities, tfidf_features
 

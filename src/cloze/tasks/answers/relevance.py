@@ -22,8 +22,9 @@ from cloze.models.config_file import load_labels
 from cloze.models.cross_encoder import Activation, load_score_activation
 from cloze.tasks.answers.kind import TextAnswer
 from cloze.tasks.answers.number import are_constant, read_number
+from cloze.tasks.arrays import sigmoid
 from cloze.tasks.prediction_files import finite_number
-from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor, sigmoid
+from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import tfidf_cosines
 

@@ -36,6 +36,7 @@ from cloze.metrics.classification import sort_classes
 from cloze.metrics.conll import entities, entity_scores
 from cloze.models.config_file import load_labels
 from cloze.tasks.answers.kind import AnswerKind
+from cloze.tasks.arrays import softmax, split_rows
 from cloze.tasks.labels import check_unique, unknown_label
 from cloze.tasks.prediction_files import open_predictions
 from cloze.tasks.tag_predictions import (
@@ -46,18 +47,7 @@ from cloze.tasks.tag_predictions import (
     read_columns,
 )
 from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
-from cloze.tasks.task_batch import (
-    Array,
-    Baseline,
-    GoldAnswer,
-    Outputs,
-    Scores,
-    SummedLoss,
-    TaskBatch,
-    Tensor,
-    softmax,
-    split_rows,
-)
+from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
 
 TaggedTexts: TypeAlias = Sequence[TaggedText]

@@ -37,6 +37,7 @@ from cloze.tasks.answers.number import (
     number_scores,
     read_number,
 )
+from cloze.tasks.arrays import normalize
 from cloze.tasks.features import TextFeature, TextFeatures, encode_text
 from cloze.tasks.prediction_files import finite_number
 from cloze.tasks.reader import named_column
@@ -51,7 +52,6 @@ from cloze.tasks.task_batch import (
     SummedLoss,
     TaskBatch,
     Tensor,
-    normalize,
 )
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import fit_tfidf, tfidf_cosines
