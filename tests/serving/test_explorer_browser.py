@@ -1248,6 +1248,8 @@ def test_every_label_of_a_set_is_explained(browser: Any, tmp_path: Path) -> None
     with listening(app) as at, visit(browser, at) as visited:
         page = visited.open("errors")
         page.get_by_label("Compare with").select_option("again")
+        # while answers arrive it says "answered"
+        expect(page.get_by_role("status").filter(has_text="again")).to_contain_text("right")
         page.get_by_role("button", name="again differs: 0").wait_for()
         page.get_by_role("button", name="All: 20").click()
         rows = {int(row[0]) - 1: row for row in shown_rows(page)}
