@@ -21,9 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import cloze
-from cloze.explorer.ablation import heads_off
-from cloze.explorer.encoder_internals import attention_map
-from cloze.explorer.layer_trace import trace_masked_lm, trace_token
+from cloze.explorer.encoder_internals import attention_map, heads_off, trace_masked_lm, trace_token
 from cloze.inference.fill_mask import Candidate, MaskedSequence
 from cloze.tasks.arrays import softmax
 from cloze.tokenization.sentences import split_sentences

@@ -8,7 +8,7 @@ import torch
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.explorer.ablation import heads_off
+from cloze.explorer.encoder_internals import heads_off
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model

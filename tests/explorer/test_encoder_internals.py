@@ -9,8 +9,7 @@ import torch
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings
-from cloze.explorer.layer_trace import trace_token
+from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings, trace_token
 from cloze.explorer.word_in_context import WordInContext, word_in_context
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from cloze.errors import InputError
-from cloze.explorer.layer_trace import trace_masked_lm, trace_token
+from cloze.explorer.encoder_internals import trace_masked_lm, trace_token
 from cloze.inference.model import Model
 from cloze.inference.pretrained_heads import FillMask
 from cloze.models.bert import BertLayer, BertModel

@@ -6,8 +6,7 @@ import numpy as np
 
 from cloze.data.hashing import mix
 from cloze.data.instances.masking import MaskingConfig, mask_tokens
-from cloze.explorer.masking_draws import view_masking
-from cloze.explorer.text_window import text_window
+from cloze.explorer.text_window import text_window, view_masking
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import SPECIAL
 

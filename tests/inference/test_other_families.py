@@ -18,7 +18,7 @@ from cloze.data.audit_measures import Lengths, count_split
 from cloze.data.batch import collate
 from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
-from cloze.explorer.span_scores import join_scores
+from cloze.explorer.text_window import join_scores
 from cloze.inference.embedder import Embedder
 from cloze.inference.explain import explain
 from cloze.inference.model import load_encoder

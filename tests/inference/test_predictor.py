@@ -12,7 +12,7 @@ import transformers
 
 import cloze
 from cloze.errors import InputError
-from cloze.explorer.span_scores import join_scores
+from cloze.explorer.text_window import join_scores
 from cloze.inference.predictor import Predictor
 from cloze.inference.text_predictors import (
     EntityTagger,

@@ -28,11 +28,14 @@ from explorer_models import BLAME_OR_PRAISE, make_classifier, make_models
 
 import cloze
 from cloze.api.evaluation import EvaluationResult
-from cloze.explorer.ablation import heads_off
-from cloze.explorer.encoder_internals import attention_map, input_embeddings
-from cloze.explorer.layer_trace import trace_masked_lm, trace_token
-from cloze.explorer.masking_draws import view_masking
-from cloze.explorer.text_window import text_window
+from cloze.explorer.encoder_internals import (
+    attention_map,
+    heads_off,
+    input_embeddings,
+    trace_masked_lm,
+    trace_token,
+)
+from cloze.explorer.text_window import text_window, view_masking
 from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import class_breakdown

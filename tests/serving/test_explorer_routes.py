@@ -12,10 +12,8 @@ import torch
 from clients import Client, client_of
 from explorer_models import make_models
 
-from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings
-from cloze.explorer.layer_trace import trace_token
-from cloze.explorer.masking_draws import view_masking
-from cloze.explorer.text_window import max_window_tokens, text_window
+from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings, trace_token
+from cloze.explorer.text_window import max_window_tokens, text_window, view_masking
 from cloze.serving.app import PAGE
 from cloze.serving.served_model import ServedModel, load_models
 from cloze.tasks.texts import LabeledText

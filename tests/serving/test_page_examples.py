@@ -12,9 +12,7 @@ import torch
 from clients import client_of
 
 import cloze
-from cloze.explorer.ablation import heads_off
-from cloze.explorer.encoder_internals import attention_map
-from cloze.explorer.layer_trace import trace_masked_lm, trace_token
+from cloze.explorer.encoder_internals import attention_map, heads_off, trace_masked_lm, trace_token
 from cloze.explorer.word_in_context import word_in_context
 
 REPOSITORY = Path(__file__).resolve().parents[2]

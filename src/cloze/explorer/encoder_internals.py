@@ -1,15 +1,17 @@
-"""Show the numbers inside an encoder: input embeddings, attention weights, and one head's computation for one token.
+"""Show the numbers inside an encoder: input embeddings, attention weights, and the vectors of one token in every layer.
 
-The encoder runs as usual and returns the input of each layer; query, key and value are the layer's own projections of
-it. So there is no second implementation of attention that could differ from the first.
+The encoder runs as usual: vectors are recorded while it computes them, and query, key and value are the layer's own
+projections of its input. So there is no second implementation that could differ from the first.
 
-Shapes: T tokens, N heads, H head size, D hidden.
+Shapes: L layers, T tokens, N heads, H head size, D hidden, I intermediate.
 """
 
 import base64
 import math
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +19,10 @@ from torch import Tensor, nn
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.model import check_length
+from cloze.inference.pretrained_heads import Candidate, top_candidates
 from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder, get_encoder
+from cloze.models.heads import MaskedLMHead
 from cloze.reports.page import in_notebook, render_page
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
@@ -200,3 +204,156 @@ def attention_row(layer: LayerAttention, *, head: int, token: int) -> dict[str, 
         "weighted": weighted_TH,
         "context": weighted_TH.sum(0),
     }
+
+
+Head: TypeAlias = tuple[int, int]
+"""A layer and a head of it, counted from 0."""
+
+
+@contextmanager
+def heads_off(encoder: Encoder, heads: Collection[Head]) -> Iterator[None]:
+    """Within the context, make the outputs of attention heads 0, before the dense layer on all of them.
+
+    This holds for every head of a task on this encoder, as in `with heads_off(fill_mask.encoder, [(1, 2)])`.
+
+    Source:
+        Michel, Levy and Neubig 2019, "Are Sixteen Heads Really Better than One?", 2.3; `head_mask` of transformers 4.
+    """
+    num_heads = encoder.config.num_attention_heads
+    off: list[list[int]] = [[] for _ in encoder.layers]
+    for layer, head in heads:
+        for name, number, count in (("layer", layer, len(off)), ("head", head, num_heads)):
+            if not 0 <= number < count:
+                raise InputError(f"{name} {number} is not in 0..{count - 1}", where="heads")
+        if not hasattr(encoder.layers[layer], "attention_output"):
+            raise InputError(f"the layers of a {type(encoder).__name__} have no heads", where="model")
+        off[layer].append(head)
+
+    def switch_off(numbers: list[int]) -> Any:
+        def hook(module: nn.Module, inputs: tuple[Tensor]) -> Tensor:
+            (context_TD,) = inputs
+            context_TNH = context_TD.view(len(context_TD), num_heads, -1)
+            numbers_O = torch.tensor(numbers, device=context_TD.device)
+            return context_TNH.index_fill(1, numbers_O, 0).flatten(1)
+
+        return hook
+
+    layers: Any = encoder.layers
+    handles = [
+        layer.attention_output.register_forward_pre_hook(switch_off(numbers))
+        for layer, numbers in zip(layers, off, strict=True)
+        if numbers
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTrace:
+    """A token's way through the layers, and how far every token moved; vectors in float32 on the CPU."""
+
+    token: int
+    """The token that was followed, counted from 0."""
+    layers: tuple[dict[str, Tensor], ...]
+    """The token's vector at each of the `layer_steps` of the encoder, [D] or, of the intermediate one, [I]."""
+    hidden_states: Tensor
+    """The token's vector after the embeddings and after each layer, [L + 1, D]."""
+    movements: Tensor
+    """1 - cosine of every token's vector before and after each layer, [L, T]."""
+    pooled: Tensor
+    """The pooler's output for the text, [D]: a dense layer and an activation on [CLS]."""
+
+
+@torch.inference_mode()
+def trace_token(
+    model: Encoder, tokenizer: Tokenizer, text: str, pair: str | None = None, *, token: int | None = None
+) -> TokenTrace:
+    """Record a token's vectors in every layer.
+
+    Args:
+        model: an encoder whose layers have the submodules of BERT's.
+        token: counted from 0; 0 is [CLS]. None takes the first [MASK], or else the token in the middle.
+
+    Source:
+        Vaswani et al. 2017, 3.1 and figure 1.
+    """
+    encoding, batch = encode_untruncated(model, tokenizer, text, pair)
+    if token is None:
+        ids = encoding.input_ids
+        token = ids.index(tokenizer.mask_id) if tokenizer.mask_id in ids else len(ids) // 2
+    if not 0 <= token < len(encoding):
+        raise InputError(f"{token} is not in 0..{len(encoding) - 1}", where="token")
+    if not model.layer_steps:
+        what = f"the layers of a {type(model).__name__} have other steps than BERT's"
+        raise InputError(what, where="model", remedy="Give a model of another family")
+    recorded: list[dict[str, Tensor]] = [{} for _ in model.layers]
+
+    def record(module: nn.Module, layer: int, step: str, place: int) -> Any:
+        def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            recorded[layer][step] = (inputs[0], output)[place][token].float().cpu()
+
+        return module.register_forward_hook(hook)
+
+    handles = [
+        record(getattr(module, name), layer, step, place)
+        for layer, module in enumerate(model.layers)
+        for step, (name, place) in model.layer_steps.items()
+    ]
+    try:
+        encoded = model(batch, output_hidden_states=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    hidden_states = torch.stack(encoded.hidden_states).float().cpu()
+    movements_LT = 1 - torch.cosine_similarity(hidden_states[:-1], hidden_states[1:], dim=-1)
+    return TokenTrace(
+        token=token,
+        layers=tuple({step: steps[step] for step in model.layer_steps} for steps in recorded),
+        hidden_states=hidden_states[:, token],
+        movements=movements_LT,
+        pooled=encoded.pooled_output[0].float().cpu(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedLMTrace:
+    """The candidates that the MLM head reads from a vector after each layer."""
+
+    transformed: Tensor
+    """The last layer's vector after the head's dense layer, activation and LayerNorm, [D]."""
+    logits: tuple[float, ...]
+    """Of the last layer's candidates: `transformed` · the token's embedding + its bias."""
+    candidates: tuple[list[Candidate], ...]
+    """The most probable tokens after the embeddings and after each layer."""
+
+
+@torch.inference_mode()
+def trace_masked_lm(
+    head: MaskedLMHead,
+    word_embeddings: Tensor,
+    tokenizer: Tokenizer,
+    hidden_states: Tensor,
+    *,
+    top_k: int = 5,
+) -> MaskedLMTrace:
+    """Apply the MLM head to a token's vector after each layer.
+
+    The head was trained on the last layer only; on the others it shows what the vector is already like.
+
+    Args:
+        word_embeddings: [V, D], its output matrix.
+        hidden_states: `TokenTrace.hidden_states`, [L + 1, D].
+
+    Source:
+        nostalgebraist 2020, "interpreting GPT: the logit lens".
+    """
+    hidden_LD = hidden_states.to(word_embeddings.device, word_embeddings.dtype)
+    logits_LV = head(hidden_LD, word_embeddings)[:, : tokenizer.vocab_size].float().cpu()
+    return MaskedLMTrace(
+        transformed=head.transform(hidden_LD[-1]).float().cpu(),
+        logits=tuple(logits_LV[-1].topk(min(top_k, tokenizer.vocab_size)).values.tolist()),
+        candidates=tuple(top_candidates(logits_LV.numpy(), tokenizer.tokens.__getitem__, top_k)),
+    )

@@ -1,11 +1,21 @@
-"""The part of a text that the explorer shows at once, and its tokens as they were written."""
+"""What the explorer shows of a text: a part that fits, its masks in pre-training, and scores of its tokens as answers.
+
+Shapes: T tokens, P tokens to predict, L tokens of a sequence, C tokens of a context.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from cloze.data.hashing import mix, uniform
+from cloze.data.instances.masking import REPLACE, SELECT, MaskingConfig, hash_positions, mask_tokens
 from cloze.errors import InputError
+from cloze.tasks.features import max_context_windows
+from cloze.tasks.questions import SpanFeature
+from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 if TYPE_CHECKING:  # a graph answers without torch
@@ -91,3 +101,82 @@ def written_tokens(
         text[start:end] if token == unknown and start < end else token
         for token, (start, end), text in zip(tokens, offsets, texts, strict=True)
     ]
+
+
+def view_masking(tokenizer: Tokenizer, window: TextWindow, *, seed: int = 0) -> dict[str, Any]:
+    """Mask a text or a pair as `cloze pretrain` does.
+
+    Returns:
+        The `tokens` and the `masked` ones; of each token a number in [0, 1), `select`: the lowest are predicted; the
+        `positions` of these, in ascending order; the number in [0, 1) of each, `replace`, and what that decides,
+        `kinds`: mask, random or keep; and the rates.
+
+    Source:
+        Devlin et al. 2019, 3.1 (task 1) and A.1.
+    """
+    config, encoding = MaskingConfig(), window.encoding
+    ids_T, num_tokens = np.array(encoding.input_ids), len(encoding)
+    key_1 = mix([seed])
+    masked_T, positions_P, _ = mask_tokens(
+        ids_T,
+        np.array([0, num_tokens], np.int32),
+        np.array([sequence is not None for sequence in encoding.sequence_ids]),
+        key_1,
+        config,
+        max_predictions_per_seq=None,
+        is_continuation=tokenizer.is_continuation,
+        mask_id=tokenizer.mask_id,
+    )
+    (hash_T,) = hash_positions(np.arange(num_tokens), key_1)
+    replace_P = uniform(REPLACE, after=hash_T[positions_P])
+    limits = (config.mask_token_prob, config.mask_token_prob + config.random_token_prob)
+    return {
+        "tokens": window.written_tokens(tokenizer),
+        "token_type_ids": encoding.token_type_ids,
+        "masked": [tokenizer.tokens[token_id] for token_id in masked_T],
+        "select": uniform(SELECT, after=hash_T).round(6).tolist(),
+        "positions": positions_P.tolist(),
+        "replace": replace_P.round(6).tolist(),
+        "kinds": [("mask", "random", "keep")[kind] for kind in np.digitize(replace_P, limits)],
+        "masked_lm_prob": config.masked_lm_prob,
+        "limits": limits,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SpanScores:
+    """Two logits for every token of a text; the lists have P items each."""
+
+    tokens: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+    """The characters of each token."""
+    start_logits: tuple[float, ...]
+    end_logits: tuple[float, ...]
+    null_score: float
+    """The score of "no answer": the sum of both logits of [CLS], in the window where that is lowest."""
+
+
+def join_scores(
+    tokenizer: Tokenizer, features: Sequence[SpanFeature], outputs: Sequence[Array]
+) -> SpanScores:
+    """Return the scores of every token of a text, each from the window with the most context around it.
+
+    Source:
+        Devlin et al. 2019, 4.2: S·T_i and E·T_i.
+    """
+    context = features[0].context
+    ids_P = context.input_ids
+    excerpts = [context.excerpt(token, token) for token in range(len(ids_P))]
+    logits_P2 = np.zeros((len(ids_P), 2))
+    best_window_P = max_context_windows([feature.window for feature in features])
+    for number, (feature, output_L2) in enumerate(zip(features, outputs, strict=True)):
+        window_L2 = output_L2[feature.first_token : -1]
+        is_best_L = best_window_P[feature.window] == number
+        logits_P2[feature.window][is_best_L] = window_L2[is_best_L]
+    return SpanScores(
+        tuple(tokenizer.tokens[i] for i in ids_P),
+        tuple((excerpt.start, excerpt.end) for excerpt in excerpts),
+        tuple(logits_P2[:, 0].tolist()),
+        tuple(logits_P2[:, 1].tolist()),
+        min(float(output_L2[0].sum()) for output_L2 in outputs),
+    )

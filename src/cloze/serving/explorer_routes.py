@@ -1,22 +1,28 @@
-"""Routes of the explorer page: attention, one head's computation, a word in context, answer spans.
+"""Routes of the explorer page; `explorer_views` computes most of them.
 
 Routes under `/explore` serve only the page and may change with it.
 """
 
 import asyncio
+from importlib import import_module
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from cloze.explorer.masking_draws import view_masking
-from cloze.explorer.span_scores import join_scores
-from cloze.explorer.text_window import TextWindow, max_window_tokens, text_window, written_tokens
+from cloze.explorer.text_window import (
+    TextWindow,
+    join_scores,
+    max_window_tokens,
+    text_window,
+    view_masking,
+    written_tokens,
+)
 from cloze.inference.text_predictors import span_questions
 from cloze.serving.limits import MAX_WORD_CHARACTERS
 from cloze.serving.native import run_predictor
 from cloze.serving.queue import Queue
-from cloze.serving.routes import GetRoute, Route, ServerState, in_one_turn
+from cloze.serving.routes import GetRoute, Route, ServerState, Verb, in_one_turn
 from cloze.serving.schema import TOO_LONG, ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import LabeledText
@@ -107,76 +113,26 @@ def read(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     return {"windows": len(features), "characters": characters}
 
 
-def window(served: ServedModel, request: TextRequest) -> TextWindow:
+def window_of(served: ServedModel, request: TextRequest) -> TextWindow:
     """Return the part of the text that is shown."""
     limit = max_window_tokens(served.encoder)
     return text_window(served.tokenizer, request.text, request.pair, start=request.start, max_tokens=limit)
 
 
-def embeddings(served: ServedModel, request: TextRequest) -> dict[str, Any]:
-    """Return the tokens and their input embeddings."""
-    from cloze.explorer.views import view_input  # imports torch, which an exported graph does without
-
-    return view_input(served.encoder, served.tokenizer, window(served, request))
-
-
 def masking(served: ServedModel, request: MaskingRequest) -> dict[str, Any]:
     """Return a text as pre-training masks it, and the random numbers that it draws."""
-    return view_masking(served.tokenizer, window(served, request), seed=request.seed)
+    return view_masking(served.tokenizer, window_of(served, request), seed=request.seed)
 
 
-def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:
-    """Return the input embeddings and the attention weights of every head."""
-    from cloze.explorer.views import view_attention
+def _view(name: str) -> Verb:
+    """Return the verb that runs a function of `explorer_views`, which imports torch: a graph does without."""
 
-    return view_attention(served.encoder, served.tokenizer, window(served, request))
+    def compute(served: ServedModel, request: Any) -> dict[str, Any]:
+        views = import_module("cloze.serving.explorer_views")
+        shown: dict[str, Any] = getattr(views, name)(served, request)
+        return shown
 
-
-def head(served: ServedModel, request: HeadRequest) -> dict[str, Any]:
-    """Return one head's computation for one token."""
-    from cloze.explorer.encoder_internals import attention_map
-    from cloze.explorer.views import view_head
-
-    text = window(served, request).text
-    attention = attention_map(served.encoder, served.tokenizer, text, request.pair)
-    return view_head(attention, layer=request.layer, head=request.head, token=request.token)
-
-
-def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
-    """Return one token's vectors at every step of every layer."""
-    from cloze.explorer.views import view_layers
-
-    return view_layers(
-        served.encoder,
-        served.tokenizer,
-        window(served, request),
-        token=request.token,
-        fill_mask=served.fill_mask,
-        next_sentence=served.next_sentence,
-    )
-
-
-def ablation(served: ServedModel, request: AblationRequest) -> dict[str, Any]:
-    """Return the model's answers with all attention heads and without some."""
-    from cloze.explorer.views import view_ablation
-
-    return view_ablation(
-        served.encoder,
-        served.tokenizer,
-        window(served, request),
-        heads=[(layer, head) for layer, head in request.heads],
-        token=request.token,
-        fill_mask=served.fill_mask,
-        next_sentence=served.next_sentence,
-        classifier=served.predictor if "predict" in served.abilities else None,
-    )
-
-
-def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
-    """Return the vectors of a word in each layer."""
-    from cloze.explorer.views import view_word
-
-    return view_word(served.encoder, served.tokenizer, request.word, request.sentences)
+    return in_one_turn(compute)
 
 
 async def evaluation(server: ServerState) -> dict[str, str | None]:
@@ -189,13 +145,13 @@ async def evaluation(server: ServerState) -> dict[str, str | None]:
 
 ROUTES = (
     GetRoute("/explore/evaluation", evaluation),
-    Route("/explore/input", "encode", in_one_turn(embeddings), TextRequest),
+    Route("/explore/input", "encode", _view("embeddings"), TextRequest),
     Route("/explore/masking", "encode", in_one_turn(masking, "texts"), MaskingRequest),
-    Route("/explore/inside", "encode", in_one_turn(attention), TextRequest),
-    Route("/explore/row", "encode", in_one_turn(head), HeadRequest),
-    Route("/explore/layers", "encode", in_one_turn(layers), TokenRequest),
-    Route("/explore/ablation", "encode", in_one_turn(ablation), AblationRequest),
-    Route("/explore/word", "encode", in_one_turn(word), WordRequest),
+    Route("/explore/inside", "encode", _view("attention"), TextRequest),
+    Route("/explore/row", "encode", _view("head"), HeadRequest),
+    Route("/explore/layers", "encode", _view("layers"), TokenRequest),
+    Route("/explore/ablation", "encode", _view("ablation"), AblationRequest),
+    Route("/explore/word", "encode", _view("word"), WordRequest),
     Route("/explore/read", "predict", in_one_turn(read, "texts"), TextRequest),
     Route("/explore/span", "answer", span, SpanRequest),
 )

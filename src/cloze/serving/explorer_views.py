@@ -1,6 +1,5 @@
 """The numbers of the explorer page's views, ready for JSON: attention, one head, the layers, a word's senses."""
 
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -9,24 +8,31 @@ from torch import Tensor
 
 from cloze.data.batch import MaskedBatch, collate
 from cloze.errors import InputError
-from cloze.explorer.ablation import Head, heads_off
 from cloze.explorer.encoder_internals import (
     EMBEDDINGS,
-    AttentionMap,
     LayerAttention,
+    TokenTrace,
     attention_map,
     attention_row,
+    heads_off,
     input_embeddings,
     to_base64,
+    trace_masked_lm,
+    trace_token,
 )
-from cloze.explorer.layer_trace import TokenTrace, trace_masked_lm, trace_token
 from cloze.explorer.text_window import TextWindow
 from cloze.explorer.word_in_context import word_in_context
-from cloze.inference.predictor import Predictor
 from cloze.inference.pretrained_heads import IS_NEXT, FillMask, NextSentence, top_candidates
-from cloze.models.encoder import Encoder
+from cloze.serving.explorer_routes import (
+    AblationRequest,
+    HeadRequest,
+    TextRequest,
+    TokenRequest,
+    WordRequest,
+    window_of,
+)
+from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.tokenizer import Tokenizer
 
 MAX_OCCURRENCES = 64
 """Of a word; the response grows with their square."""
@@ -36,25 +42,24 @@ _DIGITS = 6
 _INPUTS = (*EMBEDDINGS, "normalized")
 
 
-def view_attention(encoder: Encoder, tokenizer: Tokenizer, window: TextWindow) -> dict[str, Any]:
+def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     """Return the input embeddings and the attention weights of every head."""
-    config = encoder.config
-    layers = attention_map(encoder, tokenizer, window.text, window.pair).layers
+    window = window_of(served, request)
+    layers = attention_map(served.encoder, served.tokenizer, window.text, window.pair).layers
     return {
-        **view_input(encoder, tokenizer, window),
-        "layers": config.num_hidden_layers,
-        "heads": config.num_attention_heads,
+        **embeddings(served, request),
+        **_size(served),
         "weights": to_base64(torch.stack([layer.weights for layer in layers])),
     }
 
 
-def view_input(encoder: Encoder, tokenizer: Tokenizer, window: TextWindow) -> dict[str, Any]:
+def embeddings(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     """Return the tokens and their input embeddings: the lengths, and the first numbers."""
-    embeddings = input_embeddings(encoder, window.encoding)
+    window = window_of(served, request)
+    embeddings = input_embeddings(served.encoder, window.encoding)
     return {
-        **_tokens(tokenizer, window),
+        **_tokens(served, window),
         "input_ids": window.encoding.input_ids,
-        "token_type_ids": window.encoding.token_type_ids,
         "embeddings": {
             name: {
                 "norms": _rounded(embeddings[name].norm(dim=-1)),
@@ -65,38 +70,32 @@ def view_input(encoder: Encoder, tokenizer: Tokenizer, window: TextWindow) -> di
     }
 
 
-def view_head(attention: AttentionMap, *, layer: int, head: int, token: int) -> dict[str, Any]:
+def head(served: ServedModel, request: HeadRequest) -> dict[str, Any]:
     """Return one head's computation for one token."""
+    text = window_of(served, request).text
+    attention = attention_map(served.encoder, served.tokenizer, text, request.pair)
     for name, number, count in (
-        ("layer", layer, len(attention.layers)),
-        ("head", head, len(attention.layers[0].query)),
-        ("token", token, len(attention.tokens)),
+        ("layer", request.layer, len(attention.layers)),
+        ("head", request.head, len(attention.layers[0].query)),
+        ("token", request.token, len(attention.tokens)),
     ):
         if number >= count:
             raise InputError(f"{number} is not in 0..{count - 1}", where=name)
-    row = attention_row(attention.layers[layer], head=head, token=token)
+    row = attention_row(attention.layers[request.layer], head=request.head, token=request.token)
     return {name: _rounded(values) for name, values in row.items()}
 
 
-def view_layers(
-    encoder: Encoder,
-    tokenizer: Tokenizer,
-    window: TextWindow,
-    *,
-    token: int | None = None,
-    fill_mask: FillMask | None = None,
-    next_sentence: NextSentence | None = None,
-) -> dict[str, Any]:
+def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
     """Return one token's vectors at every step, its attention, and what the heads of pre-training read from them."""
-    attention = attention_map(encoder, tokenizer, window.text, window.pair)
-    trace = trace_token(encoder, tokenizer, window.text, window.pair, token=token)
-    embeddings = input_embeddings(encoder, window.encoding)
+    window = window_of(served, request)
+    shown = served.encoder, served.tokenizer, window.text, window.pair
+    attention, trace = attention_map(*shown), trace_token(*shown, token=request.token)
+    embeddings = input_embeddings(served.encoder, window.encoding)
     return {
-        **_tokens(tokenizer, window),
-        "token_type_ids": window.encoding.token_type_ids,
+        **_tokens(served, window),
         "token": trace.token,
         "token_id": window.encoding.input_ids[trace.token],
-        "heads": encoder.config.num_attention_heads,
+        "heads": served.config.num_attention_heads,
         "input": {name: _vector(embeddings[name][trace.token]) for name in _INPUTS},
         "layers": [
             {
@@ -112,35 +111,19 @@ def view_layers(
                 trace.layers, attention.layers, trace.movements, strict=True
             )
         ],
-        "masked_lm": None if fill_mask is None else _masked_lm(fill_mask, trace),
-        "pooler": None if next_sentence is None else _pooler(next_sentence, trace),
+        "masked_lm": None if served.fill_mask is None else _masked_lm(served.fill_mask, trace),
+        "pooler": None if served.next_sentence is None else _pooler(served.next_sentence, trace),
     }
 
 
-def view_ablation(
-    encoder: Encoder,
-    tokenizer: Tokenizer,
-    window: TextWindow,
-    *,
-    heads: Collection[Head],
-    token: int | None = None,
-    fill_mask: FillMask | None = None,
-    next_sentence: NextSentence | None = None,
-    classifier: Predictor | None = None,
-) -> dict[str, Any]:
+def ablation(served: ServedModel, request: AblationRequest) -> dict[str, Any]:
     """Return the answers of a model, `all`, and those `without` some attention heads.
 
     An answer has the candidates for each masked token, the probability that the pair follows, and that of each label,
-    each None where no model answers; and whether the text is truncated for the labels.
-
-    Args:
-        encoder: the encoder that all three have.
-        token: the token to mask if none is [MASK], counted from 0; None takes the one in the middle.
-        fill_mask: answers with the masked tokens.
-        next_sentence: answers whether the pair follows.
-        classifier: answers with labels, or with a number, which is called `score`.
+    each None where no head answers; and whether the text is truncated for the labels.
     """
-    encoding, pair = window.encoding, window.pair
+    window, tokenizer, token = window_of(served, request), served.tokenizer, request.token
+    encoding, pair, fill_mask = window.encoding, window.pair, served.fill_mask
     ids = list(encoding.input_ids)
     if fill_mask is not None and tokenizer.mask_id not in ids:
         token = len(ids) // 2 if token is None else token
@@ -157,32 +140,33 @@ def view_ablation(
             batch = MaskedBatch.extend(batch, masked_lm_positions=np.array(masked))
             logits_PV = fill_mask.engine.run(batch)["logits"][:, : tokenizer.vocab_size]
             candidates = top_candidates(logits_PV, tokenizer.tokens.__getitem__, _TOP_K)
-        if next_sentence is not None and pair is not None:
-            (is_next,) = next_sentence.probabilities(next_sentence.encode([(window.text, pair)]))
-        if classifier is not None:
-            (prediction,), losses = classifier.predict([LabeledText(window.text, pair)])
+        if served.next_sentence is not None and pair is not None:
+            pairs = served.next_sentence.encode([(window.text, pair)])
+            (is_next,) = served.next_sentence.probabilities(pairs)
+        if "predict" in served.abilities:
+            (prediction,), losses = served.finetuned.predict([LabeledText(window.text, pair)])
             is_number = isinstance(prediction, float)
             labels = {"score": prediction} if is_number else prediction.probabilities
             is_truncated = losses.truncated > 0
         return {"masks": candidates, "is_next": is_next, "labels": labels, "is_truncated": is_truncated}
 
     everything = answers()
-    with heads_off(encoder, heads):
+    with heads_off(served.encoder, [(layer, head) for layer, head in request.heads]):
         without = answers()
     return {
-        **_tokens(tokenizer, window),
-        "token_type_ids": encoding.token_type_ids,
-        "layers": encoder.config.num_hidden_layers,
-        "heads": encoder.config.num_attention_heads,
+        **_tokens(served, window),
+        **_size(served),
         "masked": masked,
         "all": everything,
         "without": without,
     }
 
 
-def view_word(encoder: Encoder, tokenizer: Tokenizer, word: str, sentences: list[str]) -> dict[str, Any]:
+def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
     """Return the vectors of a word in each layer, in two dimensions, and their cosines."""
-    senses = word_in_context(encoder, tokenizer, word, sentences, max_occurrences=MAX_OCCURRENCES)
+    senses = word_in_context(
+        served.encoder, served.tokenizer, request.word, request.sentences, max_occurrences=MAX_OCCURRENCES
+    )
     points, shares = senses.project_to_plane()
     return {
         "occurrences": senses.occurrences,
@@ -192,11 +176,16 @@ def view_word(encoder: Encoder, tokenizer: Tokenizer, word: str, sentences: list
     }
 
 
-def _tokens(tokenizer: Tokenizer, window: TextWindow) -> dict[str, Any]:
+def _size(served: ServedModel) -> dict[str, int]:
+    return {"layers": served.config.num_hidden_layers, "heads": served.config.num_attention_heads}
+
+
+def _tokens(served: ServedModel, window: TextWindow) -> dict[str, Any]:
     """Return the tokens as they were written, those that the vocabulary does not know, and where the window is."""
-    ids, unknown_id = window.encoding.input_ids, tokenizer.unknown_id
+    ids, unknown_id = window.encoding.input_ids, served.tokenizer.unknown_id
     return {
-        "tokens": window.written_tokens(tokenizer),
+        "tokens": window.written_tokens(served.tokenizer),
+        "token_type_ids": window.encoding.token_type_ids,
         "unknown": [place for place, token_id in enumerate(ids) if token_id == unknown_id],
         "window": {"start": window.start, "count": window.count, "total": window.total},
     }
