@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from cloze.config import Range
 from cloze.errors import InputError
 from cloze.models.bert import initialize_weights
-from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
+from cloze.models.functional import dropout
 from cloze.models.heads import ModelWithHead
 from cloze.tasks.answers.tags import Tags
 from cloze.tasks.arrays import split_rows

@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn import functional
 
 from cloze.models.checkpoint import save_weights
-from cloze.models.cross_entropy import linear_cross_entropy_sum, padded_cross_entropy_sum
+from cloze.models.functional import linear_cross_entropy_sum, padded_cross_entropy_sum
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, set_learning_rate
 
 

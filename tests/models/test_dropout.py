@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from cloze.models.dropout import dropout
+from cloze.models.functional import dropout
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from cloze.errors import InputError
-from cloze.models.sstable import MalformedError, masked_crc32c, read_table
-from cloze.models.tensor_bundle import read_bundle
+from cloze.models.tensor_bundle import MalformedError, masked_crc32c, read_bundle, read_table
 
 pytestmark = pytest.mark.protected
 

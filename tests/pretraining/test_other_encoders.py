@@ -191,7 +191,7 @@ def test_pretraining_continues_from_a_published_encoder(
             {"size": "modern-tiny", "attends_to": "left"},
             "attends_to is not a setting of the size modern-tiny",
         ),
-        ({"size": "modern-tin"}, "'modern-tin' is not a choice. Did you mean modern-tiny"),
+        ({"size": "modern-tin"}, "'modern-tin' is not a choice. Choose from tiny, "),
         (
             {"size": "modern-tiny", "options": {"local_attention": 1}},
             "local_attention = 1 must be at least 2",

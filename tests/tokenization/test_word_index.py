@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloze.tokenization.word_index import WordIndex
+from cloze.tokenization.word_cache import WordIndex
 
 TEXTS = st.lists(
     st.lists(

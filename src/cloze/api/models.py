@@ -261,8 +261,12 @@ def import_model(
     from cloze.artifacts import check_output_path, write_directory
     from cloze.errors import InputError
     from cloze.models.checkpoint import KIND
-    from cloze.models.external_weights import is_google_checkpoint, load_external_model
-    from cloze.models.importing import find_source, write_imported
+    from cloze.models.external_weights import (
+        find_source,
+        is_google_checkpoint,
+        load_external_model,
+        write_imported,
+    )
 
     target = check_path(output, "output")
     check_output_path(target, overwrite=overwrite)

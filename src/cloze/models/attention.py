@@ -11,7 +11,7 @@ from torch import Tensor
 from cloze.choices import AttendsTo
 from cloze.data.batch import PackedBatch
 from cloze.models.batch import MASKED, PaddedBatch
-from cloze.models.dropout import dropout
+from cloze.models.functional import dropout
 from cloze.models.torch_internals import flash_attention
 
 _MAX_LENGTH_OF_SCORES = 1024

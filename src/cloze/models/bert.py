@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from cloze.arguments import check_type
 from cloze.choices import AttendsTo
 from cloze.data.batch import PackedBatch
-from cloze.models.activations import ACTIVATIONS, ActivationName
 from cloze.models.attention import attention
-from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
+from cloze.models.functional import ACTIVATIONS, ActivationName, dropout
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, WeightMapping, dense, same_names
 
 _CAUSAL_MODEL_TYPE = "one-way-bert"

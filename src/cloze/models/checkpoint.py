@@ -23,18 +23,16 @@ from cloze.errors import InputError, RunError
 from cloze.file_names import CONFIG_FILE, TRAINING_FOLDER, VOCAB_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.models.bert import initialize_weights
 from cloze.models.config_file import load_config
-from cloze.models.cross_encoder import Activation, activation_to_json
 from cloze.models.encoder import Encoder, build_encoder, get_encoder
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.quantization import INT8_KIND, is_int8_directory
+from cloze.models.sentence_transformers import Activation, activation_to_json
 from cloze.models.weight_files import load_weights, weight_files
 from cloze.models.weight_mapping import MissingWeightsError, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import MAX_VOCABULARY_BYTES
 
 KIND = "checkpoint"
-
-
 _POOLER_SEED = 12345
 _MAX_NAME = 100  # characters of a weight's name in a message
 
@@ -54,20 +52,13 @@ def save_model(
     max_length: int | None = None,
     weights: bool = True,
 ) -> None:
-    """Write the files of a model into a directory.
+    """Write the files of a model into a directory, which `artifacts.write_directory(..., kind=KIND)` yields.
 
     Args:
-        directory: the one that `artifacts.write_directory(..., kind=KIND)` yields.
-        model: an encoder or a model with a head; its attribute `architecture`, or else its class name, is written to
-            config.json.
-        tokenizer: is written with `max_length`.
-        problem_type: the name in transformers for the meaning of a classifier's logits, as in
-            "multi_label_classification".
+        model: its attribute `architecture`, or else its class name, is written to config.json.
+        problem_type: the name in transformers for the meaning of a classifier's logits.
         activation: of the logit of a regression, for sentence-transformers.
         max_length: maximum number of tokens of a text; by default the model's number of positions.
-
-    Raises:
-        ValueError: the tokenizer has more tokens than the model has embeddings.
     """
     encoder, class_name = get_encoder(model), type(model).__name__
     config = encoder.config
@@ -126,15 +117,12 @@ def load_model(
     """Load a model of cloze or transformers, in float32, in evaluation mode.
 
     Args:
-        directory: with config.json and model.safetensors, or the files that model.safetensors.index.json names.
-        head: constructor of the model from an encoder (`BertForPreTraining`, or a `partial` with the number of
-            labels); the file must have its weights. With None, or a head without weights, heads in the file are
-            ignored.
+        head: constructor of the model from an encoder; the file must have its weights. With None, or a head without
+            weights, heads in the file are ignored.
         weights: those of the files, if they are already in memory; those of the encoder lose their values.
 
     Raises:
-        InputError: a file is missing or damaged; weights are missing (MissingWeightsError), unexpected, not finite or
-            of another shape than the config says; there are more tokens than embeddings.
+        MissingWeightsError: the file lacks weights of the model.
     """
     directory = Path(directory)
     if verify:
@@ -167,13 +155,9 @@ def assign_weights(
 ) -> tuple[list[str], list[str]]:
     """Load weights into a model on the device meta, in float32 and evaluation mode; return missing and unexpected keys.
 
-    A pooler that the head does not use may be missing, since transformers does not write it; it gets random weights,
-    with a warning if the model is an encoder, to which a head that uses it may be added.
-
-    Args:
-        weights: by their names in the file; those of the encoder lose their values in a dictionary.
-        where: the file or directory, for messages.
-        new_pooler: whether any pooler may be missing.
+    A pooler that the head does not use may be missing, since transformers does not write it, or any with `new_pooler`;
+    it gets random weights, with a warning if the model is an encoder, to which a head that uses it may be added. The
+    weights of the encoder lose their values in a dictionary.
     """
     shapes = {name: weight.shape for name, weight in named_weights(model).items()}
     expected = mapping.external_shapes(shapes)
@@ -209,7 +193,7 @@ def assign_weights(
 
 
 def _explain(error: InputError, model: nn.Module, expected: set[str], names: set[str]) -> tuple[str, str]:
-    """Return the message and the remedy for weights that do not fit; for missing ones, the names in the file."""
+    """Return the message and the remedy for weights that do not fit; for missing ones, other names in the file."""
     remedy = "Configuration and weights belong to different models"
     if not isinstance(error, MissingWeightsError):
         return error.what, error.remedy or remedy
@@ -217,8 +201,7 @@ def _explain(error: InputError, model: nn.Module, expected: set[str], names: set
     encoder_names = {name for name in expected if name.startswith(prefix) and ".pooler." not in name}
     if encoder_names <= names and not isinstance(model, Encoder):
         remedy = f"Give a model with the head of {type(model).__name__}"
-    is_pretraining = get_encoder(model).names.is_pretraining_head
-    others = sorted(names - expected, key=lambda name: (is_pretraining(name), name))
+    others = sorted(names - expected)
     if not others:
         return error.what, remedy
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""

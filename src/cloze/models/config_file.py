@@ -20,11 +20,7 @@ _TASKS_OF_HEADS = {
 
 
 def load_config(directory: Path, file_name: str = CONFIG_FILE) -> EncoderConfig:
-    """Load the architecture from config.json, or from Google's file with the same keys.
-
-    Raises:
-        InputError: the file is missing or not JSON, does not describe a BERT, or has impossible values.
-    """
+    """Load the architecture from config.json, or from Google's file with the same keys."""
     from cloze.models.encoder import encoders, get_config_class  # modules of torch
     from cloze.models.quantization import INT8_PREFIX
 
@@ -47,7 +43,7 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> EncoderConfig:
     try:
         values = config_class.from_json(table)
     except ValueError as error:
-        raise InputError(f"another encoder than cloze has: {error}", where=where) from error
+        raise InputError(f"an encoder that cloze does not support: {error}", where=where) from error
     config: EncoderConfig = from_dict(config_class, values, where=str(where))
     try:
         config.check_size()

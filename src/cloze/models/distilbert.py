@@ -51,7 +51,7 @@ class DistilBertPooler(Pooler):
 
 @register_encoder("distilbert")
 class DistilBertModel(BertModel):
-    """DistilBERT, and the dense layer with ReLU that its classifiers begin with as its pooler.
+    """DistilBERT. Its pooler is the dense layer with ReLU with which its classifiers start.
 
     Source: Sanh et al. 2019; transformers models/distilbert.
     """

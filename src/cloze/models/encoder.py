@@ -16,11 +16,11 @@ from torch import Tensor, nn
 import cloze.models
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
-from cloze.models.activations import ActivationName
 from cloze.models.batch import PaddedBatch, check_ids, pack_padded
 from cloze.models.encoder_config import SIZES, EncoderConfig
+from cloze.models.functional import ActivationName
 from cloze.models.weight_mapping import HuggingFaceNames
-from cloze.suggestions import list_names, nearest
+from cloze.suggestions import list_names
 
 EncoderClass = TypeVar("EncoderClass", bound="type[Encoder]")
 
@@ -94,15 +94,7 @@ class Encoder(nn.Module):
         return hidden_TD
 
     def encode(self, batch: PackedBatch, *, output_hidden_states: bool = False) -> EncoderOutput:
-        """Encode a packed batch of tensors on the device of the weights.
-
-        Args:
-            output_hidden_states: also return the embeddings and the output of every layer.
-
-        Raises:
-            InputError: an id, a segment or a position for which the model has no embedding. (On a GPU only the
-                lengths are checked, since reading ids would wait for the device.)
-        """
+        """Encode a packed batch of tensors on the device of the weights."""
         check_ids(batch, self.config)
         hidden_TD, prepared = self.embeddings(batch), self.prepare(batch)
         hidden_states = [hidden_TD]
@@ -175,9 +167,6 @@ class Encoder(nn.Module):
             attention_mask: bool, True = real, or integers, 1 = real.
             token_type_ids: 0 for segment A, 1 for B.
             output_hidden_states: also return the embeddings and the output of every layer.
-
-        Raises:
-            InputError: as `encode`, and for a mask of another dtype or an empty row.
         """
         if isinstance(input_ids, PackedBatch):
             if attention_mask is not None or token_type_ids is not None:
@@ -256,9 +245,8 @@ def find_size(name: str) -> EncoderConfig:
     """Return the config of a size; a ValueError if no encoder has it."""
     if config := all_sizes().get(name):
         return config
-    near = nearest(name, all_sizes())
     remedy = f"Choose from {list_names(SIZES)}, alone or with an encoder before it, as in modern-base"
-    raise ValueError(f"size = {name!r} is not a choice. {f'Did you mean {near}?' if near else remedy}")
+    raise ValueError(f"size = {name!r} is not a choice. {remedy}")
 
 
 def all_sizes() -> dict[str, EncoderConfig]:

@@ -1,6 +1,7 @@
-"""Load models that other programs wrote, with the head that their weights belong to."""
+"""Load models that other programs wrote, with the head that their weights belong to, and convert them."""
 
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,15 +10,27 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from cloze import artifacts
 from cloze.choices import GeluForm
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
-from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE, TORCH_WEIGHTS_FILE, VOCAB_FILE, WEIGHTS_FILE
+from cloze.file_names import (
+    CONFIG_FILE,
+    GOOGLE_CONFIG_FILE,
+    MODULES_FILE,
+    SENTENCE_LENGTH_FILE,
+    SENTENCE_SETTINGS_FILE,
+    TASK_FILE,
+    TORCH_WEIGHTS_FILE,
+    VOCAB_FILE,
+    WEIGHTS_FILE,
+)
+from cloze.hub import name_of_snapshot
+from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import GOOGLE
 from cloze.models.checkpoint import Head, assign_weights, save_model, verify_checkpoint
 from cloze.models.config_file import load_config, load_labels
-from cloze.models.cross_encoder import Activation, load_activation
-from cloze.models.encoder import build_encoder, get_encoder_class
+from cloze.models.encoder import build_encoder, get_encoder, get_encoder_class
 from cloze.models.heads import (
     BertForMaskedLM,
     BertForNextSentencePrediction,
@@ -27,7 +40,14 @@ from cloze.models.heads import (
     find_output_head,
 )
 from cloze.models.quantization import refuse_int8
-from cloze.models.sentence_transformers import load_max_seq_length
+from cloze.models.sentence_transformers import (
+    Activation,
+    is_cross_encoder,
+    load_activation,
+    load_max_seq_length,
+    load_sentence_encoder_config,
+    save_sentence_encoder_config,
+)
 from cloze.models.tensor_bundle import read_bundle
 from cloze.models.weight_files import has_weights, load_weights_or_pickle, read_weight_headers
 from cloze.models.weight_mapping import WeightMapping
@@ -36,7 +56,6 @@ from cloze.tokenization.tokenizer import Tokenizer
 
 OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
 """The ends of the names of the two slots that Google's optimizer keeps for each weight."""
-
 
 _TENSORFLOW_SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _MAX_LABELS = 100_000
@@ -76,17 +95,12 @@ class ExternalModel:
 
 
 def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> ExternalModel:
-    """Load a model of transformers, google-research/bert or cloze.
-
-    A model with a manifest is verified.
+    """Load a model of transformers, google-research/bert or cloze; one with a manifest is verified.
 
     Args:
         source: its directory; or the prefix of a TensorFlow checkpoint, as in uncased_L-12_H-768_A-12/bert_model.ckpt.
         gelu: the form that "gelu" in bert_config.json means. Google's program computed the erf form until February
             2019 and the tanh form since; transformers reads the published models as erf.
-
-    Raises:
-        InputError: a file is missing or damaged, holds more than tensors, or does not belong to a BERT.
     """
     source = Path(source)
     if source.is_file() and not _TENSORFLOW_SUFFIX.search(source.name):
@@ -198,3 +212,47 @@ def _find_prefix(source: Path) -> Path:
         names = ", ".join(prefix.name for prefix in prefixes)
         raise InputError(f"several checkpoints: {names}", where=source, remedy="Give the prefix of one")
     return source / latest
+
+
+def find_source(source: Path | str) -> Path:
+    """Return the directory of a model, or the prefix of a TensorFlow checkpoint."""
+    # the prefix of a TensorFlow checkpoint is not the name of a file
+    if not Path(f"{source}.index").is_file():
+        source = resolve_checkpoint(source, files="pickle")
+    source = Path(source)
+    if source.is_dir() and not any((source / name).exists() for name in (CONFIG_FILE, GOOGLE_CONFIG_FILE)):
+        what = f"no model here: neither {CONFIG_FILE} nor {GOOGLE_CONFIG_FILE}"
+        raise InputError(what, where=source, remedy="Give the directory of a model")
+    return source
+
+
+def write_imported(external: ExternalModel, source: Path, directory: Path) -> None:
+    """Write a model as a checkpoint, with its settings of sentence-transformers.
+
+    The task of a model that cloze fine-tuned is copied if all its weights are imported.
+    """
+    sentence_encoder = load_sentence_encoder_config(source)
+    external.save(directory)
+    _copy_card(source, directory)
+    if (source / TASK_FILE).is_file() and not external.unexpected_keys:
+        shutil.copyfile(source / TASK_FILE, directory / TASK_FILE)
+    if is_cross_encoder(source):
+        for name in (SENTENCE_SETTINGS_FILE, MODULES_FILE, SENTENCE_LENGTH_FILE):
+            if (source / name).is_file():
+                shutil.copyfile(source / name, directory / name)
+    if sentence_encoder is not None:
+        config = get_encoder(external.model).config
+        if sentence_encoder.max_seq_length is not None:  # transformers writes 10**30 for no limit
+            length = min(sentence_encoder.max_seq_length, config.max_position_embeddings)
+            sentence_encoder = replace(sentence_encoder, max_seq_length=length)
+        save_sentence_encoder_config(directory, sentence_encoder, hidden_size=config.hidden_size)
+
+
+def _copy_card(source: Path, directory: Path) -> None:
+    """Copy the model card, which has the license, and add the commit of a model of the Hub."""
+    card, name = source / artifacts.CARD_FILE, name_of_snapshot(source)
+    if card.is_file():
+        shutil.copyfile(card, directory / artifacts.CARD_FILE)
+    if name is not None:
+        with (directory / artifacts.CARD_FILE).open("a", encoding="utf-8") as stream:
+            stream.write(f"\nImported by cloze from `{name}`.\n")

@@ -9,12 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import MaskedBatch, PackedBatch, PretrainingBatch
-from cloze.models.activations import ACTIVATIONS
 from cloze.models.bert import initialize_weights
-from cloze.models.cross_entropy import linear_cross_entropy_sum
-from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
 from cloze.models.encoder_config import EncoderConfig
+from cloze.models.functional import ACTIVATIONS, dropout, linear_cross_entropy_sum
 
 
 class PreTrainingLogits(NamedTuple):

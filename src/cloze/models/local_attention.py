@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cloze.data.batch import PackedBatch
 from cloze.models.attention import attention, join_by_length, split_by_length
 from cloze.models.batch import MASKED, PaddedBatch
-from cloze.models.dropout import dropout
+from cloze.models.functional import dropout
 
 _BLOCKS_OF_FULL_ATTENTION = 3
 """Sequences of at most so many half windows have no fewer products in blocks."""

@@ -13,13 +13,12 @@ from torch import Tensor, nn
 
 from cloze.arguments import check_type
 from cloze.data.batch import PackedBatch
-from cloze.models.activations import ACTIVATIONS
 from cloze.models.attention import attention
 from cloze.models.batch import PaddedBatch
 from cloze.models.bert import embedding_table, initialize_weights
-from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
+from cloze.models.functional import ACTIVATIONS, dropout
 from cloze.models.local_attention import local_attention
 from cloze.models.pooling import pool
 from cloze.models.rotary import Rotation, angles, compute_angles, rotate

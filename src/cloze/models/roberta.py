@@ -18,7 +18,7 @@ class RobertaConfig(EncoderConfig):
     counts_padding: ClassVar[bool] = False
 
     pad_token_id: int = 1
-    """Positions are counted from the next row on."""
+    """The first position uses the row after the padding row."""
 
     @property
     def first_position(self) -> int:

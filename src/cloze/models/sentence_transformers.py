@@ -3,14 +3,17 @@
 modules.json                      the modules in order: Transformer, Pooling, Normalize
 1_Pooling/config.json             the pooling, and whether the prompt is pooled
 sentence_bert_config.json         the maximum length in tokens; in version 6 it is in tokenizer_config.json
-config_sentence_transformers.json the prompts by name
+config_sentence_transformers.json the prompts by name; since version 6 the activation of a cross-encoder
+config.json                       the activation in versions 4 and 5, and under another key before
+
+A cross-encoder is a classifier of pairs; its one module is the Transformer.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from cloze import file_io
 from cloze.errors import InputError
@@ -22,12 +25,11 @@ from cloze.file_names import (
     SENTENCE_SETTINGS_FILE,
     TOKENIZER_CONFIG_FILE,
 )
-from cloze.models.cross_encoder import is_cross_encoder
 from cloze.models.pooling import POOLINGS, Pooling
 from cloze.tokenization.loading import load_tokenizer
 
 _POOLING_FOLDER = "1_Pooling"
-_MODEL_TYPE = "SentenceTransformer"
+_MODEL_TYPE, _CROSS_ENCODER = "SentenceTransformer", "CrossEncoder"
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _REQUIRED_VALUES: Mapping[str, Any] = {
     "transformer_task": "feature-extraction",
@@ -35,6 +37,16 @@ _REQUIRED_VALUES: Mapping[str, Any] = {
     "module_output_name": "token_embeddings",
 }
 """Entries of sentence_bert_config.json that have one value for an encoder whose token vectors are pooled."""
+Activation: TypeAlias = Literal["identity", "sigmoid"]
+"""The function from a logit to a score."""
+
+_ACTIVATIONS: dict[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid"}
+_CLASS_OF_ACTIVATION: dict[Activation, str] = {
+    "identity": "torch.nn.modules.linear.Identity",
+    "sigmoid": "torch.nn.modules.activation.Sigmoid",
+}
+_CONFIG_KEY = "sentence_transformers"
+_OLD_CONFIG_KEY = "sbert_ce_default_activation_function"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,11 +114,7 @@ def save_sentence_encoder_config(
 
 
 def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | None:
-    """Load the settings of sentence-transformers, or None if the directory has none or is a cross-encoder.
-
-    Raises:
-        InputError: a file is damaged, or requires a module, a pooling or a lower-casing that cloze does not support.
-    """
+    """Load the settings of sentence-transformers; return None if there are none, or for a cross-encoder."""
     directory = Path(directory)
     file = directory / MODULES_FILE
     if not file.is_file() or is_cross_encoder(directory):
@@ -130,7 +138,7 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
     pooling_file = file_io.safe_join(directory, kinds["Pooling"], where=file) / CONFIG_FILE
     pooling = read_json(pooling_file)
     length_file = directory / SENTENCE_LENGTH_FILE
-    length = read_json(length_file) if length_file.is_file() else {}
+    length = _read_if_exists(length_file)
     if length.get("do_lower_case") and not load_tokenizer(directory).lowercase:
         what = "do_lower_case is true, but the tokenizer is cased"
         raise InputError(
@@ -139,9 +147,8 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
     _check_values(length, _REQUIRED_VALUES, length_file)
     if "Normalize" in kinds:
         normalize_file = file_io.safe_join(directory, kinds["Normalize"], where=file) / CONFIG_FILE
-        normalize = read_json(normalize_file) if normalize_file.is_file() else {}
         names = dict.fromkeys(("module_input_name", "module_output_name"), "sentence_embedding")
-        _check_values(normalize, names, normalize_file)
+        _check_values(_read_if_exists(normalize_file), names, normalize_file)
     return SentenceEncoderConfig(
         pooling=_find_pooling(pooling, pooling_file),
         normalize="Normalize" in kinds,
@@ -175,7 +182,7 @@ def load_max_seq_length(directory: Path) -> int | None:
     """Load the maximum number of tokens of a text from the files of sentence-transformers or transformers, or None."""
     for name, key in ((SENTENCE_LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
         file = directory / name
-        length = read_json(file).get(key) if file.is_file() else None
+        length = _read_if_exists(file).get(key)
         if length is not None:
             if not isinstance(length, int) or length < 1:
                 raise InputError(f"{key} {length!r} is not a positive number", where=file)
@@ -184,7 +191,7 @@ def load_max_seq_length(directory: Path) -> int | None:
 
 
 def _read_settings(file: Path) -> dict[str, Any]:
-    table = read_json(file) if file.is_file() else {}
+    table = _read_if_exists(file)
     prompts, default = table.pop("prompts", None) or {}, table.pop("default_prompt_name", None)
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
         raise InputError("prompts is not a table of texts", where=file)
@@ -202,6 +209,72 @@ def _read_settings(file: Path) -> dict[str, Any]:
         "truncate_dim": truncate_dim,
         "other": {key: value for key, value in table.items() if key != "__version__"},
     }
+
+
+def activation_to_json(activation: Activation) -> dict[str, Any]:
+    """Return the entry of config.json from which sentence-transformers 4 to 6 read an activation."""
+    return {_CONFIG_KEY: {"activation_fn": _CLASS_OF_ACTIVATION[activation]}}
+
+
+def is_cross_encoder(directory: Path) -> bool:
+    """Return whether sentence-transformers 6 or later saved a cross-encoder."""
+    return _read_if_exists(directory / SENTENCE_SETTINGS_FILE).get("model_type") == _CROSS_ENCODER
+
+
+def load_score_activation(directory: Path) -> Activation:
+    """Load the activation of the logit of a single label.
+
+    Source: sentence-transformers `CrossEncoder.get_default_activation_fn`, the sigmoid of one label; transformers
+    `TextClassificationPipeline`, where problem_type "regression" means the logit itself.
+    """
+    config = read_json(directory / CONFIG_FILE)
+    default: Activation = "identity" if config.get("problem_type") == "regression" else "sigmoid"
+    return load_activation(directory, config) or default
+
+
+def load_activation(directory: Path, config: dict[str, Any]) -> Activation | None:
+    """Load the activation of a classifier's logit for sentence-transformers, or None if the files name none.
+
+    Programs then apply a sigmoid to the logit of a single label.
+    """
+    settings = _read_if_exists(directory / SENTENCE_SETTINGS_FILE) if is_cross_encoder(directory) else {}
+    if settings:
+        _check_modules(directory)
+        default = settings.get("default_prompt_name")
+        if default is not None and (settings.get("prompts") or {}).get(default):
+            what = f"default_prompt_name {default!r}: cloze has no prompts for cross-encoders"
+            remedy = "Set it to null, and put the prompt before your texts"
+            raise InputError(what, where=directory / SENTENCE_SETTINGS_FILE, remedy=remedy)
+    in_config = config.get(_CONFIG_KEY)
+    name = settings.get("activation_fn")
+    if name is None and isinstance(in_config, dict):
+        name = in_config.get("activation_fn")
+    if name is None:
+        name = config.get(_OLD_CONFIG_KEY)
+    if name is None:
+        return None
+    module, _, kind = str(name).rpartition(".")
+    if not module.startswith("torch.nn") or kind not in _ACTIVATIONS:
+        where = directory / (SENTENCE_SETTINGS_FILE if "activation_fn" in settings else CONFIG_FILE)
+        what = f"activation_fn {name!r}: cloze has {' and '.join(_CLASS_OF_ACTIVATION.values())}"
+        raise InputError(what, where=where)
+    return _ACTIVATIONS[kind]
+
+
+def _check_modules(directory: Path) -> None:
+    """Refuse other modules than the classifier, such as a score from one token's logit."""
+    file = directory / MODULES_FILE
+    modules = read_json(file, list) if file.is_file() else []
+    for module in modules:
+        kind = str(module.get("type") if isinstance(module, dict) else module).rpartition(".")[2]
+        if kind != "Transformer":
+            raise InputError(
+                f"a module {kind!r}: cloze reads cross-encoders of a Transformer alone", where=file
+            )
+
+
+def _read_if_exists(file: Path) -> dict[str, Any]:
+    return read_json(file) if file.is_file() else {}
 
 
 def _write_json(file: Path, value: Any) -> None:

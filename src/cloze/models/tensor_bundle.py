@@ -1,8 +1,12 @@
 """Read TensorFlow checkpoints without TensorFlow: PREFIX.index locates tensors in PREFIX.data-00000-of-00001.
 
-The index is a sorted string table. Its empty key has a header, each other key a tensor, in protocol buffers.
+The index is a sorted string table, the format of LevelDB: data blocks, an index block with their places, and a footer
+with the place of the index block. A block consists of entries, whose keys omit the prefix that they share with the
+previous key, followed by a compression byte and a checksum. The empty key has a header, each other key a tensor, in
+protocol buffers.
 
-Source: tensorflow/core/protobuf/tensor_bundle.proto; tensorflow/core/util/tensor_bundle/tensor_bundle.h.
+Source: google/leveldb doc/table_format.md; tensorflow/core/lib/io/table.h, which has the same format;
+tensorflow/core/protobuf/tensor_bundle.proto; tensorflow/core/util/tensor_bundle/tensor_bundle.h.
 """
 
 import math
@@ -10,14 +14,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import torch
 from torch import Tensor
 
 from cloze import file_io
 from cloze.errors import InputError
-from cloze.models.sstable import MalformedError, masked_crc32c, read_table, varint
 from cloze.optional_dependencies import require
 
+_FOOTER_BYTES = 48
+_MAGIC = 0xDB4775248B80FB57
+_TRAILER_BYTES = 5  # of a block: compression, checksum
+_PLAIN, _SNAPPY = 0, 1
+_MAX_BLOCK_BYTES = 1 << 24  # TensorFlow's have 256 KB; a forged length must not exhaust memory
+_MAX_KEY_BYTES = 1 << 10  # many long keys must not take long
 _DTYPES = {
     1: torch.float32,
     2: torch.float64,
@@ -35,6 +45,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protocol buffe
 _MAX_INDEX_BYTES = 1 << 24  # BERT-large's, with its optimizer, has 40 KB
 _MAX_DIMENSIONS, _MAX_DIMENSION = 8, 1 << 31
 _REMEDY = "The file is damaged or not a TensorFlow checkpoint: copy it again"
+
+
+class MalformedError(ValueError):
+    """The bytes are damaged, truncated or in another format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +148,7 @@ def read_bundle(prefix: Path) -> TensorBundle:
         for key, value in read_table(table):
             if not key:
                 num_shards = _num_shards(value)
-            elif not key.startswith(
-                b"\0"
-            ):  # else a slice of a partitioned variable, which has an entry of its own
+            elif not key.startswith(b"\0"):  # the slice of a partitioned variable has an entry of its own
                 entries[key.decode()] = Entry.parse(value)
         if num_shards is None:
             raise MalformedError("it has no header")
@@ -198,3 +210,98 @@ def _message(value: int | bytes) -> bytes:
     if isinstance(value, int):
         raise MalformedError("a field that should be a message is a number")
     return value
+
+
+def read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys of a table, in order, with their values; a MalformedError if it is damaged or not a table."""
+    footer = table[-_FOOTER_BYTES:]
+    if len(footer) < _FOOTER_BYTES or int.from_bytes(footer[-8:], "little") != _MAGIC:
+        raise MalformedError("it does not end as a TensorFlow checkpoint index does")
+    _, position = _handle(footer, 0)  # of the meta index, which TensorFlow leaves empty
+    index, _ = _handle(footer, position)
+    last, end = None, 0
+    for _, value in _entries(_block(table, index)):
+        handle, _ = _handle(value, 0)
+        if handle[0] < end:
+            raise MalformedError("its blocks overlap")
+        end = sum(handle)
+        for key, entry in _entries(_block(table, handle)):
+            if last is not None and key <= last:
+                raise MalformedError("its keys are not in order")
+            yield key, entry
+            last = key
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Return the CRC-32C as LevelDB and TensorFlow store it: masked, since data may contain checksums."""
+    import google_crc32c  # of the extra `tensorflow`
+
+    crc: int = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def varint(data: bytes, position: int) -> tuple[int, int]:
+    """Read a number of seven bits per byte, the lowest first; return it and the next position."""
+    number = 0
+    for shift in range(0, 70, 7):
+        if position >= len(data):
+            raise MalformedError("it ends within a number")
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, position
+    raise MalformedError("a number has more than 64 bits")
+
+
+def _handle(data: bytes, position: int) -> tuple[tuple[int, int], int]:
+    """Read the place of a block: offset and size in bytes."""
+    offset, position = varint(data, position)
+    size, position = varint(data, position)
+    return (offset, size), position
+
+
+def _block(table: bytes, handle: tuple[int, int]) -> bytes:
+    """Return the contents of a block, checked and decompressed."""
+    offset, size = handle
+    if offset + size + _TRAILER_BYTES > len(table) - _FOOTER_BYTES:
+        raise MalformedError("a block lies outside of it")
+    end = offset + size
+    stored = int.from_bytes(table[end + 1 : end + _TRAILER_BYTES], "little")
+    if masked_crc32c(table[offset : end + 1]) != stored:
+        raise MalformedError("the checksum of a block is wrong")
+    contents, compression = table[offset:end], table[end]
+    if compression == _PLAIN:
+        return contents
+    if compression != _SNAPPY:
+        raise MalformedError(f"a block has the unknown compression {compression}")
+    decompressed_size, _ = varint(contents, 0)  # raw Snappy starts with it
+    if decompressed_size > _MAX_BLOCK_BYTES:
+        raise MalformedError(
+            f"a block takes {decompressed_size:,} bytes of memory, at most {_MAX_BLOCK_BYTES:,}"
+        )
+    try:
+        return pa.decompress(contents, decompressed_size, codec="snappy", asbytes=True)  # type: ignore[no-any-return]
+    except (pa.ArrowException, OSError) as error:
+        raise MalformedError("a block cannot be decompressed") from error
+
+
+def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a block; its restart points, for searching, are not needed."""
+    num_restarts = int.from_bytes(block[-4:], "little")
+    end = len(block) - 4 - 4 * num_restarts
+    if end < 0:
+        raise MalformedError("a block is too short for its restart points")
+    key, position = b"", 0
+    while position < end:
+        shared, position = varint(block, position)
+        unshared, position = varint(block, position)
+        size, position = varint(block, position)
+        value_at = position + unshared
+        if shared > len(key) or value_at + size > end:
+            raise MalformedError("an entry reaches beyond its block")
+        if shared + unshared > _MAX_KEY_BYTES:
+            raise MalformedError(f"a key has {shared + unshared:,} bytes, at most {_MAX_KEY_BYTES:,}")
+        key = key[:shared] + block[position:value_at]
+        yield key, block[value_at : value_at + size]
+        position = value_at + size

@@ -42,11 +42,7 @@ def load_weights(directory: Path, names: HuggingFaceNames) -> dict[str, Tensor]:
 
 
 def load_weights_or_pickle(directory: Path, names: HuggingFaceNames) -> dict[str, Tensor]:
-    """Read all weights from safetensors or, if there are none, from pytorch_model.bin.
-
-    Raises:
-        InputError: a file is missing or damaged, or pytorch_model.bin holds more than tensors.
-    """
+    """Read all weights from safetensors or, if there are none, from pytorch_model.bin."""
     if any((directory / name).exists() for name in (WEIGHTS_FILE, WEIGHTS_INDEX_FILE)):
         return load_weights(directory, names)
     if not has_weights(directory):

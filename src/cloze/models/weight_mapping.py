@@ -66,9 +66,6 @@ class WeightMapping:
         """Return the weights of a model with these shapes in float32; other external weights are ignored.
 
         Those of the encoder are left in `external` without values, on the device meta, so that memory has them once.
-
-        Raises:
-            InputError: weights are missing, of another shape, not floating-point numbers, or not finite.
         """
         expected = self.external_shapes(shapes)
         if missing := [name for name in expected if name not in external]:
@@ -92,9 +89,8 @@ class WeightMapping:
             weight = torch.cat(parts) if len(parts) > 1 else parts[0].contiguous()
             storage = weight.untyped_storage()
             if storage.nbytes() > weight.nbytes or storage.data_ptr() in storages:
-                weight = (
-                    weight.clone()
-                )  # training must not change two weights that share memory, as tied ones may
+                # training must not change two weights that share memory, as tied ones may
+                weight = weight.clone()
             storages.add(storage.data_ptr())
             weights[name] = weight.float()
             if name.startswith("bert."):
@@ -249,7 +245,7 @@ def _replace_prefix(name: str, prefixes: Mapping[str, str]) -> str:
 _MODELS = frozenset(
     {"albert", "bert", "distilbert", "electra", "ernie", "mpnet", "nezha", "roberta", "xlm_roberta"}
 )
-"""Prefixes of models that have an embedding table of the same name."""
+"""Prefixes of other architectures whose embedding tables have the same names as BERT's."""
 
 
 def _wrapper_prefix(external_names: Collection[str], names: HuggingFaceNames) -> str:

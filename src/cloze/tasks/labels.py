@@ -16,7 +16,7 @@ from cloze.errors import DataWarning, InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
 from cloze.models.config_file import load_labels
-from cloze.models.cross_encoder import load_activation
+from cloze.models.sentence_transformers import load_activation
 from cloze.suggestions import list_names
 
 PLACEHOLDERS = frozenset(

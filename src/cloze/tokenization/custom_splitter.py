@@ -52,11 +52,7 @@ def hash_splitter(name: str, where: str = "splitter") -> str | None:
 
 
 def split_with_function(text: str, name: str, where: str = "splitter") -> list[Span]:
-    """Return the sentences or words that the user's function finds, without the white space around them.
-
-    Raises:
-        RunError: the function fails, or does not return the parts of the text in order.
-    """
+    """Return the sentences or words that the user's function finds, without the white space around them."""
     function = load_splitter(name, where)
     unit = "sentence" if where == "splitter" else "word"
     spans: list[Span] = []

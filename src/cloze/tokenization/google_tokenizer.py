@@ -23,10 +23,7 @@ class GoogleTokenizer:
     >>> tokenizer.tokenize("Unaffable! Ünaffable? ")
     ['un', '##aff', '##able', '!', 'un', '##aff', '##able', '[UNK]']
 
-    Args:
-        tokens: the vocabulary; the id of a token is its index.
-        strip_accents: remove accents from lower-cased text. Differs: Google's code always does.
-        max_input_chars_per_word: longer words become [UNK].
+    Differs: `strip_accents=False` keeps the accents of lower-cased text.
     """
 
     tokens: Sequence[str]

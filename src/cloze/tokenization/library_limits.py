@@ -1,4 +1,4 @@
-"""What a `tokenizer.json` of others may do with a text: how often its expressions try, and how long a text becomes."""
+"""Limits on what a `tokenizer.json` of others may do to a text."""
 
 import base64
 import math
@@ -54,7 +54,7 @@ def tables(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _growth(step: dict[str, Any]) -> float:
-    """Return how many characters a step makes of one at most.
+    """Return the most characters that a step can turn one character into.
 
     Letters that Unicode's forms split count as many, so that these forms themselves multiply nothing.
     """

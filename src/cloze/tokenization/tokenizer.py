@@ -134,11 +134,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def special_token(self, role: SpecialRole) -> str:
-        """Return a special token, such as [MASK].
-
-        Raises:
-            InputError: the tokenizer has none for this role.
-        """
+        """Return a special token, such as [MASK]."""
 
     @property
     @abstractmethod
@@ -153,11 +149,7 @@ class Tokenizer(ABC):
     @property
     @abstractmethod
     def google_tokenizer(self) -> GoogleTokenizer:
-        """Google's own tokenizer with the same vocabulary: slow, and exact for every text.
-
-        Raises:
-            InputError: it cannot have this vocabulary.
-        """
+        """Google's own tokenizer with the same vocabulary: slow, and exact for every text."""
 
     @abstractmethod
     def may_have_special_tokens(self, text: str) -> bool:
@@ -230,10 +222,6 @@ class Tokenizer(ABC):
             max_length: maximum number of tokens including [CLS] and [SEP]. Longer inputs lose tokens of the longer
                 text first (of the pair if both are equally long). None keeps all tokens.
             truncation_side: whether texts lose tokens at their end or at their start.
-
-        Raises:
-            InputError: a text is no str, the library cannot tokenize it, or `max_length` is too small for [CLS] and
-                [SEP].
         """
         texts = [check_text(text)] if pair is None else [check_text(text), check_text(pair, "pair")]
         return self._encode(texts, max_length, truncation_side, _truncate_longest_first)
@@ -305,10 +293,6 @@ class Tokenizer(ABC):
                 too long, the longer text keeps one more, with `encode` the first.
             max_length: maximum number of tokens; by default the positions of the model.
             return_tensors: pt for tensors of PyTorch, np for arrays; None for lists.
-
-        Raises:
-            InputError: a text is of another kind, the number of pairs is another, or texts of different lengths are to
-                become one tensor without padding.
         """
         check_choice(padding, (False, True, "longest", "max_length"), "padding")
         check_choice(return_tensors, (None, "pt", "np"), "return_tensors")
@@ -374,11 +358,7 @@ class Tokenizer(ABC):
         return [start for start, _ in encoding.offsets]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Join tokens to text: those that continue a word to the word before them, no space before a period.
-
-        Raises:
-            InputError: an id is no integer, or not in the vocabulary.
-        """
+        """Join tokens to text: those that continue a word to the word before them, no space before a period."""
         numbers = check_integers(ids, "ids", minimum=0, maximum=self.vocab_size - 1)
         with library_panics():
             text: str = self._backend.decode(numbers, skip_special_tokens=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
 from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE
-from cloze.progress import SILENT, Bar, Progress
+from cloze.progress import SILENT, Progress
 from cloze.tables import format_count
 from cloze.text_encoding import UTF_8, ends_lines_in_cr, how_to_convert, refuse_non_text
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, UNUSED
@@ -138,11 +138,7 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
     and at most 1,000. Words with rarer characters become [UNK]. Characters that are always words of their own
     (punctuation, Chinese) need no ## form; they are learned by frequency.
 
-    Args:
-        word_counts: from `count_words`; words over 50 characters are ignored.
-
-    Raises:
-        InputError: the text has too few different tokens, or `size` is smaller than reserved tokens and alphabet.
+    Words of `word_counts` over 50 characters are ignored.
 
     Source: Devlin et al. 2019, 3; see `cloze.tokenization.wordpiece_trainer`.
     """
@@ -162,16 +158,13 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
         what = f"{size} is too small for {len(reserved)} reserved tokens and an alphabet of {len(letters)}"
         raise InputError(what, where="size", remedy=f"Use at least {size - num_learned}")
     with progress.bar("vocabulary", total=None, unit="thresholds tried") as bar:
-        learned = _learn(words, usable, alphabet, num_learned, bar)
+        concatenated = Words.concatenate(words, [usable[word] for word in words])
+        learned = learn_tokens(concatenated, list(map(ord, alphabet)), num_learned, bar)
         if len(learned) < num_learned:
-            available = _with_reserved(len(letters) + len(learned))
-            max_size = _max_size(usable, alphabet, available, bar)
+            available = len(letters) + len(learned)
+            available += len(reserved_tokens(available))
             what = f"{size:,} tokens requested, {available:,} occur {MIN_COUNT} times or more in the text"
-            remedy = "Give more text"
-            if max_size:
-                min_size = _with_reserved(2 * len(_alphabet(usable, max_size)))
-                remedy = f"Use {max_size} tokens or fewer, at least {min_size}, or more text"
-            raise InputError(what, where="size", remedy=remedy)
+            raise InputError(what, where="size", remedy=f"Use {available} tokens or fewer, or give more text")
     return [*reserved, *letters, *learned]
 
 
@@ -200,35 +193,6 @@ def add_tokens(tokens: Sequence[str], words: Sequence[str], keep: Collection[str
             extended[place] = word
     check_vocabulary(extended, where="words")
     return extended
-
-
-def _max_size(word_counts: Mapping[str, int], alphabet: list[str], size: int, bar: Bar) -> int | None:
-    """Return a vocabulary size that the text has enough tokens for, at most `size`.
-
-    A smaller vocabulary has a smaller alphabet, and so fewer words to learn from; None if no word is left.
-    """
-    while (smaller := _alphabet(word_counts, size)) != alphabet:
-        alphabet = smaller
-        words = _spellable_words(alphabet, word_counts)
-        if not words:
-            return None
-        learned = _learn(words, word_counts, alphabet, size, bar)
-        available = _with_reserved(2 * len(alphabet) + len(learned))
-        if available >= size:
-            break
-        size = available
-    return size
-
-
-def _with_reserved(number: int) -> int:
-    return number + len(reserved_tokens(number))
-
-
-def _learn(
-    words: Sequence[str], word_counts: Mapping[str, int], alphabet: Sequence[str], number: int, bar: Bar
-) -> list[str]:
-    concatenated = Words.concatenate(words, [word_counts[word] for word in words])
-    return learn_tokens(concatenated, list(map(ord, alphabet)), number, bar)
 
 
 def _spellable_words(alphabet: Sequence[str], word_counts: Mapping[str, int]) -> list[str]:

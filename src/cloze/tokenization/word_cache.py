@@ -1,13 +1,111 @@
-"""Tokenize many texts: each distinct word once, and the ids of texts by numpy."""
+"""Tokenize many texts: split them into words with numpy on bytes, and tokenize each distinct word once.
 
-from collections.abc import Sequence
+A word here is a string that the tokenizer treats independently of its context: an ASCII punctuation mark, a Chinese
+character, or the characters between two of these or spaces. BERT's cleaning keeps spaces as boundaries, and no later
+step looks across a boundary. Text has few distinct words.
+
+Shapes: N bytes, W words.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import tokenizers
 
-from cloze.tokenization.word_index import BATCH_CHARACTERS, WordIndex, batch_texts
+from cloze.tokenization.unicode import replace_lone_surrogates
+
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+
+BATCH_CHARACTERS = 1 << 21
+"""Characters to process at once; bounds the memory of a call."""
+
+_IS_SPACE = np.isin(np.arange(256), list(b" \t\n\r"))
+_IS_MARK = np.isin(np.arange(256), list(b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"))
+_IS_INNER = ~(_IS_SPACE | _IS_MARK)
+
+
+def batch_texts(texts: Iterable[str], max_characters: int = BATCH_CHARACTERS) -> Iterator[list[str]]:
+    """Group texts into lists of about so many characters; a longer text is in a list of its own."""
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        batch.append(text)
+        characters += len(text)
+        if characters >= max_characters:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+class WordIndex:
+    """Numbers distinct words, from 0 in order of occurrence; Chinese characters are words if `split_chinese`."""
+
+    def __init__(self, *, split_chinese: bool) -> None:
+        self._split_chinese = split_chinese
+        self._numbers: dict[str, int] = {}
+        self.words: list[str] = []
+        """By number."""
+
+    def number(self, texts: Sequence[str]) -> tuple[Integers, Integers]:
+        """Return the number of every word [W], and the end of each text among them; lone surrogates are U+FFFD."""
+        try:
+            encoded = [text.encode() for text in texts]
+        except UnicodeEncodeError:
+            encoded = [replace_lone_surrogates(text).encode() for text in texts]
+        raw = np.frombuffer(b"\n".join(encoded), np.uint8)
+        starts, lengths = _split_words(raw, split_chinese=self._split_chinese)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw[~_IS_SPACE[raw]])]
+        words = pa.Array.from_buffers(pa.large_string(), len(lengths), buffers).dictionary_encode()
+        distinct = []
+        for word in words.dictionary.to_pylist():
+            number = self._numbers.get(word)
+            if number is None:
+                number = self._numbers[word] = len(self.words)
+                self.words.append(word)
+            distinct.append(number)
+        # `to_numpy` imports pandas where it is installed, which takes up to seconds
+        numbers = np.array(distinct, np.int64)[np.from_dlpack(words.indices)]
+        text_ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1) - 1
+        return numbers, np.searchsorted(starts, text_ends)
+
+
+def _split_words(text: Bytes, *, split_chinese: bool) -> tuple[Integers, Integers]:
+    """Return the first byte and the length of every word."""
+    is_first, is_last = _IS_MARK[text], _IS_MARK[text]
+    is_inner = _IS_INNER[text]
+    is_first[:1] |= is_inner[:1]
+    is_first[1:] |= is_inner[1:] & ~is_inner[:-1]
+    is_last[-1:] |= is_inner[-1:]
+    is_last[:-1] |= is_inner[:-1] & ~is_inner[1:]
+    if split_chinese:
+        chinese = _find_chinese(text)
+        is_first[chinese] = True
+        is_last[chinese + 2] = True
+        before, after = chinese[chinese > 0] - 1, chinese[chinese < len(text) - 3] + 3
+        is_last[before] |= is_inner[before]
+        is_first[after] |= is_inner[after]
+    starts = np.flatnonzero(is_first)
+    return starts, np.flatnonzero(is_last) - starts + 1
+
+
+def _find_chinese(text: Bytes) -> Integers:
+    """Return the first bytes of Chinese characters in the two blocks that every version of the tokenizer splits.
+
+    U+3400 to U+4DBF and U+4E00 to U+9FFF have three bytes in UTF-8, and the first is E3 to E9.
+    """
+    leads = np.flatnonzero((text >= 0xE3) & (text <= 0xE9))
+    second, third = text[leads + 1].astype(np.int64), text[leads + 2].astype(np.int64)
+    character = (text[leads] & 0x0F).astype(np.int64) << 12 | (second & 0x3F) << 6 | third & 0x3F
+    is_chinese = (
+        (character >= 0x3400) & (character <= 0x9FFF) & ~((character > 0x4DBF) & (character < 0x4E00))
+    )
+    return leads[is_chinese]
 
 
 class WordCache:

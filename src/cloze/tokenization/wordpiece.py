@@ -57,10 +57,8 @@ class WordPieceTokenizer(Tokenizer):
     'tokenization is [MASK]!'
 
     Args:
-        tokens: the vocabulary; the id of a token is its index.
         strip_accents: remove accents; None removes them if the text is lower-cased, as Google's code does.
         tokenize_chinese_chars: make every Chinese character a word.
-        model_max_length: positions of the model, written to `tokenizer_config.json`.
         added_tokens: tokens besides the five special ones that are matched as a whole in the text; a str is a special
             token, like [MASK].
         max_input_chars_per_word: longer words become [UNK].
@@ -78,11 +76,7 @@ class WordPieceTokenizer(Tokenizer):
 
     @classmethod
     def from_tokens(cls, tokens: Sequence[str], **settings: Any) -> "WordPieceTokenizer":
-        """Build a tokenizer from a vocabulary in memory, with other fields as keyword arguments.
-
-        Raises:
-            InputError: a token is repeated or a special token is missing.
-        """
+        """Build a tokenizer from a vocabulary in memory, with other fields as keyword arguments."""
         tokens = check_texts(tokens, "tokens")
         check_vocabulary(tokens, where="vocabulary")
         return cls(tuple(tokens), **settings)

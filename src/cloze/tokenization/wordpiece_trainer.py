@@ -20,7 +20,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from cloze.progress import Bar
 from cloze.tokenization.special_tokens import CONTINUATION, UNK
-from cloze.tokenization.word_index import BATCH_CHARACTERS, WordIndex, batch_texts
+from cloze.tokenization.word_cache import BATCH_CHARACTERS, WordIndex, batch_texts
 
 
 def count_words(
@@ -43,8 +43,6 @@ def count_words(
 
     Args:
         lines: the text, in parts that end at white space.
-        strip_accents: remove accents; None removes them if the text is lower-cased.
-        tokenize_chinese_chars: make every Chinese character a word.
         max_word_chars: longer words, which the tokenizer maps to [UNK], are counted together as "[UNK]".
         max_distinct: distinct unnormalized words to hold in memory.
         observe: called with the distinct words before normalization, and their counts.

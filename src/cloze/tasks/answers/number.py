@@ -18,7 +18,7 @@ from cloze.data.reading.bad_rows import MissingLabelError, source_of
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
 from cloze.metrics.regression import METRICS
-from cloze.models.cross_encoder import Activation, load_score_activation
+from cloze.models.sentence_transformers import Activation, load_score_activation
 from cloze.tasks.answers.kind import TextAnswer
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.labels import PLACEHOLDERS, external_labels, read_label

@@ -19,7 +19,7 @@ from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.config_file import load_labels
-from cloze.models.cross_encoder import Activation, load_score_activation
+from cloze.models.sentence_transformers import Activation, load_score_activation
 from cloze.tasks.answers.kind import TextAnswer
 from cloze.tasks.answers.number import are_constant, read_number
 from cloze.tasks.arrays import sigmoid
