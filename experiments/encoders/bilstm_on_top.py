@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import PackedBatch
-from cloze.models.bert import BERT, BertConfig, BertModel
+from cloze.models.bert import BertConfig, BertModel
 from cloze.models.encoder import Encoder, EncoderOutput, register_encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.weight_mapping import LSTM_NAMES, HuggingFaceNames, same_names
 
 _MODEL_TYPE = "bilstm-on-bert"
 
@@ -46,7 +45,6 @@ class BiLSTMOnBert(BertModel):
     """
 
     config_class: ClassVar[type[EncoderConfig]] = BiLSTMOnBertConfig
-    names = HuggingFaceNames(encoder={**BERT, **same_names(*(f"bert.{name}" for name in LSTM_NAMES))})
     num_lstm_layers = 2
 
     def __init__(self, config: BiLSTMOnBertConfig, *, generator: torch.Generator | None = None) -> None:

@@ -189,8 +189,8 @@ REMEDIES = {
     "no [MASK]": Remedy(
         r"BERT needs .*(\[MASK\])", edit=replaced("vocab/vocab.txt", "[SEP]\n", "[SEP]\n{0}\n")
     ),
-    "a token twice": Remedy(r"Write (\S+) in that line", edit=at_line("vocab/vocab.txt", 6)),
-    "an empty token": Remedy(r"Write (\S+) in it", edit=at_line("vocab/vocab.txt", 7)),
+    "a token twice": Remedy(r"Write (\S+) in line 6", edit=at_line("vocab/vocab.txt", 6)),
+    "an empty token": Remedy(r"Write (\S+) in line 7", edit=at_line("vocab/vocab.txt", 7)),
     "a vocabulary in Latin-1": Remedy(ICONV.says, edit=shell("vocab/vocab.txt")),
     "ids with gaps": CHECKPOINT,
     "a tokenizer of another type than its parts": CHECKPOINT,

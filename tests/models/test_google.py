@@ -1,8 +1,9 @@
-"""Models of google-research/bert: to a checkpoint of ours, and through to text."""
+"""google-research/bert: the same numbers, its checkpoints as ours, and through to text."""
 
 import json
 import re
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,10 +11,110 @@ import torch
 
 from cloze.cli import main
 from cloze.errors import InputError
+from cloze.models.batch import pack_padded
+from cloze.models.bert import GOOGLE, BertModel
 from cloze.models.checkpoint import load_model
 from cloze.models.external_weights import load_external_model
-from cloze.models.heads import BertForPreTraining
+from cloze.models.heads import BertForPreTraining, BertForQuestionAnswering, BertForSequenceClassification
 from cloze.tokenization.loading import load_tokenizer
+
+
+@pytest.fixture(scope="module")
+def model(google_nano):
+    config, weights, *_ = google_nano
+    model = BertForPreTraining(BertModel(config)).eval()
+    shapes = {name: weight.shape for name, weight in model.state_dict().items()}
+    model.load_state_dict(GOOGLE.from_external(dict(weights), shapes))
+    return model
+
+
+def close(ours, theirs):
+    torch.testing.assert_close(ours.detach(), theirs, atol=1e-5, rtol=0)
+
+
+@pytest.mark.protected
+def test_every_layer_equals_googles(model, google_nano):
+    expected = google_nano.expected
+    mask = expected["input_mask"].bool()
+    output = model.bert(
+        expected["input_ids"].long(), mask, expected["segment_ids"].long(), output_hidden_states=True
+    )
+    close(output.hidden_states[0][mask], expected["embedding_output"][mask])
+    for ours, theirs in zip(output.hidden_states[1:], expected["layers"], strict=True):
+        close(ours[mask], theirs[mask])
+    close(output.sequence_output[mask], expected["sequence_output"][mask])
+    close(output.pooled_output, expected["pooled_output"])
+
+
+@pytest.mark.protected
+def test_heads_and_losses_equal_googles(model, losses, google_nano):
+    expected = google_nano.expected
+    mask = expected["input_mask"].bool()
+    packed, padding = pack_padded(expected["input_ids"].long(), mask, expected["segment_ids"].long())
+    token_of_cell = torch.full((mask.numel(),), -1)
+    token_of_cell[padding.cell_of_token] = torch.arange(packed.num_tokens)
+    weights = expected["masked_lm_weights"].flatten().bool()
+    row = torch.arange(mask.shape[0]).unsqueeze(1) * mask.shape[1]
+    positions = token_of_cell[(row + expected["masked_lm_positions"]).flatten()[weights]]
+    masked_lm_ids = expected["masked_lm_ids"].flatten()[weights].long()
+    labels = expected["next_sentence_labels"].flatten()[padding.row_of_sequence].long()
+
+    logits = model(packed, positions)
+    close(logits.masked_lm_logits.log_softmax(-1), expected["mlm_log_probs"][weights])
+    close(padding.unpack_sequences(logits.next_sentence_logits).log_softmax(-1), expected["nsp_log_probs"])
+
+    sums = losses(model, packed, positions, masked_lm_ids, labels)
+    close(sums.masked_lm_loss_sum / (weights.sum() + 1e-5), expected["mlm_loss"])
+    close(sums.next_sentence_loss_sum / len(labels), expected["nsp_loss"])
+
+
+@pytest.mark.protected
+def test_repository_copy_equals_shared_golden_files(shared, google_nano):
+    _, weights, expected, _ = google_nano
+    for file, ours in (("weights_step0", weights), ("expected_forward", expected)):
+        with np.load(shared / "golden" / "google-nano" / f"{file}.npz") as arrays:
+            assert set(arrays.files) == set(ours)
+            assert all(np.array_equal(arrays[name], ours[name].numpy()) for name in arrays.files)
+
+
+@pytest.fixture(
+    params=[
+        BertForPreTraining,
+        partial(BertForSequenceClassification, num_labels=3),
+        BertForQuestionAnswering,
+    ],
+    ids=["pretraining", "classification", "answers"],
+)
+def weights(request, config, randomize):
+    model = request.param(BertModel(config))
+    randomize(model)
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("mapping", [BertModel.names.mapping, GOOGLE], ids=lambda mapping: mapping.name)
+def test_mapping_round_trips(mapping, weights):
+    external = mapping.to_external(weights)
+    assert sum(weight.numel() for weight in external.values()) == sum(w.numel() for w in weights.values())
+    shapes = {name: weight.shape for name, weight in weights.items()}
+    back = mapping.from_external(external, shapes)
+    assert back.keys() == weights.keys()
+    assert all(torch.equal(back[name], weights[name]) for name in weights)
+
+
+@pytest.mark.parametrize("mapping", [BertModel.names.mapping, GOOGLE], ids=lambda mapping: mapping.name)
+def test_mapping_has_unique_names(mapping):
+    ours = list(mapping.entries)
+    theirs = [name for names in mapping.entries.values() for name in names]
+    assert len(set(ours)) == len(ours)
+    assert len(set(theirs)) == len(theirs)
+
+
+@pytest.mark.protected
+def test_mapping_covers_googles_checkpoint(google_nano):
+    config, google, *_ = google_nano
+    model = BertForPreTraining(BertModel(config))
+    external = GOOGLE.to_external(model.state_dict())
+    assert {n: tuple(w.shape) for n, w in external.items()} == {n: tuple(w.shape) for n, w in google.items()}
 
 
 @pytest.fixture

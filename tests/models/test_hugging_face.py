@@ -157,16 +157,23 @@ def test_tokenizer_json_alone_is_loaded(write):
 
 
 PREFIXES = ["module.", "_orig_mod.", "model.", "module._orig_mod.", "net.0.", "encoder.", "bert_model."]
+WRAPPED = [
+    (prefix, head, "safetensors") for prefix in PREFIXES for head in ("BertForPreTraining", "BertModel")
+]
+WRAPPED += [
+    ("net.0.", "BertModel", key) for key in (None, "state_dict", "model_state_dict", "model", "module")
+]
 
 
-@pytest.mark.parametrize("prefix", PREFIXES)
-@pytest.mark.parametrize("head", ["BertForPreTraining", "BertModel"])
-@pytest.mark.parametrize("key", ["safetensors", None, "state_dict", "model_state_dict", "model", "module"])
+@pytest.mark.parametrize(("prefix", "head", "key"), WRAPPED)
 def test_prefix_of_a_wrapper_is_left_out_and_said(write, prefix, head, key):
     directory, theirs = write(head)
     expected = getattr(theirs, "bert", theirs).encoder.layer[1].output.dense.weight
+    messages = [f"{directory}: names of weights begin with {prefix!r}, which is left out"]
+    loads = [lambda: load_external_model(directory).model]
     if key == "safetensors":
         renamed(directory, lambda name: prefix + name)
+        loads.append(lambda: load_model(directory))
     else:
 
         def wrap(weights):
@@ -174,14 +181,10 @@ def test_prefix_of_a_wrapper_is_left_out_and_said(write, prefix, head, key):
             return wrapped if key is None else {"epoch": 3, key: wrapped, "optimizer_states": [{"step": 7}]}
 
         as_torch_file(directory, wrap)
-    messages = [f"{directory}: names of weights begin with {prefix!r}, which is left out"]
-    if key not in (None, "safetensors"):
         file = directory / "pytorch_model.bin"
-        messages.insert(0, f"{file}: has the weights in {key!r}; left out: 'epoch', 'optimizer_states'")
-    for load in (
-        lambda: load_external_model(directory).model,
-        *[lambda: load_model(directory)] * (key == "safetensors"),
-    ):
+        told = f"{file}: has the weights in {key!r}; left out: 'epoch', 'optimizer_states'"
+        messages = [*[told] * (key is not None), *messages]
+    for load in loads:
         with pytest.warns(UserWarning, match="left out") as caught:
             model = load()
         assert [str(warning.message) for warning in caught] == messages

@@ -2,28 +2,26 @@
 
 import io
 import json
-import re
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tokenizers
-from tokenizers import models, pre_tokenizers, processors
 
 import cloze
 from cloze.cli import main
 from cloze.errors import DataWarning
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
-from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.unknown import UnknownWords, count_unknown, unknown_words
+from cloze.tokenization.unknown import UnknownWords, unknown_words
 from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 TEXTS = ["fine day", "fine 😍", "fine 😡", "day"]
 COUNT = "2 of 4 {} (50%) have words that the vocabulary does not know, such as '😍': the model reads each as [UNK]. "
-REMEDY = "Write them in known words, or add them with cloze vocab extend and pre-train on"
+REMEDY = (
+    "Write them in known words, choose another model, or extend its WordPiece vocabulary and pre-train on"
+)
 
 
 @pytest.fixture(scope="module")
@@ -100,19 +98,3 @@ def test_unknown_words_are_those_that_become_the_unknown_token() -> None:
     assert str(UnknownWords(1_000_000, 3)).startswith("3 of 1,000,000 texts (under 0.01%) have words")
     tokenizer = cloze.load_tokenizer("cloze-mini")
     assert unknown_words(tokenizer, "this day 😍 and 😡😡 fjord, Ünaffable ᚠᚢ") == ["😍", "😡😡", "ᚠᚢ"]
-
-
-def test_the_remedy_fits_the_kind_of_vocabulary(tmp_path: Path) -> None:
-    library = tokenizers.Tokenizer(
-        models.WordLevel({"<s>": 0, "</s>": 1, "<pad>": 2, "<unk>": 3, "fine": 4}, "<unk>")
-    )
-    library.pre_tokenizer = pre_tokenizers.Whitespace()
-    library.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
-    )
-    library.save(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-    unknown = count_unknown(load_tokenizer(tmp_path), ["fine 😍", "fine"])
-    with pytest.warns(DataWarning) as warned:
-        unknown.warn("texts")
-    assert re.match(r"1 of 2 texts \(50%\).* or choose a model", str(warned[0].message))

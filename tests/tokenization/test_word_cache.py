@@ -1,18 +1,23 @@
-"""Tokenizing many texts gives the ids of the tokenizers library for every text."""
+"""Words of many texts: numbered, counted, and tokenized to the ids of the tokenizers library for every text."""
 
 import json
 import lzma
+import subprocess
+import sys
+from collections import Counter
 
 import numpy as np
 import pytest
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import normalizers, pre_tokenizers
 
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.word_cache import WordCache
+from cloze.tokenization.word_cache import WordCache, WordIndex
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from cloze.tokenization.wordpiece_trainer import count_words
 
 # Characters that could interact across a split: control characters, odd spaces, combining marks, characters that
 # decompose to punctuation, Chinese characters of every block, Hangul, special tokens.
@@ -152,3 +157,86 @@ def test_all_real_text(shared, name):
         with lzma.open(file, "rt", encoding="utf-8") as stream:
             parts = iter(lambda lines=stream: lines.readlines(4_000_000), [])
             _assert_equal_to_library(shared, VOCABULARIES.get(name, "bert-base-uncased"), *parts)
+
+
+INDEXED = st.lists(
+    st.lists(
+        st.sampled_from([*" \t\n!-中㐀\u9fff\u4dc0가あ", "\x7f", "é", "word", "x" * 40]) | st.text(max_size=3)
+    ).map(lambda parts: "".join(parts).replace("\0", "")),
+    min_size=1,
+)
+
+
+def _words_of(index: WordIndex, texts: list[str]) -> list[list[str]]:
+    numbers, ends = index.number(texts)
+    return [[index.words[n] for n in part] for part in np.split(numbers, ends[:-1])]
+
+
+@settings(deadline=None, derandomize=True)
+@given(texts=INDEXED, split_chinese=st.booleans())
+def test_words_are_the_text_without_spaces(texts, split_chinese):
+    index = WordIndex(split_chinese=split_chinese)
+    for text, words in zip(texts, _words_of(index, texts), strict=True):
+        kept = text.translate(dict.fromkeys(map(ord, " \t\n\r")))
+        assert "".join(words) == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in kept)
+    assert len(set(index.words)) == len(index.words)
+
+
+def test_punctuation_and_chinese_characters_are_words():
+    texts = ["It's 5-a-day\u3002", "中文 is中", ""]
+    assert _words_of(WordIndex(split_chinese=True), texts) == [
+        ["It", "'", "s", "5", "-", "a", "-", "day\u3002"],
+        ["中", "文", "is", "中"],
+        [],
+    ]
+    assert _words_of(WordIndex(split_chinese=False), texts)[1] == ["中文", "is中"]
+
+
+@pytest.mark.parametrize("count", [10, 10_000])
+def test_number_of_a_word_is_stable(count):
+    texts = [f"{'y' * (number % 40)}{number}" for number in range(count)]
+    texts += ["a" * length for length in range(1, 70)]  # prefixes of each other
+    index = WordIndex(split_chinese=True)
+    first, _ = index.number(texts)
+    again, _ = index.number(texts[::-1])
+    assert [index.words[number] for number in first] == texts
+    assert again.tolist() == first.tolist()[::-1]
+
+
+@pytest.mark.slow
+def test_words_are_numbered_without_pandas() -> None:
+    code = f"import sys; from {WordIndex.__module__} import WordIndex; "
+    code += "WordIndex(split_chinese=True).number(['a b']); assert 'pandas' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+LINES = st.lists(
+    st.lists(st.sampled_from(["The", " ", "caf\u0301e", ",", "\x00", "中", "İ"]) | st.text(max_size=2)).map(
+        "".join
+    )
+)
+
+
+@settings(deadline=None, derandomize=True)
+@given(lines=LINES, lowercase=st.booleans())
+def test_words_equal_those_of_the_tokenizer(lines, lowercase):
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    expected = Counter(
+        word for line in lines for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(line))
+    )
+    assert count_words(lines, lowercase=lowercase) == expected
+
+
+def test_counts_of_parts_add_up():
+    lines = ["one two", "two, three", "Three!"]
+    assert count_words(lines[:1]) + count_words(lines[1:]) == count_words(lines)
+
+
+def test_long_words_are_unknown_and_lone_surrogates_are_dropped():
+    assert count_words(["x" * 101 + " y " + "z" * 101, "a\ud800b"]) == {"[UNK]": 2, "y": 1, "ab": 1}
+
+
+def test_memory_bound_changes_nothing():
+    lines = [f"line number {number} of many" for number in range(100)]
+    assert count_words(lines, max_distinct=20, batch_characters=50) == count_words(lines)

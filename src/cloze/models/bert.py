@@ -18,7 +18,7 @@ from cloze.models.attention import attention
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.functional import ACTIVATIONS, ActivationName, dropout
-from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, WeightMapping, dense, same_names
+from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, WeightMapping, dense
 
 _CAUSAL_MODEL_TYPE = "one-way-bert"
 """The model type of a BERT whose tokens attend to one side. Other programs refuse it, instead of attending to both.
@@ -152,9 +152,12 @@ class Pooler(nn.Linear):
 _LAYER = "bert.encoder.layer.{i}"
 
 BERT: Entries = {
-    **same_names(
-        *(f"bert.embeddings.{kind}_embeddings.weight" for kind in ("word", "token_type", "position"))
-    ),
+    **{
+        name: (name,)
+        for name in (
+            f"bert.embeddings.{kind}_embeddings.weight" for kind in ("word", "token_type", "position")
+        )
+    },
     **dense("bert.embeddings.layer_norm", "bert.embeddings.LayerNorm"),
     **{
         f"bert.layers.{{i}}.query_key_value.{part}": tuple(

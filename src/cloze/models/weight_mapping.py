@@ -1,7 +1,7 @@
 """The names and layouts of weights in the files of other programs, as reversible tables.
 
 A table has the weights of cloze, each with its parts in the other program; several parts (query, key, value) are
-concatenated along the first axis. `{i}` is the number of a layer.
+concatenated along the first axis. `{i}` is the number of a layer. Other weights have the same name in both.
 """
 
 import re
@@ -34,10 +34,10 @@ class WeightMapping:
     """Weights whose external name ends so are [in, out] in the file and [out, in] here."""
 
     def external_names(self, name: str) -> tuple[str, ...]:
-        """Return the names of the weights that a weight of cloze consists of; a KeyError if the table lacks it."""
+        """Return the names of the weights that a weight of cloze consists of: its own if the table lacks it."""
         number = next((part for part in name.split(".") if part.isdigit()), None)
         pattern = name if number is None else name.replace(f".{number}.", ".{i}.", 1)
-        return tuple(external.replace("{i}", number or "") for external in self.entries[pattern])
+        return tuple(external.replace("{i}", number or "") for external in self.entries.get(pattern, (name,)))
 
     def to_external(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Rename, split and transpose weights of cloze."""
@@ -114,11 +114,6 @@ def dense(name: str, external_name: str) -> Entries:
     return {f"{name}.{part}": (f"{external_name}.{part}",) for part in ("weight", "bias")}
 
 
-def same_names(*names: str) -> Entries:
-    """Return the entries of weights whose names are the same in both programs."""
-    return {name: (name,) for name in names}
-
-
 def renamed(entries: Entries, parts: Mapping[str, str]) -> Entries:
     """Return entries with other parts of external names; of two that begin at one place, the first counts."""
     pattern = re.compile("|".join(map(re.escape, parts)))
@@ -128,15 +123,6 @@ def renamed(entries: Entries, parts: Mapping[str, str]) -> Entries:
     }
 
 
-LSTM_NAMES = tuple(
-    f"lstm.{kind}_{half}_l{layer}{direction}"
-    for kind in ("weight", "bias")
-    for half in ("ih", "hh")
-    for layer in (0, 1)
-    for direction in ("", "_reverse")
-)
-"""The weights of a bidirectional LSTM of two layers, as torch names them."""
-
 HEADS: Entries = {
     **dense("masked_lm.dense", "cls.predictions.transform.dense"),
     **dense("masked_lm.layer_norm", "cls.predictions.transform.LayerNorm"),
@@ -144,7 +130,6 @@ HEADS: Entries = {
     **dense("next_sentence", "cls.seq_relationship"),
     **dense("classifier", "classifier"),
     **dense("qa_outputs", "qa_outputs"),
-    **same_names(*LSTM_NAMES, "layer_weights", "layer_scale"),
 }
 """The weights of heads."""
 

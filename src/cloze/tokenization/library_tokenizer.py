@@ -21,8 +21,7 @@ from cloze.tokenization.library_limits import library_panics, tables
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
 from cloze.tokenization.tokenizer_class import GENERIC_CLASSES, build_parts
-from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TokenizerFiles
-from cloze.tokenization.vocabulary import count_embeddings
+from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TokenizerFiles, tokens_by_id
 
 _ROLES: Mapping[SpecialRole, tuple[str, ...]] = {
     "pad": ("pad_token",),
@@ -70,12 +69,7 @@ class LibraryTokenizer(Tokenizer):
         except Exception as error:  # the library raises no other class
             raise InputError(f"damaged ({error})", where=file, remedy=DAMAGED_REMEDY) from error
         ids = backend.get_vocab(with_added_tokens=True)
-        by_id = {number: token for token, number in ids.items()}
-        size = max(by_id, default=-1) + 1
-        if not by_id or size > max(len(by_id), count_embeddings(directory) or 0):
-            raise InputError(
-                "the ids of the vocabulary have gaps or repeat", where=file, remedy=DAMAGED_REMEDY
-            )
+        tokens = tokens_by_id(ids, file)
         files.check_added_tokens()
         unk = getattr(backend.model, "unk_token", None)
         roles = _find_roles(settings, set(ids), directory, unk=unk)
@@ -97,7 +91,7 @@ class LibraryTokenizer(Tokenizer):
         with library_panics():
             lowercase = normalizer is not None and normalizer.normalize_str("A").strip("▁ ") == "a"
         tokenizer = cls(
-            tuple(by_id.get(number, "") for number in range(size)),
+            tuple(tokens),
             lowercase=lowercase,
             model_max_length=files.model_max_length,
             feeds_segments=files.feeds_segments,

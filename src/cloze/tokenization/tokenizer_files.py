@@ -9,7 +9,7 @@
 """
 
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from cloze.file_names import (
     VOCAB_FILE,
 )
 from cloze.tokenization.library_limits import check_library_json
-from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from cloze.tokenization.special_tokens import CLS, CONTINUATION, ROLES, SEP, SPECIAL_TOKENS, UNK
 from cloze.tokenization.tokenizer_class import (
     BERT_CLASSES,
     GENERIC_CLASSES,
@@ -51,7 +51,6 @@ _NORMALIZER_KEYS = {
     "tokenize_chinese_chars": "tokenize_chinese_chars",
 }
 """The settings in `tokenizer_config.json`, by the fields of the tokenizer."""
-_BERT_ROLES = {"pad_token": PAD, "unk_token": UNK, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
 
 
 class AddedToken(NamedTuple):
@@ -131,12 +130,12 @@ class TokenizerFiles:
     def is_wordpiece(self) -> bool:
         """Whether they describe BERT's tokenizer, with BERT's special tokens."""
         roles = self.read_roles()
-        other = next(
-            (key for key, token in _BERT_ROLES.items() if _content(roles.get(key) or token) != token), ""
-        )
+        other = next((key for key, token in ROLES.items() if _content(roles.get(key) or token) != token), "")
         if self.library is None:
             if other:
-                what = f"{other} is {_content(roles[other])!r}, not {_BERT_ROLES[other]!r}, without {TOKENIZER_FILE}"
+                what = (
+                    f"{other} is {_content(roles[other])!r}, not {ROLES[other]!r}, without {TOKENIZER_FILE}"
+                )
                 raise InputError(
                     what, where=self.directory, remedy=f"Save the tokenizer with {TOKENIZER_FILE}"
                 )
@@ -151,7 +150,7 @@ class TokenizerFiles:
             self.tokenizer_class in (None, *GENERIC_CLASSES)
             and not _differences(self.library)
             and self._has_berts_template()
-            and all(roles.get(key) or token in added for key, token in _BERT_ROLES.items())
+            and all(roles.get(key) or token in added for key, token in ROLES.items())
         )
 
     def _has_berts_template(self) -> bool:
@@ -321,16 +320,21 @@ def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
     }
 
 
+def tokens_by_id(ids: Mapping[str, int], path: Path) -> list[str]:
+    """Return the tokens in the order of their ids, and "" for embeddings of the model without a token."""
+    by_id = {number: token for token, number in ids.items()}
+    size = max(by_id, default=-1) + 1
+    if len(by_id) < len(ids) or size > max(len(by_id), count_embeddings(path.parent) or 0):
+        raise InputError("the ids of the vocabulary have gaps or repeat", where=path, remedy=DAMAGED_REMEDY)
+    return [by_id.get(number, "") for number in range(size)]
+
+
 def _add_tokens(vocabulary: dict[str, int], entries: Sequence[dict[str, Any]], path: Path) -> dict[str, Any]:
     """Return `tokens` and `added_tokens` for the vocabulary of WordPiece and the entries of added tokens."""
     entries = sorted(entries, key=lambda entry: int(entry["id"]))
     added = [AddedToken.parse(entry, vocabulary) for entry in entries]
-    all_ids = vocabulary | {str(entry["content"]): entry["id"] for entry in entries}
-    by_id = {number: token for token, number in all_ids.items()}
-    size = max(by_id, default=-1) + 1
-    if len(by_id) < len(all_ids) or size > max(len(by_id), count_embeddings(path.parent) or 0):
-        raise InputError("the ids of the vocabulary have gaps or repeat", where=path, remedy=DAMAGED_REMEDY)
-    tokens = keep_ids([by_id.get(number, "") for number in range(size)], path)
+    tokens = tokens_by_id(vocabulary | {str(entry["content"]): entry["id"] for entry in entries}, path)
+    tokens = keep_ids(tokens, path)
     check_vocabulary(tokens, where=path)
     if plain := [token.content for token in added if token.content in SPECIAL_TOKENS and not token.special]:
         remedy = 'Set its "special" to true'

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from cloze.errors import DataWarning
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 
-_REMEDY = "Write them in known words, or add them with cloze vocab extend and pre-train on"
-_OTHER_REMEDY = "Write them in known words, or choose a model whose vocabulary knows them"
-"""`vocab extend` reads WordPiece alone."""
+_REMEDY = (
+    "Write them in known words, choose another model, or extend its WordPiece vocabulary and pre-train on"
+)
 _MAX_EXAMPLE = 30
 
 
@@ -28,16 +27,10 @@ class UnknownWords:
     """Those with an unknown word."""
     example: str = ""
     """The first unknown word."""
-    is_wordpiece: bool = True
-    """Whether the vocabulary can be extended."""
 
     def __add__(self, other: "UnknownWords") -> "UnknownWords":
-        return UnknownWords(
-            self.texts + other.texts,
-            self.unknown + other.unknown,
-            self.example or other.example,
-            self.is_wordpiece and other.is_wordpiece,
-        )
+        texts, unknown = self.texts + other.texts, self.unknown + other.unknown
+        return UnknownWords(texts, unknown, self.example or other.example)
 
     def __str__(self) -> str:
         return self.describe("texts")
@@ -55,8 +48,7 @@ class UnknownWords:
         if not self.unknown:
             return
         place = "" if where is None else f"{where}: "
-        remedy = _REMEDY if self.is_wordpiece else _OTHER_REMEDY
-        warnings.warn(DataWarning(f"{place}{self.describe(name)}. {remedy}"), stacklevel=stacklevel + 1)
+        warnings.warn(DataWarning(f"{place}{self.describe(name)}. {_REMEDY}"), stacklevel=stacklevel + 1)
 
 
 NONE_UNKNOWN = UnknownWords()
@@ -71,12 +63,13 @@ def count_unknown(
     unknown_id = tokenizer.unknown_id
     unknown = [text for text, ids in zip(texts, token_ids, strict=True) if unknown_id in ids]
     example = next((word for text in unknown for word in unknown_words(tokenizer, text)), "")
-    return UnknownWords(len(texts), len(unknown), example, isinstance(tokenizer, WordPieceTokenizer))
+    return UnknownWords(len(texts), len(unknown), example)
 
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
     """Return the unknown words of a text.
 
+    >>> from cloze.tokenization.wordpiece import WordPieceTokenizer
     >>> tokenizer = WordPieceTokenizer.from_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fine", "!"])
     >>> unknown_words(tokenizer, "fine 😍! fjord")
     ['😍', 'fjord']

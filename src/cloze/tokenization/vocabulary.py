@@ -11,7 +11,7 @@ from cloze.file_io import read_file, read_json
 from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.progress import SILENT, Progress
 from cloze.tables import format_count
-from cloze.text_encoding import UTF_8, ends_lines_in_cr, how_to_convert, refuse_non_text
+from cloze.text_encoding import LONE_SURROGATE, UTF_8, ends_lines_in_cr, how_to_convert, refuse_non_text
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, UNUSED
 from cloze.tokenization.wordpiece_trainer import MIN_COUNT, Words, learn_tokens
 
@@ -107,16 +107,18 @@ def check_vocabulary(tokens: Sequence[str], *, where: object) -> None:
         raise InputError("the vocabulary is empty", where=where)
     first_line: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
-        if not token:
-            remedy = f"Write {next(_unused_tokens(tokens))} in it: without the line all later tokens would change ids"
-            raise InputError("empty line in the vocabulary", where=f"{where}:{number}", remedy=remedy)
-        if token in first_line:
-            what = f"{token!r} is in line {first_line[token]} already"
+        if not token or token in first_line:
+            what = (
+                f"{token!r} is in line {first_line[token]} already"
+                if token
+                else "empty line in the vocabulary"
+            )
+            # readers take the last of equal tokens
             remedy = (
-                f"Write {next(_unused_tokens(tokens))} in that line: readers take the last of equal tokens"
+                f"Write {next(_unused_tokens(tokens))} in line {first_line.get(token, number)}: all ids stay"
             )
             raise InputError(what, where=f"{where}:{number}", remedy=remedy)
-        if not token.isascii() and any("\ud800" <= character <= "\udfff" for character in token):
+        if not token.isascii() and LONE_SURROGATE.search(token):
             what = f"{token!a} has a lone surrogate, which is not a character"
             raise InputError(what, where=f"{where}:{number}")
         first_line[token] = number

@@ -6,11 +6,10 @@ rare Unicode, is `cloze.tokenization.google_tokenizer`.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,21 +22,14 @@ from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.file_names import ADDED_TOKENS_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
-from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from cloze.tokenization.special_tokens import CLS, CONTINUATION, ROLES, SEP, SPECIAL_TOKENS, UNK
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
 from cloze.tokenization.tokenizer_class import MAX_INPUT_CHARS_PER_WORD
-from cloze.tokenization.tokenizer_files import (
-    ADDED_TOKENS_KEY,
-    MAX_WORD_KEY,
-    AddedToken,
-)
+from cloze.tokenization.tokenizer_files import ADDED_TOKENS_KEY, MAX_WORD_KEY, AddedToken
 from cloze.tokenization.vocabulary import check_vocabulary
 from cloze.tokenization.word_cache import WordCache
 
 _MIN_CACHED_CHARACTERS = 500  # fewer are tokenized in less time than they are split into words
-_SPECIAL: Mapping[SpecialRole, str] = MappingProxyType(
-    {"pad": PAD, "unk": UNK, "cls": CLS, "sep": SEP, "mask": MASK}
-)
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,7 @@ class WordPieceTokenizer(Tokenizer):
         return cls(tuple(tokens), **settings)
 
     def special_token(self, role: SpecialRole) -> str:
-        return _SPECIAL[role]
+        return ROLES[f"{role}_token"]
 
     @property
     def unknown_id(self) -> int | None:
@@ -118,11 +110,7 @@ class WordPieceTokenizer(Tokenizer):
             "strip_accents": self.strip_accents,
             "tokenize_chinese_chars": self.tokenize_chinese_chars,
             "model_max_length": self.model_max_length,
-            "pad_token": PAD,
-            "unk_token": UNK,
-            "cls_token": CLS,
-            "sep_token": SEP,
-            "mask_token": MASK,
+            **ROLES,
         }
         inputs = ["input_ids", *(["token_type_ids"] if self.feeds_segments else []), "attention_mask"]
         if not self.feeds_segments:
