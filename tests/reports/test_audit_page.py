@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cloze.data.audit import Audit
-from cloze.data.audit_measures import (
+from cloze.data.audit import (
     Distribution,
     DuplicateTexts,
     InstanceExample,

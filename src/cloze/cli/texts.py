@@ -162,4 +162,4 @@ def _show_corpus(summary: "BuildSummary", *, output: object) -> Shown:
 def _show_corpus_audit(measured: "Audit") -> Shown:
     from cloze.reports.audit_page import format_audit
 
-    return measured.as_dict(), format_audit(measured)
+    return asdict(measured), format_audit(measured)

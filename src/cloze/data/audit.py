@@ -1,43 +1,135 @@
-"""Measure a data set and the training instances drawn from it, and compare with the expected values.
+"""Measure a data set and the training instances drawn from it, beside the values of the paper.
 
 Counts, lengths and copies are measured over a whole split, pairs over the whole plan of an epoch, and masks on its
 first instances, which are a fair sample because the order of an epoch is random.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
 from cloze import file_io
-from cloze.data.audit_measures import (
-    Distribution,
-    DuplicateTexts,
-    InstanceExample,
-    InstanceStats,
-    SplitCounts,
-    count_split,
-    digest_sentences,
-    find_copies,
-    held_out_seen,
-    log_bins,
-    log_distribution,
-    measure_instances,
-    measure_lengths,
-    show_instances,
-)
-from cloze.data.dataset import REPORT_FILE, Dataset, Split
+from cloze.arguments import check_integer
+from cloze.data.dataset import REPORT_FILE, Dataset, Documents, Split
+from cloze.data.hashing import mix
 from cloze.data.instances.instances import DynamicInstances
-from cloze.data.instances.masking import MaskingConfig, describe_whole_words
+from cloze.data.instances.masking import MaskingConfig, num_predictions
 from cloze.data.instances.pairs import PairsConfig
+from cloze.data.shards import Digests, Integers
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+
+LONG_SENTENCE = 20
+"""Sentences of at least this many tokens are rarely equal by chance."""
 
 _MIN_SEQ_LENGTH = 8
-_NUM_FREQUENT = 50
+_NUM_FREQUENT, _NUM_SHOWN = 50, 20
+_MAX_REPEATED = 10
+_EXCERPT_TOKENS = 40
+_BATCH_INSTANCES, _BATCH_TOKENS = 1024, 1 << 17
+_SEED = 12345
+_QUANTILES = {"least": 0.0, "5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95, "most": 1.0}
+_LABELS: Mapping[int, Literal["IsNext", "NotNext"]] = {0: "IsNext", 1: "NotNext"}
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCounts:
+    """The size of a split."""
+
+    documents: int
+    sentences: int
+    words: int
+    """Tokens that begin a word, including punctuation and [UNK]."""
+    tokens: int
+    fertility: float
+    """Tokens per word."""
+    unknown_share: float
+    """Share of the tokens that are [UNK]."""
+    vocab_size: int
+    tokens_in_use: int
+    """Tokens of the vocabulary that occur."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Mean, quantiles and a histogram of integers."""
+
+    mean: float
+    quantiles: dict[str, int]
+    bin_starts: tuple[int, ...]
+    bin_counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateTexts:
+    """Sentences or documents that occur in the split more than once."""
+
+    of: str
+    number: int
+    """Of all such texts."""
+    copies: int
+    """Number of texts that occurred before."""
+    share_of_tokens: float
+    """Share of the tokens of all such texts that copies have."""
+    most_repeated: tuple[tuple[str, int], ...]
+    """Beginnings, and how often each occurs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measurement, and its expected value if there is one."""
+
+    name: str
+    measured: float
+    unit: Literal["share", "tokens"]
+    expected: float | None = None
+    tolerance: float = 0.0
+    """Deviation that chance or rounding explains."""
+    holds: bool = field(init=False)
+    """Whether the measurement is as expected."""
+
+    def __post_init__(self) -> None:
+        holds = self.expected is None or abs(self.measured - self.expected) <= self.tolerance + 1e-9
+        object.__setattr__(self, "holds", holds)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStats:
+    """The instances of one length in the first epoch."""
+
+    max_seq_length: int
+    max_predictions_per_seq: int | None
+    instances: int
+    sampled: int
+    skipped_documents: int
+    """Documents of one sentence, which has no next one."""
+    lengths: Distribution
+    measures: tuple[Measure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as the model reads it, and the one to predict there."""
+
+    read: str
+    target: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceExample:
+    """An instance as text."""
+
+    position: int
+    label: Literal["IsNext", "NotNext"] | None
+    documents: tuple[int, ...]
+    """The document of each segment, by its number in the data set from 0."""
+    segments: tuple[tuple[Token, ...], ...]
+    """Without [CLS] and [SEP]."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,27 +139,15 @@ class AuditConfig:
     split: Split = "train"
     seq_lengths: tuple[int, ...] = (128, 512)
     """Of the phases of the training, in order."""
-    max_predictions_per_seq: int | None = None
-    """None: `masking.masked_lm_prob` of each length, rounded up."""
-    pairs: PairsConfig = field(default_factory=PairsConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
-    seed: int = 12345
     sample: int = 100_000
     """Maximum number of instances of each length on which masks are measured."""
-    shown: int = 20
-    """Number of instances of the first length to show."""
-    batch_instances: int = 1024
-    """Instances drawn at a time."""
-    batch_tokens: int = 1 << 17
-    """Tokens read at a time to compare sentences."""
 
     def __post_init__(self) -> None:
         if not self.seq_lengths or min(self.seq_lengths) < _MIN_SEQ_LENGTH:
             what = f"sequences of {', '.join(map(str, self.seq_lengths)) or 'no'} tokens"
             raise InputError(what, where="seq_lengths", remedy=f"Choose {_MIN_SEQ_LENGTH} or more")
-        if self.sample < 1:
-            what = f"a sample of {self.sample} instances"
-            raise InputError(what, where="sample", remedy="Choose one or more")
+        check_integer(self.sample, "sample")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,14 +173,6 @@ class Audit:
     cleaning: Mapping[str, Any] | None
     """The content of `report.json` of the data set."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the measurements for JSON."""
-        table: dict[str, Any] = asdict(self)
-        for drawn, row in zip(self.drawn, table["drawn"], strict=True):
-            for measure, entry in zip(drawn.measures, row["measures"], strict=True):
-                entry["holds"] = measure.holds
-        return table
-
 
 def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress = SILENT) -> Audit:
     """Measure a split of a data set and the instances drawn from it, without pairs if they are not possible."""
@@ -109,55 +181,270 @@ def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress =
         what = f"no document in the {config.split} split"
         remedy = "Give more text: of two documents that differ one is held out"
         raise InputError(what, where=dataset.path, remedy=remedy)
-    tokenizer, pairs = load_tokenizer(dataset.path), config.pairs
-    if not dataset.supports_pairs:
-        pairs = replace(pairs, next_sentence=False)
+    tokenizer = load_tokenizer(dataset.path)
     sources = [
         DynamicInstances(
             documents,
             tokenizer,
             max_seq_length=length,
-            max_predictions_per_seq=config.max_predictions_per_seq
-            or math.ceil(config.masking.masked_lm_prob * length),
-            pairs=pairs,
+            max_predictions_per_seq=math.ceil(config.masking.masked_lm_prob * length),
+            pairs=PairsConfig(next_sentence=dataset.supports_pairs),
             masking=config.masking,
-            seed=config.seed,
+            seed=_SEED,
             phase=phase,
         )
         for phase, length in enumerate(config.seq_lengths)
     ]
-    drawn = tuple(
-        measure_instances(source, config.sample, progress, batch_instances=config.batch_instances)
-        for source in sources
-    )
-    lengths = measure_lengths(documents)
-    digests = digest_sentences(documents, lengths, progress, batch_tokens=config.batch_tokens)
-    other = dataset.split("validation" if config.split == "train" else "train")
-    other_lengths = measure_lengths(other)
-    other_digests = digest_sentences(other, other_lengths, progress, batch_tokens=config.batch_tokens)
-    here, elsewhere = (lengths, digests), (other_lengths, other_digests)
+    drawn = tuple(_measure_instances(source, config.sample, progress) for source in sources)
+    here = _Sentences.of(documents, progress)
+    elsewhere = _Sentences.of(dataset.split("validation" if config.split == "train" else "train"), progress)
     token_counts = documents.token_counts(dataset.vocab_size)
-    if config.masking.whole_word:
-        shares_V = token_counts / max(token_counts.sum(), 1)
-        has_words = documents.vocab_size_with_words is not None
-        if (words := describe_whole_words(tokenizer.tokens, shares_V, has_words=has_words)) is not None:
-            progress.note(words)
     by_count = np.argsort(-token_counts, kind="stable")
-    ranks = log_bins(int((token_counts > 0).sum()))
+    ranks = _log_bins(int((token_counts > 0).sum()))
     report = dataset.path / REPORT_FILE
     return Audit(
         dataset=str(dataset.path),
         split=config.split,
-        counts=count_split(lengths, token_counts, tokenizer),
-        sentence_tokens=log_distribution(lengths.sentence_tokens),
-        document_sentences=log_distribution(lengths.document_sentences),
-        document_tokens=log_distribution(lengths.document_tokens),
+        counts=count_split(len(documents), len(here.tokens), token_counts, tokenizer),
+        sentence_tokens=_distribution_of(here.tokens),
+        document_sentences=_distribution_of(documents.num_sentences),
+        document_tokens=_distribution_of(documents.lengths),
         largest_share=documents.largest_share,
-        copies=find_copies(documents, lengths, digests, tokenizer),
-        held_out_seen=held_out_seen(*(here, elsewhere) if config.split == "train" else (elsewhere, here)),
+        copies=_find_copies(documents, here, tokenizer),
+        held_out_seen=_held_out_seen(*(here, elsewhere) if config.split == "train" else (elsewhere, here)),
         drawn=drawn,
         frequent_tokens=tuple((tokenizer.tokens[i], int(token_counts[i])) for i in by_count[:_NUM_FREQUENT]),
         counts_at_ranks=tuple((int(rank), int(token_counts[by_count[rank - 1]])) for rank in ranks),
-        shown=tuple(show_instances(sources[0], dataset.documents, config.shown)),
+        shown=tuple(_show_instances(sources[0], dataset.documents)),
         cleaning=file_io.read_json(report, remedy="Build the data set again") if report.exists() else None,
     )
+
+
+def count_split(
+    num_documents: int, num_sentences: int, token_counts: Integers, tokenizer: Tokenizer
+) -> SplitCounts:
+    """Count a split, given the frequency of each token in it."""
+    tokens, words = int(token_counts.sum()), int(token_counts[~tokenizer.is_continuation].sum())
+    unknown_id = tokenizer.unknown_id
+    return SplitCounts(
+        documents=num_documents,
+        sentences=num_sentences,
+        words=words,
+        tokens=tokens,
+        fertility=tokens / max(words, 1),
+        unknown_share=0.0 if unknown_id is None else int(token_counts[unknown_id]) / max(tokens, 1),
+        vocab_size=tokenizer.vocab_size,
+        tokens_in_use=int((token_counts > 0).sum()),
+    )
+
+
+def _log_bins(maximum: int) -> Integers:
+    """Return 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, …: powers of the square root of 2, rounded, up to `maximum`."""
+    halves = np.arange(2 * maximum.bit_length())
+    return np.unique(np.rint(2 ** (halves / 2)).astype(np.int64).clip(max=maximum))
+
+
+def _distribution_of(values: Integers, bin_starts: Integers | None = None) -> Distribution:
+    """Describe integers with a histogram of bins that begin at `bin_starts`, by default logarithmic ones."""
+    maximum = int(values.max())
+    bin_starts = _log_bins(maximum) if bin_starts is None else bin_starts[bin_starts <= maximum]
+    quantiles = np.quantile(values, list(_QUANTILES.values()), method="lower").astype(int)
+    return Distribution(
+        mean=float(values.mean()),
+        quantiles=dict(zip(_QUANTILES, quantiles.tolist(), strict=True)),
+        bin_starts=tuple(bin_starts.tolist()),
+        bin_counts=tuple(np.histogram(values, [*bin_starts, maximum + 1])[0].tolist()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentences:
+    """The sentences of a split; starts count the tokens of all splits."""
+
+    starts: Integers
+    tokens: Integers
+    digests: Digests
+    """Of the tokens of each."""
+
+    @classmethod
+    def of(cls, documents: Documents, progress: Progress) -> "_Sentences":
+        counts = documents.num_sentences
+        numbers = np.arange(counts.sum()) + np.repeat(
+            documents.first_sentence - (np.cumsum(counts) - counts), counts
+        )
+        starts, ends = documents.sentence_offsets[numbers], documents.sentence_offsets[numbers + 1]
+        read = np.cumsum(ends - starts)
+        digests = np.empty(len(numbers), np.uint64)
+        start, total = 0, int((ends - starts).sum())
+        with progress.bar("comparing sentences", total=total, unit="tokens") as bar:
+            while start < len(numbers):
+                limit = (read[start - 1] if start else 0) + _BATCH_TOKENS
+                end = max(start + 1, int(np.searchsorted(read, limit, side="right")))
+                tokens = (ends - starts)[start:end]
+                text = documents.gather(starts[start:end], tokens)
+                position = np.arange(len(text)) - np.repeat(np.cumsum(tokens) - tokens, tokens)
+                digests[start:end] = mix(_sum_runs(mix((position << 32) | text), tokens))
+                bar.advance(len(text))
+                start = end
+        return cls(starts, ends - starts, digests)
+
+
+def _sum_runs(values: Digests, lengths: Integers) -> Digests:
+    """Add up consecutive runs of these lengths, modulo 2**64."""
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    ends = np.cumsum(lengths)
+    sums: Digests = total[ends] - total[ends - lengths]
+    return sums
+
+
+def _find_copies(
+    documents: Documents, sentences: _Sentences, tokenizer: Tokenizer
+) -> tuple[DuplicateTexts, ...]:
+    """Find sentences, long sentences and documents that occur in a split more than once."""
+    counts = documents.num_sentences
+    position = np.arange(len(sentences.digests)) - np.repeat(np.cumsum(counts) - counts, counts)
+    document_digests = mix(_sum_runs(mix(position, after=sentences.digests), counts))
+
+    def beginning(start: int, tokens: int) -> str:
+        text = tokenizer.decode(documents.read(start, start + min(tokens, _EXCERPT_TOKENS)).tolist())
+        return text + " …" if tokens > _EXCERPT_TOKENS else text
+
+    def find(of: str, digests: Digests, starts: Integers, tokens: Integers) -> DuplicateTexts:
+        _, first, times = np.unique(digests, return_index=True, return_counts=True)
+        repeated = [i for i in np.argsort(-times, kind="stable")[:_MAX_REPEATED].tolist() if times[i] > 1]
+        return DuplicateTexts(
+            of=of,
+            number=len(digests),
+            copies=len(digests) - len(first),
+            share_of_tokens=1 - int(tokens[first].sum()) / max(int(tokens.sum()), 1),
+            most_repeated=tuple(
+                (beginning(starts[first[i]], tokens[first[i]]), int(times[i])) for i in repeated
+            ),
+        )
+
+    of_sentences = (sentences.digests, sentences.starts, sentences.tokens)
+    long = (values[sentences.tokens >= LONG_SENTENCE] for values in of_sentences)
+    starts = documents.sentence_offsets[documents.first_sentence]
+    return (
+        find("sentences", *of_sentences),
+        find(f"sentences of {LONG_SENTENCE} tokens or more", *long),
+        find("documents", document_digests, starts, documents.lengths),
+    )
+
+
+def _held_out_seen(train: _Sentences, held_out: _Sentences) -> float | None:
+    """Return the share of the long held-out sentences that are in training, too; None if there are none."""
+    seen, asked = (split.digests[split.tokens >= LONG_SENTENCE] for split in (train, held_out))
+    return float(np.isin(asked, seen).mean()) if len(asked) else None
+
+
+def _measure_instances(source: DynamicInstances, sample: int, progress: Progress) -> InstanceStats:
+    """Measure the plan of the first epoch, and at most `sample` of its first instances."""
+    sampled = min(sample, source.num_instances(0))
+    if not sampled:
+        raise InputError("makes no instance", where="corpus", remedy="Give more text")
+    lengths, predicted, masked, kept = [], 0, 0, 0
+    with progress.bar(f"drawing {source.max_seq_length} tokens", total=sampled, unit="instances") as bar:
+        for start in range(0, sampled, _BATCH_INSTANCES):
+            positions = np.arange(start, min(start + _BATCH_INSTANCES, sampled))
+            batch = source.batch(0, positions)
+            read = batch.input_ids[batch.masked_lm_positions]
+            masked += int((read == source.tokenizer.mask_id).sum())
+            kept += int((read == batch.masked_lm_ids).sum())
+            lengths.append(np.diff(batch.cu_seqlens))
+            predicted += len(read)
+            bar.advance(len(positions))
+    tokens = np.concatenate(lengths)
+    measures = _measure_lengths(source, tokens)
+    if source.pairs.next_sentence:
+        measures += _measure_pairs(source)
+    measures += _measure_masks(source, tokens, predicted, masked, kept)
+    step = max(1, source.max_seq_length // 16)
+    return InstanceStats(
+        max_seq_length=source.max_seq_length,
+        max_predictions_per_seq=source.max_predictions_per_seq,
+        instances=source.num_instances(0),
+        sampled=sampled,
+        skipped_documents=source.plan(0).num_skipped_documents,
+        lengths=_distribution_of(tokens, np.arange(1, source.max_seq_length + 1, step)),
+        measures=tuple(measures),
+    )
+
+
+def _measure_lengths(source: DynamicInstances, tokens: Integers) -> list[Measure]:
+    """Measure the lengths of the first sequences, [K]."""
+    plan, maximum = source.plan(0), source.max_seq_length
+    number, special = len(tokens), 3 if source.pairs.next_sentence else 2
+    planned = int((plan.a_end - plan.a_start + plan.b_end - plan.b_start)[:number].sum())
+    kept = int(tokens.sum()) - special * number
+    return [
+        Measure("positions filled", float(tokens.mean()) / maximum, "share"),
+        Measure("sequences of full length", float((tokens == maximum).mean()), "share"),
+        Measure("tokens cut off to fit", 1 - kept / planned, "share"),
+    ]
+
+
+def _measure_pairs(source: DynamicInstances) -> list[Measure]:
+    """Measure labels and partners on the whole plan."""
+    plan, documents = source.plan(0), source.documents
+    starts = documents.sentence_offsets[documents.first_sentence]
+    is_random = plan.next_sentence_labels == 1
+    document_a, document_b = (np.searchsorted(starts, s, side="right") for s in (plan.a_start, plan.b_start))
+    is_same = (document_a == document_b) & is_random
+    follows = plan.a_end == plan.b_start
+    same = float(is_same.sum() / max(is_random.sum(), 1))
+    return [
+        Measure("pairs with a random B (NotNext)", float(is_random.mean()), "share", 0.5, 1 / len(plan)),
+        Measure("random Bs from the document of A", same, "share", 0.0),
+        Measure("other Bs that follow their A", float(follows[~is_random].mean()), "share", 1.0),
+    ]
+
+
+def _measure_masks(
+    source: DynamicInstances, tokens: Integers, predicted: int, masked: int, kept: int
+) -> list[Measure]:
+    config, vocab_size = source.masking, source.tokenizer.vocab_size
+    quota = num_predictions(tokens, config, source.max_predictions_per_seq)
+    # A random token is any of the vocabulary, including [MASK] and the original one.
+    same = config.random_token_prob / vocab_size
+    to_mask, to_random = config.mask_token_prob, config.random_token_prob
+
+    def replaced(name: str, count: int, prob: float) -> Measure:
+        tolerance = 4 * math.sqrt(prob * (1 - prob) / predicted)
+        return Measure(f"of these, {name}", count / predicted, "share", prob, tolerance)
+
+    # The number of predictions is rounded, and whole words may not fill it.
+    rounding, unfilled = 0.5, 0.5 if config.whole_word else 0.0
+    length, mean = float(tokens.mean()), predicted / len(tokens)
+    tolerance = (rounding + unfilled) / length
+    return [
+        Measure("positions predicted", mean / length, "share", config.masked_lm_prob, tolerance),
+        Measure("predictions per sequence", mean, "tokens", float(quota.mean()), unfilled),
+        replaced("replaced by [MASK]", masked, to_mask + same),
+        replaced("replaced by a random token", predicted - masked - kept, to_random - 2 * same),
+        replaced("left as they are", kept, 1 - to_mask - to_random + same),
+    ]
+
+
+def _show_instances(source: DynamicInstances, all_documents: Documents) -> Iterator[InstanceExample]:
+    """Yield the first instances of the first epoch as text; `all_documents` numbers those of both splits."""
+    plan, vocabulary = source.plan(0), source.tokenizer.tokens
+    document_starts = all_documents.sentence_offsets[all_documents.first_sentence]
+    for position in range(min(_NUM_SHOWN, len(plan))):
+        batch = source.batch(0, np.array([position]))
+        targets = dict(zip(batch.masked_lm_positions.tolist(), batch.masked_lm_ids.tolist(), strict=True))
+        tokens = [
+            Token(vocabulary[token_id], vocabulary[targets[place]] if place in targets else None)
+            for place, token_id in enumerate(batch.input_ids.tolist())
+        ]
+        first_of_b = int((batch.token_type_ids == 0).sum())
+        segments, starts = [tokens[1 : first_of_b - 1]], [plan.a_start[position]]
+        if source.pairs.next_sentence:
+            segments.append(tokens[first_of_b:-1])
+            starts.append(plan.b_start[position])
+        yield InstanceExample(
+            position,
+            _LABELS[int(plan.next_sentence_labels[position])] if source.pairs.next_sentence else None,
+            tuple((np.searchsorted(document_starts, starts, side="right") - 1).tolist()),
+            tuple(map(tuple, segments)),
+        )

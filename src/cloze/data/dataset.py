@@ -124,6 +124,11 @@ class Documents:
         """Tokens of each document [D]."""
         return self.sentence_offsets[self.end_sentence] - self.sentence_offsets[self.first_sentence]
 
+    @property
+    def num_sentences(self) -> Integers:
+        """Sentences of each document [D]."""
+        return self.end_sentence - self.first_sentence
+
     def __len__(self) -> int:
         return len(self.first_sentence)
 
@@ -243,7 +248,7 @@ def split_documents(documents: Documents, info: DatasetInfo, name: Split) -> Doc
     if not below:
         below = choose_held_out_threshold(documents.digests, _HELD_OUT_WITHOUT_PAIRS, on_each_side=1)
         min_sentences = 1
-    is_long_enough = documents.end_sentence - documents.first_sentence >= min_sentences
+    is_long_enough = documents.num_sentences >= min_sentences
     held_out = is_long_enough & (documents.digests < np.uint64(below))
     return documents.select(np.flatnonzero(held_out if name == "validation" else ~held_out))
 

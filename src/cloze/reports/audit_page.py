@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
-from cloze.data.audit import Audit
-from cloze.data.audit_measures import (
+from cloze.data.audit import (
     LONG_SENTENCE,
+    Audit,
     Distribution,
     InstanceExample,
     InstanceStats,

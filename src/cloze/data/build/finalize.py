@@ -115,7 +115,7 @@ def _write_info(
     )
     documents = info.map_documents(sorted(directory.glob("*.arrow"))).cut()
     if not info.held_out_below:
-        several = documents.select(np.flatnonzero(documents.end_sentence - documents.first_sentence >= 2))
+        several = documents.select(np.flatnonzero(documents.num_sentences >= 2))
         fraction = plan.settings["validation_fraction"] or choose_validation_fraction(
             several.digests, several.lengths
         )
