@@ -7,9 +7,10 @@ reads which shard.
 import glob
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -50,8 +51,6 @@ class ReadingConfig:
     """Approximate size of an input shard."""
     part_characters: int = PART_CHARACTERS
     """Approximate size of a part, which a process works on at a time."""
-    merge_rows: int = 1 << 21
-    """To learn a vocabulary: word counts in memory before those of the same word are added up."""
 
     def __post_init__(self) -> None:
         if self.encoding is not None:
@@ -87,8 +86,8 @@ def plan_input_shards(
     """
     if not inputs:
         raise InputError("no input was given", remedy="Name files, folders, globs, or - for stdin")
-    ranges = [file_range for name in inputs for file_range in _ranges_of(str(name), reading)]
-    groups = [tuple(ranges)] if reading.limit is not None else _group(ranges, reading.shard_bytes)
+    ranges = chain.from_iterable(_ranges_of(str(name), reading) for name in inputs)
+    groups = _group(ranges, reading.shard_bytes if reading.limit is None else sys.maxsize)
     input_shards = [
         InputShard(ranges=group, text_field=reading.text_field, limit=reading.limit) for group in groups
     ]
@@ -129,10 +128,10 @@ def map_input_shards(
 
 def total_bytes(input_shards: Iterable[InputShard]) -> int | None:
     """Return the size on disk of all shards; None if they read stdin."""
-    input_shards = list(input_shards)
-    if any(file_range.file == STDIN for input_shard in input_shards for file_range in input_shard.ranges):
+    ranges = [file_range for input_shard in input_shards for file_range in input_shard.ranges]
+    if any(file_range.file == STDIN for file_range in ranges):
         return None
-    return sum(input_shard.size_bytes for input_shard in input_shards)
+    return sum(file_range.size_bytes for file_range in ranges)
 
 
 def describe_input_formats(input_shards: Iterable[InputShard]) -> list[str]:
@@ -149,42 +148,41 @@ def describe_input_formats(input_shards: Iterable[InputShard]) -> list[str]:
     return lines
 
 
-def _ranges_of(name: str, reading: ReadingConfig) -> Iterator[FileRange]:
+def _ranges_of(name: str, reading: ReadingConfig) -> Iterator[tuple[FileRange, int]]:
+    """Yield the ranges of the files that an input names, and about how many bytes of text each has."""
     if name.startswith(HUB_PREFIX) and not is_url(name):
-        yield FileRange(file=name, text_format="hub")
-    elif name == STDIN:
-        yield FileRange(file=name, text_format=reading.text_format, encoding=reading.encoding)
-    else:
-        for file in find_files(name):
-            size, format_name = file_size(file), _format_of(file, reading)
-            split = text_format(format_name).split if size >= 2 * reading.shard_bytes else None
-            if reading.encoding is not None and not text_format(format_name).magic:
-                split = None  # offsets count bytes in UTF-8
-            for begin, end, size_bytes in (
-                split(file, size, reading.shard_bytes) if split else [(0, None, size)]
-            ):
-                yield FileRange(
-                    file=file,
-                    text_format=format_name,
-                    begin=begin,
-                    end=end,
-                    size_bytes=size_bytes,
-                    encoding=reading.encoding,
-                )
+        yield FileRange(file=name, text_format="hub"), 0
+        return
+    if name == STDIN:
+        yield FileRange(file=name, text_format=reading.text_format, encoding=reading.encoding), 0
+        return
+    for file in find_files(name):
+        size = file_size(file)
+        ratio = _COMPRESSION_RATIO if size and is_compressed(file) else 1
+        with open_text(file, reading.encoding) as (_, _, head):
+            format_name = detect_format(file, head, reading.text_format)
+        format_name = format_name or guess_text_layout(head, size * ratio)
+        text, ranges = text_format(format_name), [(0, None, size)]
+        has_offsets = ratio == 1 and (reading.encoding is None or text.magic)  # offsets count bytes in UTF-8
+        if text.split and has_offsets and size >= 2 * reading.shard_bytes:
+            ranges = text.split(file, size, reading.shard_bytes)
+        for begin, end, size_bytes in ranges:
+            file_range = FileRange(
+                file=file,
+                text_format=format_name,
+                begin=begin,
+                end=end,
+                size_bytes=size_bytes,
+                encoding=reading.encoding,
+            )
+            yield file_range, size_bytes * ratio
 
 
-def _format_of(file: str, reading: ReadingConfig) -> str:
-    with open_text(file, reading.encoding) as (_, _, head):
-        name = detect_format(file, head, reading.text_format)
-    return name or guess_text_layout(head, _text_bytes(file, file_size(file)))
-
-
-def _group(ranges: Iterable[FileRange], shard_bytes: int) -> Iterator[tuple[FileRange, ...]]:
+def _group(ranges: Iterable[tuple[FileRange, int]], shard_bytes: int) -> Iterator[tuple[FileRange, ...]]:
     """Group consecutive ranges up to the size of a shard; a larger one is alone."""
     group: list[FileRange] = []
     size = 0
-    for file_range in ranges:
-        text_bytes = _text_bytes(file_range.file, file_range.size_bytes)
+    for file_range, text_bytes in ranges:
         if group and size + text_bytes > shard_bytes:
             yield tuple(group)
             group, size = [], 0
@@ -192,11 +190,6 @@ def _group(ranges: Iterable[FileRange], shard_bytes: int) -> Iterator[tuple[File
         size += text_bytes
     if group:
         yield tuple(group)
-
-
-def _text_bytes(file: str, size_bytes: int) -> int:
-    """Estimate the bytes of text in a file, or a range of it, of this size."""
-    return size_bytes * (_COMPRESSION_RATIO if size_bytes and is_compressed(file) else 1)
 
 
 def find_files(name: str) -> list[str]:

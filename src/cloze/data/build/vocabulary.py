@@ -5,7 +5,7 @@ can be learned from one count.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from importlib import metadata
@@ -70,16 +70,15 @@ def count_input_words(
     settings = list(map(word_settings, tokenizers))
     different = [entry for number, entry in enumerate(settings) if entry not in settings[:number]]
     totals: list[Counter[str]] = [Counter() for _ in different]
-    strips_accents = bool(tokenizers) and tokenizers[0].lowercase and tokenizers[0].strip_accents is not False
-    count = partial(_count_shard, settings=different, reading=reading, strips_accents=strips_accents)
     accents, cleaning = AccentCounts(), CleaningCounts()
-    input_shards = plan_input_shards(inputs, reading)
-    for (counts, changed, cleaned), _ in map_input_shards(
-        count, input_shards, "counting words", workers=workers, progress=progress
-    ):
-        accents += changed
+    count = partial(_count_shard, settings=different, reading=reading)
+    counted = map_input_shards(
+        count, plan_input_shards(inputs, reading), "counting words", workers=workers, progress=progress
+    )
+    for (counts, cleaned), _ in counted:
         cleaning += cleaned
-        for total, counter in zip(totals, counts, strict=True):
+        accents += counts[0][1]
+        for total, (counter, _) in zip(totals, counts, strict=True):
             total.update(counter)
     if not any(totals):
         raise no_text_error(inputs, cleaning)
@@ -87,29 +86,34 @@ def count_input_words(
 
 
 def _count_shard(
-    input_shard: InputShard,
-    *,
-    settings: Sequence[Mapping[str, Any]],
-    reading: ReadingConfig,
-    strips_accents: bool,
-) -> tuple[list["Counter[str]"], AccentCounts, CleaningCounts]:
-    counts: list[Counter[str]] = [Counter() for _ in settings]
+    input_shard: InputShard, *, settings: Sequence[Mapping[str, Any]], reading: ReadingConfig
+) -> tuple[list[tuple["Counter[str]", AccentCounts]], CleaningCounts]:
+    totals: list[tuple[Counter[str], AccentCounts]] = [(Counter(), AccentCounts()) for _ in settings]
     cleaning = CleaningCounts()
-    accents: list[AccentCounts] = []
     for documents in split_into_parts(read_documents(input_shard), reading.part_characters):
         cleaned, changes = clean_all(documents, reading.cleaning)
         cleaning += changes
-        lines = [line for document in cleaned for line in document.lines]
-        for number, (entry, counter) in enumerate(zip(settings, counts, strict=True)):
-            if strips_accents and number == 0:
-                entry = {**entry, "observe": lambda words: accents.append(AccentCounts.of_words(words))}
-            counter.update(count_words(lines, **entry))
-    return counts, sum(accents, AccentCounts()), cleaning
+        for number, (total, accents) in enumerate(totals):
+            counts, changed = _count(cleaned, settings[number])
+            total.update(counts)
+            totals[number] = total, accents + changed
+    return totals, cleaning
+
+
+def _count(documents: Iterable[Document], settings: Mapping[str, Any]) -> tuple["Counter[str]", AccentCounts]:
+    """Count the words of documents, and the letters that a tokenizer strips of accents."""
+    accents: list[AccentCounts] = []
+    strips_accents = settings["lowercase"] and settings["strip_accents"] is not False
+    if strips_accents:
+        settings = {**settings, "observe": lambda words: accents.append(AccentCounts.of_words(words))}
+    lines = (line for document in documents for line in document.lines)
+    return count_words(lines, **settings), sum(accents, AccentCounts())
 
 
 KIND = "vocabulary"
 _SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
 _PACKAGES = ("cloze-bert", "tokenizers")  # the counts depend on them
+_MERGE_ROWS = 1 << 21  # counts in memory before those of the same word are added up
 
 
 def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
@@ -149,17 +153,18 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
         return load_wordpiece(output)
     artifacts.check_output_path(output, overwrite=overwrite)
     strip_accents = False if keep_accents and lowercase else None
+    settings = {"lowercase": lowercase, "strip_accents": strip_accents}
     with keep_finished_parts(output, plan, progress) as directory:
         parts = make_parts(
             directory,
             plan,
-            partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase, strip_accents=strip_accents),
+            partial(_count_part, cleaning=reading.cleaning, settings=settings),
             label="counting words",
             counts=("words",),
             workers=workers,
             progress=progress,
         )
-        counts, cleaned, accents = _add_up(parts, reading.merge_rows)
+        counts, cleaned, accents = _add_up(parts)
         for line in [*cleaned.describe(), *accents.describe()]:
             progress.note(line)
         if not counts:
@@ -177,44 +182,31 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
 
 
 def _count_part(
-    documents: list[Document],
-    path: Path,
-    *,
-    cleaning: CleaningConfig,
-    lowercase: bool,
-    strip_accents: bool | None,
+    documents: list[Document], path: Path, *, cleaning: CleaningConfig, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Count the words of some documents and write the counts as a part."""
     cleaned, done = clean_all(documents, cleaning)
-    accents: list[AccentCounts] = []
-    counts = count_words(
-        (line for document in cleaned for line in document.lines),
-        lowercase=lowercase,
-        strip_accents=strip_accents,
-        observe=lambda words: accents.append(AccentCounts.of_words(words)),
-    )
+    counts, accents = _count(cleaned, settings)
     words = pa.array(counts.keys(), _SCHEMA.field("word").type)
     write_record_batch(path, {"word": words, "count": pa.array(counts.values(), pa.int64())})
-    is_stripped = lowercase and strip_accents is None
-    changes = sum(accents, AccentCounts()) if is_stripped else AccentCounts()
-    return {"words": counts.total(), "cleaning": asdict(done), "accents": asdict(changes)}
+    return {"words": counts.total(), "cleaning": asdict(done), "accents": asdict(accents)}
 
 
-def _add_up(parts: Sequence[Part], merge_rows: int) -> tuple[dict[str, int], CleaningCounts, AccentCounts]:
+def _add_up(parts: Sequence[Part]) -> tuple[dict[str, int], CleaningCounts, AccentCounts]:
     """Add up the counts of all parts in Arrow columns; a dictionary would take ten times the memory."""
     done, accents = CleaningCounts(), AccentCounts()
     tables = [_SCHEMA.empty_table()]
-    rows, max_rows = 0, merge_rows
+    rows, max_rows = 0, _MERGE_ROWS
     for part in parts:
         record = part.record
         done += CleaningCounts.from_dict(record["cleaning"])
-        accents += AccentCounts.from_dict(record.get("accents", {}))
+        accents += AccentCounts.from_dict(record["accents"])
         tables.append(pa.ipc.open_file(pa.memory_map(str(part.path))).read_all())
         rows += len(tables[-1])
         if rows > max_rows:
             tables = [_sum(tables)]
             rows = len(tables[0])
-            max_rows = max(merge_rows, 2 * rows)
+            max_rows = max(_MERGE_ROWS, 2 * rows)
     total = _sum(tables)
     return dict(zip(total["word"].to_pylist(), total["count"].to_pylist(), strict=True)), done, accents
 

@@ -16,7 +16,7 @@ from cloze.data.reading.documents import (
     document_from_text,
     get_text_field,
 )
-from cloze.data.reading.files import MAX_LINE_BYTES, LineReader, is_compressed
+from cloze.data.reading.files import MAX_LINE_BYTES, LineReader
 from cloze.data.reading.text_layout import split_paragraphs
 from cloze.errors import InputError
 from cloze.progress import Bar
@@ -158,8 +158,6 @@ def _lines_of_range(lines: LineReader, file_range: FileRange) -> Iterator[str]:
 
 def split_bytes(file: str, size: int, range_bytes: int) -> list[tuple[int, int | None, int]]:
     """Cut a file that is not compressed into ranges of equal size."""
-    if is_compressed(file):
-        return [(0, None, size)]
     count = size // range_bytes
     edges = [size * index // count for index in range(count + 1)]
     return [(begin, end, end - begin) for begin, end in pairwise(edges)]
