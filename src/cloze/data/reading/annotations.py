@@ -38,6 +38,19 @@ class AnnotatedRow(dict[str, Any]):
     answers: object = None
     """The answers of the annotator."""
 
+    def set_spans(self, spans: Sequence[Any], name: str = "entities") -> None:
+        """Put the spans of the annotator in the place of others, which the data may have."""
+        for other in {"entities", "spans", "ents"} - {name}:
+            self.pop(other, None)
+        self[name] = spans
+
+    def set_labels(self, questions: Sequence[Any]) -> None:
+        """Give labels the default names of their column, if one question asks for labels."""
+        if len(questions) < 2:
+            cells = dict.fromkeys(("label", "labels"), questions[0] if questions else []) | self
+            self.clear()
+            self.update(cells)
+
 
 class AnnotationTool(NamedTuple):
     """How JSON rows of an annotation tool are recognized, and a function from such a row and its place."""
@@ -79,11 +92,6 @@ def find_tool(row: Mapping[str, Any]) -> str | None:
     return next((name for name, tool in ANNOTATION_TOOLS.items() if tool.fits(row)), None)
 
 
-def annotated_row(row: Mapping[str, Any], where: str, tool: str | None) -> Mapping[str, Any]:
-    """Return the text, labels and spans of an annotation tool's row; without a tool, the row."""
-    return row if tool is None else ANNOTATION_TOOLS[tool].read(row, where)
-
-
 def from_spacy(values: Any) -> Any:
     """Return a text and its annotations, as spaCy's examples are, as an object; all else as it is.
 
@@ -96,18 +104,12 @@ def from_spacy(values: Any) -> Any:
     return values
 
 
-def check_annotated(row: Mapping[str, Any], where: str, answers: dict[str, object]) -> None:
+def check_annotated(row: AnnotatedRow, where: str, answers: dict[str, object]) -> None:
     """Refuse a row whose annotations cannot be used.
 
     Args:
         answers: annotators' answers of earlier rows by `task`; those of this row are added.
-
-    Raises:
-        NotAnnotatedError: the annotator rejected, ignored or skipped it, or has not seen it.
-        InputError: annotators disagree.
     """
-    if not isinstance(row, AnnotatedRow):
-        return
     if row.problem is not None:
         raise row.problem
     if row.task is not None and answers.setdefault(row.task, row.answers) != row.answers:
@@ -156,12 +158,10 @@ def _read_prodigy(row: Mapping[str, Any], where: str) -> AnnotatedRow:
         if "ignore" in answers:
             annotated.problem = NotAnnotatedError("ignored", where=where)
         accepted = [span for span, answer in zip(spans, answers, strict=True) if answer != "reject"]
-        annotated = _with_spans(annotated, accepted, annotated.problem, name="spans")
+        annotated.set_spans(accepted, "spans")
         annotated.num_rejected_spans = answers.count("reject")
     if isinstance(row.get("options"), list):
-        chosen = _with_labels(annotated, [row.get("accept") or []], annotated.problem)
-        chosen.num_rejected_spans = annotated.num_rejected_spans
-        return chosen
+        annotated.set_labels([row.get("accept") or []])
     return annotated
 
 
@@ -184,19 +184,13 @@ def _read_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
         annotated.problem = _annotators_differ(f"{len(done)} annotations of one text differ", where)
     spans, labels = done[0] if done else ([], {})
     if spans or not labels:
-        annotated = _with_spans(annotated, spans, annotated.problem)
-    return _with_labels(annotated | labels, list(labels.values()), annotated.problem)
+        annotated.set_spans(spans)
+    annotated.update(labels)
+    annotated.set_labels(list(labels.values()))
+    return annotated
 
 
-_LABEL_STUDIO_FIELDS = {
-    "annotation_id",
-    "annotator",
-    "created_at",
-    "updated_at",
-    "lead_time",
-    "agreement",
-    "comment",
-}
+_LABEL_STUDIO_FIELDS = {"annotator", "created_at", "updated_at", "lead_time", "agreement", "comment"}
 
 
 def _read_flat_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
@@ -207,7 +201,7 @@ def _read_flat_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     if "annotation_id" not in row:
         remedy = "Label Studio's exports have it, or 'data' and 'annotations'"
         raise InputError("no column 'annotation_id'", where=where, remedy=remedy)
-    names = [name for name in row if name not in _LABEL_STUDIO_FIELDS or name == "annotation_id"]
+    names = [name for name in row if name not in _LABEL_STUDIO_FIELDS]
     is_sorted = "id" not in names or names.index("annotation_id") < names.index("id")
     asked = names if is_sorted else names[names.index("id") :]
     questions = {name: row[name] for name in asked if name not in ("annotation_id", "id", "text")}
@@ -220,9 +214,9 @@ def _read_flat_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
         annotated.problem = NotAnnotatedError("not annotated", where=where)
     is_empty = not (labels or is_sorted) or any(value in (None, "") for value in labels)
     if spans or is_empty:
-        annotated = _with_spans(annotated, spans[0] if spans else [], annotated.problem)
+        annotated.set_spans(spans[0] if spans else [])
     if not is_sorted:
-        annotated = _with_labels(annotated, labels, annotated.problem)
+        annotated.set_labels(labels)
     annotated.task = str((row.get("id"), row.get("text")))  # a column of the data may be called id
     annotated.answers = questions
     return annotated
@@ -247,29 +241,6 @@ def _results(annotation: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     return sorted(spans, key=str), labels
 
 
-def _with_spans(
-    row: Mapping[str, Any], spans: Sequence[Any], problem: InputError | None, *, name: str = "entities"
-) -> AnnotatedRow:
-    """Return a row with the spans of the annotator in the place of others, which the data may have."""
-    cells = {
-        key: cell for key, cell in row.items() if key == name or key not in ("entities", "spans", "ents")
-    }
-    annotated = AnnotatedRow(cells | {name: spans})
-    annotated.problem = problem
-    return annotated
-
-
-def _with_labels(
-    row: Mapping[str, Any], questions: Sequence[Any], problem: InputError | None = None
-) -> AnnotatedRow:
-    """Return a row whose labels have the default names of their column, if one question asks for labels."""
-    labels = questions[0] if questions else []
-    names = {"label": labels, "labels": labels} if len(questions) < 2 else {}
-    annotated = AnnotatedRow({**names, **row})
-    annotated.problem = problem
-    return annotated
-
-
 def _read_argilla(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     """Read the answers that annotators submitted; `datasets` has them in columns, JSON in an object."""
     questions = {
@@ -284,37 +255,36 @@ def _read_argilla(row: Mapping[str, Any], where: str) -> AnnotatedRow:
             name: [(answer.get("value"), answer.get("status")) for answer in answers or ()]
             for name, answers in responses.items()
         }
-    cells = {**row, **row["fields"]} if isinstance(row.get("fields"), Mapping) else {**row}
+    annotated = AnnotatedRow({**row, **row["fields"]} if isinstance(row.get("fields"), Mapping) else row)
     statuses = {status for answers in questions.values() for _, status in answers}
     if "submitted" not in statuses:
         reason = "discarded" if "discarded" in statuses else "not annotated"
-        return _with_labels(cells, [], NotAnnotatedError(reason, where=where))
-    submitted = {
-        name: [value for value, status in answers if status == "submitted"]
-        for name, answers in questions.items()
-    }
-    differing = [name for name, values in submitted.items() if any(value != values[0] for value in values)]
-    problem = None
-    if differing:
-        what = f"annotators gave different answers to {differing[0]!r}"
-        problem = InputError(what, where=where, remedy="Leave one answer of each row in the export")
+        annotated.problem = NotAnnotatedError(reason, where=where)
+        questions = {}
     labels = {}
-    for name, values in submitted.items():
-        value = values[0] if values else []
+    for name, answers in questions.items():
+        value, *others = [value for value, status in answers if status == "submitted"] or [[]]
+        if any(other != value for other in others) and annotated.problem is None:
+            what = f"annotators gave different answers to {name!r}"
+            annotated.problem = InputError(
+                what, where=where, remedy="Leave one answer of each row in the export"
+            )
         if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-            cells["entities"] = value
+            annotated["entities"] = value
         else:
             labels[name] = value
-    cells |= labels
-    return _with_labels(cells, [*labels.values()], problem)
+    annotated.update(labels)
+    annotated.set_labels([*labels.values()])
+    return annotated
 
 
 def _read_doccano(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     """Read a row of a CSV, with # between the labels of a text; spans and lists of labels as they are."""
-    if not isinstance(label := row.get("label"), str):
-        return AnnotatedRow(row)
-    cells = {name: cell for name, cell in row.items() if name != "label"}
-    return _with_labels(cells, [label.split("#") if label else []])
+    annotated = AnnotatedRow(row)
+    if isinstance(label := annotated.get("label"), str):
+        del annotated["label"]
+        annotated.set_labels([label.split("#") if label else []])
+    return annotated
 
 
 _TASKS = ("classification", "multi-label", "tagging")

@@ -149,6 +149,11 @@ class Source:
         return self.format.has_rows or self.options.reader == "texts"
 
     @cached_property
+    def tool(self) -> str | None:
+        """The annotation tool that the user names, if the format has rows."""
+        return self.options.tool if self.has_rows else None
+
+    @cached_property
     def extension(self) -> str:
         """The last part of a file's name, as in ".json", without that of its compression."""
         return "" if isinstance(self.data, MemoryRows) else extension_of(self.data)

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cloze.data.reading.annotations import (
+    ANNOTATION_TOOLS,
     ANSWER,
-    AnnotatedRow,
-    annotated_row,
     check_annotated,
     find_tool,
 )
@@ -17,7 +16,7 @@ from cloze.data.reading.columns import NoColumnError, find_columns
 from cloze.data.reading.delimited import DELIMITED
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.pdf_text import clean_pdf_text
-from cloze.data.reading.source import RawRow, ReadOptions, Source
+from cloze.data.reading.source import RawRow, Source
 from cloze.errors import DataWarning, InputError
 from cloze.tables import format_count
 
@@ -91,44 +90,34 @@ def parse_rows(
         parse: raises `InputError` for a bad row.
         rows: the rows, if they differ from those of the source.
     """
-    config, is_json = source.options, source.format.is_json
-    tool = config.tool if source.has_rows else None
+    config = source.options
     errors, left_out = BadRows(), BadRows()
-    has_flag, skip_broken = config.leave_out is not None, config.skip_broken
     leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))
-    leave_out += (CellCountError,) if skip_broken else ()
+    leave_out += (CellCountError,) if config.skip_broken else ()
     number = num_rejected_spans = num_cleaned = 0
     answers: dict[str, object] = {}
     try:
         for number, (cells, where) in enumerate(source.rows() if rows is None else rows, 1):
             try:
-                cells = _read_annotated(cells, where, tool, is_json=is_json)
-                row = _row(cells, config, where, number, answers)
+                row = _row(cells, source, where, number, answers)
                 parsed = parse(row)
             except InputError as error:
                 if number == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
-                    if (
-                        config.can_name_columns
-                        and not config.column_names
-                        and source.format.extensions == DELIMITED
-                    ):
-                        names = ",".join(column.names[0] for column in config.columns if column.is_required)
-                        error.remedy = f"{error.remedy}; if line 1 is a row, name all: `column_names={names}`"
                     raise
                 (left_out if isinstance(error, leave_out) else errors).add(error)
-                if skip_broken and left_out.count > max(_MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE * number):
+                if config.skip_broken and left_out.count > max(_MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE * number):
                     what = f"{left_out.count} of {number} rows have more or fewer cells than the first line names"
                     raise InputError(what, where=where) from None
             else:
                 num_cleaned += row.num_cleaned
-                num_rejected_spans += cells.num_rejected_spans if isinstance(cells, AnnotatedRow) else 0
+                num_rejected_spans += getattr(row.raw, "num_rejected_spans", 0)
                 if not errors.count:
                     yield parsed
     except InputError as error:  # the lines after it cannot be read
         errors.add(error)
         raise errors.as_error() from error
     if errors.count:
-        can_be_skipped = has_flag and errors.count < number
+        can_be_skipped = config.leave_out is not None and errors.count < number
         raise errors.as_error("`skip_bad_rows` leaves out such rows" if can_be_skipped else None, rows=number)
     if not number:
         raise InputError("holds no rows", where=source)
@@ -136,14 +125,6 @@ def parse_rows(
         raise left_out.as_error(rows=number)
     left_out.warn(source, number)
     _warn_of_changes(source, num_cleaned, num_rejected_spans)
-
-
-def _read_annotated(
-    cells: Mapping[str, Any] | InputError, where: str, tool: str | None, *, is_json: bool
-) -> Mapping[str, Any]:
-    if isinstance(cells, InputError):
-        raise cells
-    return annotated_row(cells, where, tool or find_tool(cells)) if is_json or tool else cells
 
 
 def _warn_of_changes(source: Source, num_cleaned: int, num_rejected_spans: int) -> None:
@@ -158,12 +139,26 @@ def _warn_of_changes(source: Source, num_cleaned: int, num_rejected_spans: int) 
 
 
 def _row(
-    cells: Mapping[str, Any], config: ReadOptions, where: str, number: int, answers: dict[str, object]
+    cells: Mapping[str, Any] | InputError, source: Source, where: str, number: int, answers: dict[str, object]
 ) -> Row:
     """Return the cells of a row that are asked for; `answers` has those of earlier rows by `AnnotatedRow.task`."""
-    if config.labeled and not any(column.find({ANSWER: ""}) for column in config.columns):
-        check_annotated(cells, where, answers)
-    names = find_columns(cells, config.columns, where)
+    if isinstance(cells, InputError):
+        raise cells
+    config, tool = source.options, source.tool
+    if tool is None and source.format.is_json:
+        tool = find_tool(cells)
+    if tool is not None:
+        cells = ANNOTATION_TOOLS[tool].read(cells, where)
+        if config.labeled and not any(column.find({ANSWER: ""}) for column in config.columns):
+            check_annotated(cells, where, answers)
+    try:
+        names = find_columns(cells, config.columns, where)
+    except NoColumnError as error:
+        is_delimited = source.format.extensions == DELIMITED
+        if number == 1 and config.can_name_columns and not config.column_names and is_delimited:
+            all_names = ",".join(column.names[0] for column in config.columns if column.is_required)
+            error.remedy = f"{error.remedy}; if line 1 is a row, name all: `column_names={all_names}`"
+        raise
     if len(cells) > 1 and all(name == cell for name, cell in cells.items()):
         what = "this row has the names of the columns, as where two files are joined"
         raise InputError(what, where=where, remedy="Remove this line")
