@@ -6,8 +6,7 @@ or its first line is in quotation marks; in others a quotation mark is a charact
 
 import re
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -19,7 +18,9 @@ from cloze.text_encoding import refuse_carriage_return
 
 DELIMITED = (".tsv", ".csv")
 NAMED_SEPARATOR = re.compile(r"sep=([\t,;|])")  # a first line that Excel writes
-CALL_IT_CSV = "If cells are in quotation marks, call the file .csv"
+_CALL_IT_CSV = "If cells are in quotation marks, call the file .csv"
+_TABS_REMEDY = f"{_CALL_IT_CSV}; otherwise replace tabs within a text by spaces"
+_QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
 _SEPARATORS = "\t,;|"
 _BEFORE_CLOSING_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
 """The text before the closing quotation mark; quotation marks within a cell are doubled."""
@@ -32,9 +33,8 @@ def read_delimited(source: Source) -> Iterator[RawRow]:
         first = list(islice(lines, 1))
         lines = chain(first, lines)
         if not first or options.columns[0].find(dict.fromkeys(first[0][0].split("\t"))) is None:
-            marks = QuotationMarks()
             rows = split_rows(lines, "\t", len(options.header), quoted=False)
-            return by_column(marks.watch(rows), options.header, "a row has", marks.remedy)
+            return by_column(_warn_of_marks(rows), options.header, "a row has", _TABS_REMEDY)
     first_line, where = next(lines, ("", f"{source}:1"))
     if (named := NAMED_SEPARATOR.fullmatch(first_line)) is not None:
         first_line, where = next(lines, ("", f"{source}:2"))
@@ -57,10 +57,9 @@ def read_delimited(source: Source) -> Iterator[RawRow]:
     rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
     remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
     expected = "`column_names` has" if column_names else "the first line names"
-    if quoted:
-        return by_column(rows, names, expected, lambda: remedy, keep_empty=keep_empty)
-    marks = QuotationMarks()
-    return by_column(marks.watch(rows), names, expected, marks.remedy, keep_empty=keep_empty)
+    if not quoted:
+        rows, remedy = _warn_of_marks(rows), _TABS_REMEDY
+    return by_column(rows, names, expected, remedy, keep_empty=keep_empty)
 
 
 def check_header(names: list[str], where: str) -> list[str]:
@@ -82,7 +81,7 @@ def by_column(
     rows: Iterator[tuple[list[Any], str]],
     names: Sequence[str],
     expected: str,
-    remedy: Callable[[], str],
+    remedy: str,
     *,
     keep_empty: bool = False,
 ) -> Iterator[RawRow]:
@@ -95,7 +94,7 @@ def by_column(
             yield dict(zip(names, cells, strict=True)), where
         else:
             what = f"{len(cells)} cells, {expected} {width} columns"
-            yield CellCountError(what, where=where, remedy=remedy()), where
+            yield CellCountError(what, where=where, remedy=remedy), where
 
 
 def find_separator(
@@ -180,43 +179,18 @@ def _read_quoted(text: str, position: int, where: str, lines: Iterator[Line]) ->
         text, position = following, 0
 
 
-class QuotationMarks:
-    """The evidence that a table read without quote parsing needs it.
+def _warn_of_marks(rows: Iterator[tuple[list[str], str]]) -> Iterator[tuple[list[str], str]]:
+    """Yield rows that are read without quote parsing; warn if all quotation marks in them are around cells.
 
-    A program that quotes cells with a tab, a quotation mark or a line end, and Excel also those with a comma, leaves no
-    quotation mark outside of such cells; GLUE's files have them everywhere.
+    A program that quotes cells leaves no other marks; GLUE's files have them everywhere.
     """
-
-    def __init__(self) -> None:
-        self._is_open = False
-
-    def watch(self, rows: Iterator[tuple[list[str], str]]) -> Iterator[tuple[list[str], str]]:
-        """Yield rows, and warn at the end if their cells look as if they were quoted."""
-        counts: Counter[str] = Counter()
-        first: dict[str, str] = {}
-        for cells, where in rows:
-            for cell in cells:
-                if '"' in cell:
-                    kind = _kind_of_quotation(cell)
-                    counts[kind] += 1
-                    first.setdefault(kind, where)
-                    self._is_open = self._is_open or kind == "open"
-            yield cells, where
-        if counts["doubled"] or (counts["quoted"] and counts.keys() == {"quoted"}):
-            kind, how = ("doubled", ", with doubled ones inside,") if counts["doubled"] else ("quoted", "")
-            what = f"a cell in quotation marks{how} is read as it is (the first of {counts[kind]:,})"
-            warnings.warn(DataWarning(f"{first[kind]}: {what}. {CALL_IT_CSV}"), stacklevel=2)
-
-    def remedy(self) -> str:
-        """Return the remedy for a row with too many or too few cells."""
-        return (
-            CALL_IT_CSV
-            if self._is_open
-            else "A tab separates two cells: replace tabs within a text by spaces"
-        )
-
-
-def _kind_of_quotation(cell: str) -> str:
-    if len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', ""):
-        return "doubled" if '""' in cell[1:-1] else "quoted"
-    return "open" if cell.startswith('"') and cell.count('"') % 2 == 1 else "other"
+    count, first, are_around_cells = 0, "", True
+    for cells, where in rows:
+        for cell in cells:
+            if '"' in cell:
+                count, first = count + 1, first or where
+                are_around_cells = are_around_cells and _QUOTED_CELL.fullmatch(cell) is not None
+        yield cells, where
+    if count and are_around_cells:
+        what = f"a cell in quotation marks is read as it is (the first of {count:,})"
+        warnings.warn(DataWarning(f"{first}: {what}. {_CALL_IT_CSV}"), stacklevel=2)
