@@ -30,7 +30,7 @@ from benchmarks.padding import IGNORED, pad, pad_rows, token_labels
 from cloze.choices import Precision
 from cloze.data.batch import DataPosition, PretrainingBatch
 from cloze.data.dataset import Dataset, Documents
-from cloze.data.shards import Shard, write_shard
+from cloze.data.shards import Shard, to_offsets, write_shard
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
@@ -367,6 +367,16 @@ def _synthetic_documents(vocab_size: int, shard: Path) -> tuple[Documents, Token
     document_lengths = random.integers(4, 40, size=_SYNTHETIC_DOCUMENTS)
     lengths = np.maximum(3, random.lognormal(3.1, 0.55, size=document_lengths.sum())).astype(np.int64)
     tokens = np.searchsorted(cumulative, random.random(lengths.sum())) + len(SPECIAL_TOKENS)
-    documents = Shard.without_paragraphs(tokens, lengths, document_lengths, np.arange(len(document_lengths)))
+    nothing = np.zeros(0, np.int64)
+    documents = Shard(
+        token_ids=tokens,
+        sentence_offsets=to_offsets(lengths),
+        document_offsets=to_offsets(document_lengths),
+        document_digests=np.arange(len(document_lengths), dtype=np.uint64),
+        paragraph_offsets=np.zeros(len(document_lengths) + 1, np.int64),
+        paragraph_digests=nothing.astype(np.uint64),
+        paragraph_starts=nothing,
+        paragraph_ends=nothing,
+    )
     write_shard(shard, documents, vocab_size=vocab_size)
     return Documents.from_shards([shard]), tokenizer

@@ -8,7 +8,7 @@ import numpy as np
 
 from cloze.data.batch import PretrainingBatch
 from cloze.data.dataset import Documents
-from cloze.data.shards import Shard
+from cloze.data.shards import Shard, to_offsets
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
@@ -28,11 +28,15 @@ def save_vocabulary(directory: Path, words: Iterable[str]) -> Path:
 def shard_of(rows: Rows, digests: Iterable[int]) -> Shard:
     """Return a shard without long paragraphs."""
     sentences = [sentence for row in rows for sentence in row]
-    return Shard.without_paragraphs(
-        np.array([token for sentence in sentences for token in sentence], np.uint32),
-        list(map(len, sentences)),
-        list(map(len, rows)),
-        list(digests),
+    return Shard(
+        token_ids=np.array([token for sentence in sentences for token in sentence], np.uint32),
+        sentence_offsets=to_offsets(list(map(len, sentences))),
+        document_offsets=to_offsets(list(map(len, rows))),
+        document_digests=np.array(list(digests), np.uint64),
+        paragraph_offsets=np.zeros(len(rows) + 1, np.int64),
+        paragraph_digests=np.zeros(0, np.uint64),
+        paragraph_starts=np.zeros(0, np.int64),
+        paragraph_ends=np.zeros(0, np.int64),
     )
 
 

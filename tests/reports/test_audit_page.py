@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cloze.data.audit import Audit
 from cloze.data.audit import (
+    Audit,
     Distribution,
     DuplicateTexts,
     InstanceExample,

@@ -15,7 +15,6 @@ Integers = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 Digests = npt.NDArray[np.uint64]
 TokenIds = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
-_NOTHING = np.zeros(0, np.int64)
 _COLUMNS = ("sentences", "digest", "long_paragraphs")
 _PARAGRAPH_FIELDS = ("digest", "start", "end")
 
@@ -43,27 +42,6 @@ class Shard:
     """[Q], the first sentence of each."""
     paragraph_ends: Offsets
     """[Q], the sentence after the last."""
-
-    @classmethod
-    def without_paragraphs(
-        cls,
-        token_ids: npt.NDArray[Any],
-        sentence_lengths: npt.ArrayLike,
-        document_lengths: npt.ArrayLike,
-        document_digests: npt.ArrayLike,
-    ) -> "Shard":
-        """Return the shard of these documents, whose paragraphs are not searched for duplicates."""
-        digests = np.asarray(document_digests, np.uint64)
-        return cls(
-            token_ids=token_ids,
-            sentence_offsets=to_offsets(sentence_lengths),
-            document_offsets=to_offsets(document_lengths),
-            document_digests=digests,
-            paragraph_offsets=np.zeros(len(digests) + 1, np.int64),
-            paragraph_digests=_NOTHING.astype(np.uint64),
-            paragraph_starts=_NOTHING,
-            paragraph_ends=_NOTHING,
-        )
 
     @property
     def sentences_per_document(self) -> Integers:
