@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from torch import nn
 
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
+from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
 from cloze.serving.served_model import ServedModel, load_models
 from cloze.tasks.task import AnyTask
 from helpers import task_of
@@ -41,16 +41,30 @@ def write_model(path: Path, head: Callable[[BertModel], nn.Module], task: AnyTas
     return write_checkpoint(path, model, PIECES, task, max_seq_length=24, problem_type=problem_type)
 
 
-@pytest.fixture(scope="session")
-def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("served")
+def write_models(folder: Path) -> dict[str, Path]:
+    """Write a model of every kind; return where they are by their names."""
     generator = torch.Generator().manual_seed(3)
     found = {"bert": write_model(folder / "bert", lambda bert: BertForPreTraining(bert, generator=generator))}
     for name, task in TASKS.items():
         found[name] = write_model(
             folder / name, lambda bert, t=task: t.answer.head(bert, generator=generator), task=task
         )
-    return found
+    return found | {"encoder": write_sentence_encoder(folder / "encoder")}
+
+
+def write_sentence_encoder(path: Path) -> Path:
+    """Write an encoder with prompts and a short limit, in the files of sentence-transformers."""
+    write_checkpoint(path, BertModel(CONFIG, generator=torch.Generator().manual_seed(4)), PIECES)
+    (path / "manifest.json").unlink()
+    prompts = {"query": "a b: ", "empty": ""}
+    settings = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=20, prompts=prompts)
+    save_sentence_encoder_config(path, settings, hidden_size=CONFIG.hidden_size)
+    return path
+
+
+@pytest.fixture(scope="session")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return write_models(tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(scope="session")
@@ -69,8 +83,3 @@ def served(directories: Mapping[str, Path]) -> Iterator[ServerProcess]:
     served = ServerProcess("-m", str(directories["bert"]))
     yield served
     served.end()
-
-
-@pytest.fixture
-def post(client: Client) -> Callable[..., Any]:
-    return client.ask

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clients import Client, client_of, listening
+from clients import Client, listening
 
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
@@ -39,16 +39,6 @@ def test_fill_mask_is_that_of_the_pipeline(client: Client, directories: Mapping[
                     element["score"] = pytest.approx(element["score"], abs=1e-5)
             assert client.ask("/fill", inputs=text, parameters=parameters) == expected
             assert client.ask("/fill", inputs=[text], parameters=parameters) == [expected]
-    for target in ("bcd", "k"):
-        told = client.refusal("/fill", inputs="[MASK]", parameters={"targets": ["a", target]})
-        assert told.startswith(f"parameters.targets: the vocabulary of 'bert' has no token {target!r}")
-
-
-def test_texts_of_one_batch_keep_their_own_targets(client: Client) -> None:
-    (plain,) = client.ask("/fill", inputs="a [MASK]", top_k=2)[0:1]
-    chosen = client.ask("/fill", inputs="a [MASK]", parameters={"targets": ["j"]})
-    assert [each["token_str"] for each in chosen] == ["j"]
-    assert plain[0][0]["probability"] >= chosen[0]["score"]
 
 
 def test_inference_clients_fill_mask(inference_client: Any, address: str, client: Client) -> None:
@@ -70,8 +60,6 @@ def test_inference_clients_token_classification(inference_client: Any, address: 
     assert {each.entity_group for each in found} == {"Y"}
     assert theirs.token_classification(CONTEXT, ignore_labels=["X"]) == found
     assert theirs.token_classification(CONTEXT, ignore_labels=["Y"]) == []
-    told = client.refusal("/tag", inputs="a", parameters={"aggregation_strategy": "max"})
-    assert told == "parameters.aggregation_strategy: Input should be 'simple' or 'first'"
 
 
 def test_inference_clients_question_answering(inference_client: Any, address: str, client: Client) -> None:
@@ -90,13 +78,3 @@ def test_inference_clients_question_answering(inference_client: Any, address: st
         **question, max_answer_len=1, max_question_len=1, max_seq_len=12, top_k=9
     )
     assert {len(each.answer.split()) for each in short} == {1}
-    told = client.refusal("/answer", inputs=question, parameters={"doc_stride": 9})
-    assert told == "parameters.doc_stride: Extra inputs are not permitted"
-
-
-def test_a_list_gets_a_list(models: Mapping[str, ServedModel]) -> None:
-    question = {"question": "a?", "context": CONTEXT}
-    with client_of(models) as client:
-        for route, one in (("/tag", CONTEXT), ("/answer", question), ("/fill", "[MASK]")):
-            answer = client.ask(route, inputs=one, parameters={})
-            assert client.ask(route, inputs=[one], parameters={}) == [answer]

@@ -213,27 +213,6 @@ def ranker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_classifier(tmp_path_factory.mktemp("ranker") / "model")
 
 
-@pytest.mark.parametrize("route", ["/rerank", "/v2/rerank"])
-def test_documents_are_ranked_as_texts(ranker: Path, route: str) -> None:
-    documents = [TEXTS[0], {"text": TEXTS[1]}, *TEXTS[2:]]
-    with client_of({"model": ranker}) as client:
-        ranked = client.ask("/rerank", query=QUERY, texts=TEXTS)
-        found = client.ask(route, query=QUERY, documents=documents)
-        best = client.ask(route, query=QUERY, documents=documents, top_n=1, return_documents=True)
-        assert client.ask("/rerank", query=QUERY, texts=TEXTS, top_n=1) == ranked[:1]
-    expected = [{"index": entry["index"], "relevance_score": entry["score"]} for entry in ranked]
-    assert found == {"model": "model", "results": expected}
-    assert best["results"] == [{**expected[0], "document": {"text": TEXTS[expected[0]["index"]]}}]
-
-
-def test_passages_are_texts_or_documents(ranker: Path) -> None:
-    with client_of({"model": ranker}) as client:
-        for passages in ({}, {"texts": ["a"], "documents": ["a"]}):
-            assert client.refusal("/rerank", query="a", **passages).endswith("give either texts or documents")
-        assert "documents" in client.refusal("/v2/rerank", query="a")
-        assert client.refusal("/v2/rerank", query="a", documents=[1]).startswith("documents.0")
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_coheres_client(ranker: Path) -> None:
     cohere = pytest.importorskip("cohere")

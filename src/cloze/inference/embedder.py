@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self, TypeAlias, Unpack, get_args
+from typing import Self, TypeAlias, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -86,16 +86,10 @@ def pool_words(
     starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]
     in_text = np.flatnonzero(starts >= 0)
     places = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
-    return list(places), _means_of_parts(hidden, first_W)[in_text]
-
-
-def _means_of_parts(hidden: Vectors, starts: npt.NDArray[Any]) -> Vectors:
-    """Return the mean of each part of token vectors, [W, D]; `starts` are the first tokens of the parts, [W]."""
-    if not len(starts):
-        return np.empty((0, hidden.shape[1]), np.float32)
-    sums_WD: Vectors = np.add.reduceat(hidden, starts)
-    lengths_W = np.diff(starts, append=len(hidden)).astype(np.float32)
-    return sums_WD / lengths_W[:, None]
+    if not count:
+        return [], hidden
+    means_WD: Vectors = np.add.reduceat(hidden, first_W) / np.diff(first_W, append=count)[:, None]
+    return list(places), means_WD.astype(np.float32)[in_text]
 
 
 Ids: TypeAlias = npt.NDArray[np.uint32]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, overload
+from typing import Any, ClassVar, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
@@ -39,8 +39,6 @@ from cloze.tasks.arrays import log_of_sum, softmax, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tokenization.tokenizer import Encoding
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
-
-ChosenT = TypeVar("ChosenT")
 
 _MAX_TOKENS = 4096  # in one pass through the model, because of the scores of the vocabulary
 
@@ -180,25 +178,12 @@ class FillMask(MaskedLanguageModel):
         self, masked: Sequence[Sequence[MaskedSequence]], *, top_k: int = 5
     ) -> list[list[list[Candidate]]]:
         """Return the candidates of texts that `mask` has encoded."""
-        return self.choose(masked, lambda _, logits: top_candidates(logits, self.tokenizer.text_of, top_k))
-
-    def choose(
-        self,
-        masked: Sequence[Sequence[MaskedSequence]],
-        choose_tokens: Callable[[int, FloatArray], list[ChosenT]],
-    ) -> list[list[ChosenT]]:
-        """Return the tokens that a function chooses for each [MASK] of texts from `mask`, given as windows.
-
-        The function takes the index of a text and the logits of its masked tokens, [P, V].
-        """
-        text_of_window = [text for text, windows in enumerate(masked) for _ in windows]
-        sequences = list(chain.from_iterable(masked))
-        chosen = {
-            index: choose_tokens(text_of_window[index], logits_PV)
-            for index, logits_PV in self.logits(sequences)
+        best = {
+            index: top_candidates(logits_PV, self.tokenizer.text_of, top_k)
+            for index, logits_PV in self.logits(list(chain.from_iterable(masked)))
         }
-        indices = iter(range(len(sequences)))
-        return [[mask for _ in windows for mask in chosen[next(indices)]] for windows in masked]
+        indices = iter(range(len(best)))
+        return [[mask for _ in windows for mask in best[next(indices)]] for windows in masked]
 
     def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> FloatArray:
         """Return the probability of each token of the vocabulary at each [MASK], [masks, V]; raises as a call."""

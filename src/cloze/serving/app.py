@@ -87,7 +87,8 @@ def create_app(
         docs_url=None,  # its files would come from another host: /docs is a page of cloze
     )
     app.router.route_class = StrictRoute
-    app.state.queue, metrics = queue, Metrics(queue)
+    app.state.queue = queue
+    metrics = Metrics(queue, {route.path for route in ROUTES if route.response is not None})
     server = ServerState(models, queue, metrics, int(time.time()), api_key is not None, evaluation)
     add_routes(app, ROUTES, server)
     app.router.routes.extend(_static_routes())

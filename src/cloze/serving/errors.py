@@ -6,7 +6,7 @@ Source: OpenAI's API reference, errors.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from fastapi import FastAPI, Request
@@ -141,14 +141,14 @@ def add_error_handlers(app: FastAPI) -> None:
         ComputationFailed: lambda error: ErrorResponse(424, f"the computation failed: {error}"),
     }
 
-    def handler(respond: Callable[[Any], Response]) -> Callable[[Request, Exception], Awaitable[Response]]:
-        async def handle(_: Request, error: Exception) -> Response:
+    for kind, respond in responses.items():
+
+        async def handle(
+            _: Request, error: Exception, respond: Callable[[Any], Response] = respond
+        ) -> Response:
             return respond(error)
 
-        return handle
-
-    for error, respond in responses.items():
-        app.add_exception_handler(error, handler(respond))
+        app.add_exception_handler(kind, handle)
 
 
 def _invalid(errors: Sequence[Any], body: Any) -> Response:

@@ -4,7 +4,6 @@ import asyncio
 import hmac
 import re
 from collections.abc import Collection
-from contextlib import AbstractContextManager
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -23,8 +22,9 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 class Metrics:
     """Requests by route and status, their latency, and the length of the queue."""
 
-    def __init__(self, queue: Queue) -> None:
-        self._registry = CollectorRegistry()
+    def __init__(self, queue: Queue, routes: Collection[str]) -> None:
+        """Count the requests of `routes` apart; all others share a label, so that memory stays bounded."""
+        self._registry, self._routes = CollectorRegistry(), frozenset(routes)
         self._requests = Counter(
             "cloze_requests", "Requests answered", ("route", "status"), registry=self._registry
         )
@@ -35,7 +35,7 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._in_progress = Gauge(
+        self.in_progress = Gauge(
             "cloze_requests_in_progress", "Requests in progress", registry=self._registry
         )
         for name, text, value in (
@@ -44,15 +44,6 @@ class Metrics:
             ("cloze_batches", "Times that the model was run", lambda: queue.batches),
         ):
             Gauge(name, text, registry=self._registry).set_function(value)
-        self._routes: frozenset[str] = frozenset()
-
-    def name_routes(self, routes: Collection[str]) -> None:
-        """Set the paths with a label of their own; all others share one, so that memory stays bounded."""
-        self._routes = frozenset(routes)
-
-    def track_in_progress(self) -> AbstractContextManager[object]:
-        """Return a context that counts a request while it is in progress."""
-        return self._in_progress.track_inprogress()
 
     def count(self, path: str, status: int, seconds: float) -> None:
         """Record an answered request."""
@@ -101,7 +92,7 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            with self._metrics.track_in_progress():
+            with self._metrics.in_progress.track_inprogress():
                 await self._handle(scope, receive, send_counted)
         except _ClientDisconnected:
             status = _CLIENT_CLOSED
@@ -182,32 +173,23 @@ async def _run_until_disconnect(
     app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send
 ) -> None:
     """Run an application on a body that was read; cancel it if the client disconnects."""
-    handling = asyncio.current_task()
-    assert handling is not None
-    is_read = is_gone = False
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        nonlocal is_read
-        if is_read:
-            return await asyncio.shield(watching)
-        is_read = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return messages.pop() if messages else await asyncio.shield(watching)
 
-    async def watch() -> Message:
-        nonlocal is_gone
+    async def wait_for_disconnect() -> Message:
         while (message := await receive())["type"] != "http.disconnect":
             pass
-        is_gone = True
-        handling.cancel()
         return message
 
-    watching = asyncio.create_task(watch())
+    watching = asyncio.create_task(wait_for_disconnect())
+    handling = asyncio.create_task(app(scope, replay, send))
     try:
-        await app(scope, replay, send)
-    except asyncio.CancelledError:
-        if not is_gone:
-            raise
-        handling.uncancel()
-        raise _ClientDisconnected from None
+        await asyncio.wait((watching, handling), return_when=asyncio.FIRST_COMPLETED)
+        if not handling.done():
+            raise _ClientDisconnected
+        handling.result()
     finally:
         watching.cancel()
+        handling.cancel()

@@ -145,7 +145,6 @@ def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerS
             dependencies=[Security(KEY)] if server.requires_key and not is_public else None,
             **documented,
         )
-    server.metrics.name_routes({route.path for route in routes if route.response is not None})
 
 
 def _endpoint(route: Route, server: ServerState) -> Callable[..., Any]:

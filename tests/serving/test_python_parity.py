@@ -1,0 +1,141 @@
+"""The answers of every verb are those of the Python class that has the same model."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from clients import Client, client_of
+
+import cloze
+from cloze.models.checkpoint import save_model
+from cloze.serving.limits import Limits
+from cloze.serving.served_model import ServedModel
+from cloze.tasks.texts import LabeledText
+from cloze.tokenization.loading import load_tokenizer
+from encoder_families import FAMILIES, make_encoder
+from tiny_models import tiny_config
+
+LONG = "a b c d e. " * 60
+TEXTS = ["a b c", "\U0001f642 ab, e"]
+
+
+def close(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_heads_of_pre_training_answer_as_in_python(client: Client, directories: Mapping[str, Path]) -> None:
+    bert, masked = directories["bert"], ["a [MASK] c", "[MASK][MASK]."]
+    for texts, candidates in zip(
+        client.ask("/fill", inputs=masked), cloze.FillMask.load(bert)(masked), strict=True
+    ):
+        for mine, theirs in zip(texts, candidates, strict=True):
+            assert [each["token"] for each in mine] == [each.token for each in theirs]
+            close([each["probability"] for each in mine], [each.probability for each in theirs])
+    scores = cloze.SentenceScorer.load(bert)(TEXTS)
+    close([each["score"] for each in client.ask("/likelihood", inputs=TEXTS)], [s.score for s in scores])
+    follows = cloze.NextSentence.load(bert)(*TEXTS)
+    close(client.ask("/next-sentence", inputs=TEXTS), [follows.probability])
+    vectors = cloze.Embedder.load(bert, normalize=True)(TEXTS)
+    close(client.ask("/embed", inputs=TEXTS), vectors)
+    inputs = {"source_sentence": TEXTS[0], "sentences": TEXTS[1:]}
+    close(client.ask("/similarity", inputs=inputs), [vectors[0] @ vectors[1]])
+
+
+def test_fine_tuned_heads_answer_as_in_python(client: Client, directories: Mapping[str, Path]) -> None:
+    labels = client.ask("/predict", inputs="a b")
+    classified = cloze.TextClassifier.load(directories["classifier"])("a b")
+    assert {each["label"]: each["score"] for each in labels} == pytest.approx(classified.probabilities)
+    ranked = cloze.TextRanker.load(directories["ranker"])("a?", [*TEXTS, LONG])
+    found = client.ask("/rerank", query="a?", texts=[*TEXTS, LONG])
+    assert [each["index"] for each in found] == [each.index for each in ranked]
+    close([each["score"] for each in found], [each.score for each in ranked])
+    entities = cloze.EntityTagger.load(directories["tagger"])([LONG, *TEXTS])
+    rows = [
+        [asdict(each) | {"probability": pytest.approx(each.probability, abs=1e-6)} for each in its]
+        for its in entities
+    ]
+    assert client.ask("/tag", inputs=[LONG, *TEXTS]) == rows
+    expected = cloze.QuestionAnswerer.load(directories["squad"])("a?", LONG)
+    (answered,) = client.ask("/answer", inputs={"question": "a?", "context": LONG})
+    assert (answered["answer"], answered["null_threshold"]) == (expected.text, -0.25)
+    close(answered["null_odds"], expected.null_odds)
+    choice = cloze.ChoiceAnswerer.load(directories["chooser"])("a", ["b", "c d", "e"])
+    (chosen,) = client.ask("/choose", inputs={"prompt": "a", "choices": ["b", "c d", "e"]})
+    assert chosen["choice"] == choice.choice
+    close(chosen["probabilities"], choice.probabilities)
+
+
+@pytest.mark.parametrize(
+    ("model", "texts"), [("classifier", [["ab c"], ["e"]]), ("matcher", [["ab", "c"], ["d", "ef"]])]
+)
+def test_explanations_add_up(
+    client: Client, models: Mapping[str, ServedModel], model: str, texts: list[list[str]]
+) -> None:
+    found = client.ask("/explain", inputs=texts, model=model)
+    predictions, _ = models[model].finetuned.predict([LabeledText(*text) for text in texts])
+    assert [each["explained"] for each in found] == [each.label for each in predictions]
+    for each in found:
+        total = sum(word["attribution"] for word in each["words"]) - each["convergence_gap"]
+        assert total == pytest.approx(each["output"] - each["baseline_output"], abs=1e-4)
+
+
+def test_a_server_limits_the_classes_of_a_prediction(models: Mapping[str, ServedModel]) -> None:
+    with client_of({"classifier": models["classifier"]}, Limits(classes=1)) as client:
+        answers = [client.ask("/predict", inputs="a b", top_k=top_k) for top_k in (None, 1, 2)]
+        assert [[each["label"] for each in answer] for answer in answers] == [["good"]] * 3
+        assert client.get("/info").json()["limits"]["classes"] == 1
+
+
+def test_tokens_of_a_space_alone_have_a_place(tmp_path: Path) -> None:
+    tokenizer = FAMILIES["roberta"].tokenizer(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    config = tiny_config(tokenizer.get_vocab())
+    save_model(tmp_path, make_encoder("roberta", config), load_tokenizer(tmp_path))
+    with client_of({"roberta": tmp_path}) as client:
+        (tokens,) = client.ask("/tokenize", inputs="a  film")
+    places = [(token["start"], token["stop"]) for token in tokens]
+    assert places == [(None, None), (0, 1), (1, 2), (3, 7), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("bert", "embedding"), ("classifier", "classifier"), ("ranker", "reranker"), ("squad", "embedding")],
+)
+def test_info_names_the_kind_of_a_single_model(
+    models: Mapping[str, ServedModel], directories: Mapping[str, Path], name: str, kind: str
+) -> None:
+    with client_of({name: models[name]}) as client:
+        info = client.get("/info").json()
+        assert info["served_model_name"] == info["model_id"] == name
+        vectors = client.ask("/embed", inputs="a")
+        assert client.ask("/embed", inputs="a", model="text-embeddings-inference") == vectors
+    assert list(info["model_type"]) == [kind]
+    if kind == "embedding":
+        assert info["model_type"] == {kind: {"pooling": "mean"}}
+    else:
+        labels = json.loads((directories[name] / "config.json").read_text())
+        assert info["model_type"][kind] == {key: labels[key] for key in ("id2label", "label2id")}
+
+
+def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
+    info = client.get("/info").json()
+    abilities = {each["name"]: set(each["abilities"]) for each in info["models"]}
+    assert {name: has - {"encode", "embed", "tokenize"} for name, has in abilities.items()} == {
+        "bert": {"fill", "next-sentence"},
+        "classifier": {"predict", "explain"},
+        "topics": {"predict", "explain"},
+        "tagger": {"tag"},
+        "squad": {"answer"},
+        "chooser": {"choose"},
+        "ranker": {"predict", "rerank"},
+        "matcher": {"predict", "explain"},
+        "encoder": set(),
+    }
+    assert all("tokenize" in has for has in abilities.values())
+    assert info["limits"]["batch_texts"] == info["max_client_batch_size"] == 32
+    assert info["limits"]["body_bytes"] == 2_000_000
+    assert info["limits"]["body_seconds"] == 10

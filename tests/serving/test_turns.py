@@ -1,0 +1,65 @@
+"""Sentences of `/likelihood` and explanations take turns with other requests."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+import pytest
+from clients import Client
+from held_queue import Thread, admitted, answers, held, start, wait_until
+
+from cloze.inference.explain import ExplainConfig
+from cloze.serving.limits import Limits
+from cloze.serving.native import explain, likelihood
+from cloze.serving.queue import Queue
+from cloze.serving.routes import estimate_tokens
+from cloze.serving.schema import ExplainRequest, TextsRequest
+from cloze.serving.served_model import ServedModel
+
+
+@pytest.fixture
+def queue() -> Iterator[Queue]:
+    queue = Queue(Limits(), threads=1)
+    yield queue
+    queue.close()
+
+
+def test_a_long_sentence_is_scored_in_turns(client: Client, models: Mapping[str, ServedModel]) -> None:
+    queue = Queue(Limits(batch_tokens=12), threads=1)
+    (found,) = asyncio.run(likelihood(models["bert"], TextsRequest(inputs="a b c d"), queue))
+    queue.close()
+    assert queue.batches == 2  # of four copies of six tokens
+    assert found.score == pytest.approx(client.ask("/likelihood", inputs="a b c d")[0]["score"], abs=1e-5)
+
+
+def test_likelihoods_of_two_requests_share_a_batch(models: Mapping[str, ServedModel], queue: Queue) -> None:
+    requests = (likelihood(models["bert"], TextsRequest(inputs=text), queue) for text in ("a b", "c d e"))
+    found = asyncio.run(answers(queue, *(admitted(queue, request) for request in requests)))
+    assert [len(scores[0].tokens) for scores in found] == [2, 3]
+    assert queue.batches == 2  # the first one holds the thread
+
+
+def test_a_likelihood_waits_with_the_square_of_its_tokens(
+    models: Mapping[str, ServedModel], queue: Queue
+) -> None:
+    texts = ["a b c", "d"]
+
+    async def ask(thread: Thread, tokens: int) -> None:
+        async with held(queue, thread):
+            request = likelihood(models["bert"], TextsRequest(inputs=texts), queue)
+            (task,) = await start(queue, admitted(queue, request))
+            await wait_until(lambda: queue.waiting_tokens == tokens)
+        await task
+
+    asyncio.run(ask("texts", sum(estimate_tokens(text) ** 2 for text in texts)))
+    asyncio.run(ask("model", 3 * 5 + 1 * 3))
+
+
+@pytest.mark.slow
+def test_a_long_explanation_takes_turns_with_other_requests(models: Mapping[str, ServedModel]) -> None:
+    config = ExplainConfig(max_tokens=16, max_gap=-1)  # never converges
+    queue = Queue(Limits(batch_tokens=160), threads=1)
+    request = ExplainRequest(inputs="a b c")
+    (explanation,) = asyncio.run(explain(models["classifier"], request, queue, config))
+    queue.close()
+    assert explanation.steps == 512
+    assert queue.batches >= 5 * sum(config.steps) // 160  # [CLS] a b c [SEP]
