@@ -16,7 +16,7 @@ from torch import nn
 from benchmarks.harness import Check, FinishedParts, Peers, Result, TimedBenchmark, Timing
 from benchmarks.machine import describe_machine, dtype_name
 from benchmarks.transformers_trainer import build_padded_model, train_with_trainer
-from cloze.api.settings import resolve_finetuning
+from cloze.api.settings import finetuning_layers, resolve_finetuning
 from cloze.choices import Precision
 from cloze.cli.options import Flag, Settings
 from cloze.config import read_dict, to_dict
@@ -80,7 +80,9 @@ class Finetune(TimedBenchmark):
             raise InputError(what, where="--rounds", remedy="Choose 5, or 2 at least")
         settings = {"model": str(self.model), "train": str(self.data), "precision": self.dtype}
         settings |= {"device": self.device} | read_dict(overrides=self.settings)
-        task, config = resolve_finetuning(self.task, self.config, settings)
+        task, config = resolve_finetuning(
+            finetuning_layers(self.task, None, {"config": self.config, "settings": settings})
+        )
         require(["scipy"], extra="tasks", where=task.name)
         _check_settings(config)
         optimizer = replace(config.optimizer, bias_correction=True, epsilon=1e-8)

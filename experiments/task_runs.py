@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from cloze import artifacts
-from cloze.api.settings import resolve_finetuning
+from cloze.api.settings import finetuning_layers, resolve_finetuning
 from cloze.data.reading.files import file_version
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig, load_finetuning
@@ -101,7 +101,7 @@ class TaskRun:
             "best_metric": self.task.metric,
         }
         try:
-            return resolve_finetuning(self.task.task, settings=table)
+            return resolve_finetuning(finetuning_layers(self.task.task, None, {"settings": table}))
         except InputError as error:
             error.where = f"the task {self.name}"
             raise

@@ -6,8 +6,9 @@ import lzma
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
@@ -21,6 +22,7 @@ from cloze.tasks.registry import find_task
 
 if TYPE_CHECKING:
     from cloze.finetuning.config import FinetuneConfig
+    from cloze.pretraining.config import PretrainConfig
     from cloze.tasks.task import AnyTask
 
 
@@ -145,7 +147,27 @@ def read_tree(directory: Path) -> dict[str, bytes]:
 
 def finetuning_of(task: str, settings: Iterable[str]) -> "tuple[AnyTask, FinetuneConfig]":
     """Return a task and its config for settings such as "epochs=1"."""
-    from cloze.api.settings import resolve_finetuning
     from cloze.config import read_dict
 
     return resolve_finetuning(task, settings=read_dict(overrides=settings))
+
+
+def resolve_finetuning(
+    task: Any, config: Any = None, settings: Mapping[str, Any] = MappingProxyType({})
+) -> "tuple[AnyTask, FinetuneConfig]":
+    """Return the task and the config of a fine-tuning, of a recipe with settings by their dotted keys."""
+    from cloze.api import settings as layers
+
+    given = layers.finetuning_layers(task, None, {"config": config, "settings": settings})
+    return layers.resolve_finetuning(given)
+
+
+def resolve_pretraining(
+    config: Any = None, settings: Mapping[str, Any] = MappingProxyType({})
+) -> "PretrainConfig":
+    """Return the config of a pre-training, of a recipe with settings by their dotted keys."""
+    from cloze.api import settings as layers
+
+    return layers.resolve_pretraining(
+        layers.pretraining_layers(None, {"config": config, "settings": settings})
+    )

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from cloze import config as configuration
-from cloze.api.settings import resolve_finetuning, resolve_pretraining
 from cloze.arguments import parse_layers
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
@@ -18,6 +17,7 @@ from cloze.pretraining.config import PAPER_PHASES, PretrainConfig
 from cloze.pretraining.data import steps_per_phase
 from cloze.tasks.config import with_settings
 from cloze.tasks.registry import TASKS, find_task
+from helpers import resolve_finetuning, resolve_pretraining
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
 

@@ -32,7 +32,6 @@ from cloze.file_io import (
     sync_directory,
     sync_file,
 )
-from cloze.suggestions import no_such_path
 from cloze.text_encoding import LONE_SURROGATE
 
 FORMAT_VERSION = 1
@@ -296,7 +295,7 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
             f"A killed process was replacing {replaced}: move it back" if replaced else _REMEDIES.get(kind)
         )
         if not directory.exists():
-            raise no_such_path(directory, "no such directory", remedy=remedy, fits=Path.is_dir)
+            raise InputError("no such directory", where=directory, remedy=remedy)
         raise InputError("is a file, not a directory", where=directory, remedy=remedy)
     file = directory / MANIFEST
     if not file.exists():

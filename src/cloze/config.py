@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_
 
 from cloze.errors import InputError
 from cloze.file_io import read_file
-from cloze.suggestions import MAX_LISTED, check_keywords, did_you_mean, list_names, nearest, no_such_path
+from cloze.suggestions import MAX_LISTED, check_keywords, did_you_mean, list_names, nearest
 from cloze.text_encoding import LONE_SURROGATE, how_to_convert, to_json_text
 
 Config = TypeVar("Config")
@@ -181,7 +181,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             raise ValueError(_TOO_MANY_PARTS)  # tomllib takes minutes for many
         return tomllib.loads(text)
     except FileNotFoundError:
-        raise no_such_path(path) from None
+        raise InputError("no such file", where=path) from None
     except UnicodeDecodeError as error:
         raise InputError("not UTF-8", where=path, remedy=how_to_convert(content)) from error
     except (ValueError, RecursionError) as error:  # also of a number of thousands of digits

@@ -45,28 +45,6 @@ MODEL_FILES = (
 )
 """The files that are read of a model, without its weights and the poolings of sentence-transformers."""
 
-WELL_KNOWN = (
-    "answerdotai/ModernBERT-base", "answerdotai/ModernBERT-large",
-    "BAAI/bge-base-en-v1.5", "BAAI/bge-large-en-v1.5", "BAAI/bge-m3", "BAAI/bge-small-en-v1.5",
-    "cross-encoder/ms-marco-MiniLM-L6-v2",
-    "deepset/gbert-base", "deepset/gbert-large", "deepset/roberta-base-squad2",
-    "distilbert/distilbert-base-cased", "distilbert/distilbert-base-german-cased",
-    "distilbert/distilbert-base-multilingual-cased", "distilbert/distilbert-base-uncased",
-    "distilbert/distilbert-base-uncased-finetuned-sst-2-english", "distilbert/distilroberta-base",
-    "dslim/bert-base-NER",
-    "FacebookAI/roberta-base", "FacebookAI/roberta-large", "FacebookAI/xlm-roberta-base",
-    "FacebookAI/xlm-roberta-large",
-    "google-bert/bert-base-cased", "google-bert/bert-base-german-cased", "google-bert/bert-base-multilingual-cased",
-    "google-bert/bert-base-multilingual-uncased", "google-bert/bert-base-uncased", "google-bert/bert-large-cased",
-    "google-bert/bert-large-uncased",
-    "intfloat/e5-base-v2", "intfloat/e5-small-v2", "intfloat/multilingual-e5-base", "intfloat/multilingual-e5-small",
-    "microsoft/mpnet-base",
-    "sentence-transformers/all-MiniLM-L12-v2", "sentence-transformers/all-MiniLM-L6-v2",
-    "sentence-transformers/all-mpnet-base-v2", "sentence-transformers/multi-qa-MiniLM-L6-cos-v1",
-    "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
-)  # fmt: skip
-"""Models that people name without the organization that published them."""
-
 LOG = logging.getLogger("cloze.model_paths")  # the command line shows it
 
 _URL = re.compile(r"hf:/+(?P<repo>[^@]*)(?P<at>@(?P<revision>.*))?", re.DOTALL)

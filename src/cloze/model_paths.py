@@ -9,17 +9,12 @@ from typing import Literal, TypeAlias
 from cloze import artifacts, file_io
 from cloze.errors import InputError
 from cloze.file_names import (
-    CONFIG_FILE,
-    GOOGLE_CONFIG_FILE,
     GRAPH_FACTS_FILE,
     GRAPH_FILE,
     MODULES_FILE,
-    TOKENIZER_FILE,
-    VOCAB_FILE,
 )
 from cloze.hub import (
     PREFIX,
-    WELL_KNOWN,
     HubFiles,
     HubName,
     download,
@@ -30,7 +25,6 @@ from cloze.hub import (
     name_of_snapshot,
     parse_hub_name,
 )
-from cloze.suggestions import list_names, nearest, no_such_path
 
 RunLink: TypeAlias = Literal["latest", "best"]
 """A link in a run to one of its checkpoints."""
@@ -40,18 +34,7 @@ LOG = logging.getLogger(__name__)
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """A URL, also as `Path` writes it, with one slash."""
 _BUNDLED_MODELS = Path(__file__).parent / "pretrained"
-_SHORT_NAMES = {
-    "bert": "hf://google-bert/bert-base-uncased",
-    "bert-base": "hf://google-bert/bert-base-uncased",
-    "bert-large": "hf://google-bert/bert-large-uncased",
-    "distilbert": "hf://distilbert/distilbert-base-uncased",
-    "mini": "cloze-mini",
-    "minilm": "hf://sentence-transformers/all-MiniLM-L6-v2",
-    "modernbert": "hf://answerdotai/ModernBERT-base",
-    "roberta": "hf://FacebookAI/roberta-base",
-    "xlm-r": "hf://FacebookAI/xlm-roberta-base",
-    "xlm-roberta": "hf://FacebookAI/xlm-roberta-base",
-}
+_NAMES_OF_HUB = f"a model of the Hub, as in {PREFIX}google-bert/bert-base-uncased"
 
 
 def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit: str | None = None) -> Path:
@@ -87,27 +70,20 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
         return bundled[path.name]
     cached = find_cached(HubName(str(path), commit)) if is_repo(str(path)) else None
     if cached is None and is_name:
-        names = [*sorted(bundled), *(f"{PREFIX}{name}" for name in WELL_KNOWN)]
-        near = nearest(path.name, names, synonyms=_SHORT_NAMES, separators="/")
-        remedy = f"Give a path, hf://org/name, or one of the bundled models: {list_names(sorted(bundled))}"
         what = "no such file, directory or bundled model"
-        raise no_such_path(path, what, remedy=None if near else remedy, other=near, fits=_is_model)
+        remedy = f"Give a path, {_NAMES_OF_HUB}, or {' or '.join(sorted(bundled))}"
+        raise InputError(what, where=path, remedy=remedy)
     if cached is None and path.parent.is_dir():
         return path
     if cached is None:
         what = "no such directory, and no such model in the cache of the Hub"
-        raise no_such_path(path, what, remedy=f"{PREFIX}{path} downloads it", fits=_is_model)
+        raise InputError(what, where=path, remedy=f"{PREFIX}{path} downloads it")
     if missing := first_missing(cached, files):
         what = f"is in the cache of the Hub without {missing}"
         raise InputError(what, where=path, remedy=f"{PREFIX}{path} downloads it")
     note = "" if has_all(cached, files) else f", perhaps without {MODULES_FILE}; {PREFIX}{path} completes it"
     LOG.info("%s: commit %s, from the cache%s", path, cached.name, note)
     return cached
-
-
-def _is_model(path: Path) -> bool:
-    names = (CONFIG_FILE, GOOGLE_CONFIG_FILE, VOCAB_FILE, TOKENIZER_FILE, artifacts.RUN_CONFIG)
-    return any((path / name).is_file() for name in names)
 
 
 def is_bundled(path: Path) -> bool:

@@ -44,14 +44,6 @@ def test_inputs_that_are_unclear_are_refused(
     assert REFUSED[words].format(**paths) in error_line(f"predict -m {{classifier}} {words}")
 
 
-def test_a_file_of_a_similar_name_is_suggested(
-    tmp_path: Path, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("reviews.csv").write_text("text\na\n")
-    assert "Did you mean reviews.csv?" in error_line("predict -m {classifier} revews.csv")
-
-
 def test_a_text_of_a_file_of_this_name_is_read_as_the_file(
     samples: Samples, tmp_path: Path, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
 ) -> None:

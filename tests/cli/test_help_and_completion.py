@@ -15,16 +15,10 @@ from cloze.tasks.registry import TASKS
 from helpers import assert_help_is_complete
 
 SUGGESTIONS = {
-    "finetune classification --lr 1e-4": "--learning-rate",
-    "finetune classification --bs 16": "--batch-size",
-    "finetune classification --num_train_epochs 3": "--epochs",
-    "finetune classification --per_device_train_batch_size 3": "--batch-size",
-    "finetune classification --model_name_or_path bert": "--model",
+    "finetune classification --lerning-rate 1e-4": "--learning-rate",
     "finetune classification --max-length 64": "--max-seq-length",
     "finetune classification --warmup_ratio 0.1": "--set optimizer.warmup_fraction=VALUE",
-    "finetune classification --weight-decay 0": "--set optimizer.weight_decay=VALUE",
-    "pretrain --lr 1e-4": "--set optimizer.learning_rate=VALUE",
-    "pretrain --max-steps 3": "--steps",
+    "pretrain --stebs 3": "--steps",
 }
 
 
@@ -34,15 +28,6 @@ def test_flags_of_similar_names_are_suggested(cloze: Cloze, command: str) -> Non
     verb = command.split()[0]
     line = f"error: no flag {flag}. Did you mean {SUGGESTIONS[command]}? See cloze {verb} --help.\n"
     assert cloze(command, code=2).err == line
-
-
-def test_suggested_settings_are_accepted(cloze: Cloze) -> None:
-    for command, suggestion in SUGGESTIONS.items():
-        verb, *arguments = command.split()
-        if suggestion.startswith("--set ") and arguments[-1][0].isdigit():
-            setting = suggestion.removeprefix("--set ").replace("VALUE", arguments[-1])
-            task = "classification" if verb == "finetune" else ""
-            assert cloze(f"{verb} {task} --print-config --set {setting}").err == ""
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))

@@ -9,11 +9,11 @@ import pytest
 from samples import Cloze, Samples
 
 import cloze
-from cloze.api.settings import resolve_finetuning, resolve_pretraining
 from cloze.config import read_toml, to_toml
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig as Config
 from cloze.pretraining.config import ModelConfig
+from helpers import resolve_finetuning, resolve_pretraining
 
 LENGTHS = ("max_seq_length", "batch_size", "epochs")
 

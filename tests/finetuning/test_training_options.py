@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from cloze.api.settings import resolve_finetuning
 from cloze.errors import InputError
 from cloze.finetuning.config import load_finetuning
 from cloze.finetuning.data import choose_held_out
@@ -20,7 +19,7 @@ from cloze.tasks.texts import LabeledText
 from cloze.training.distributed import DistributedContext
 from cloze.training.model_card import BaseModel
 from family_cases import REVIEWS
-from helpers import finetuning_of, task_of
+from helpers import finetuning_of, resolve_finetuning, task_of
 from runs import finetune, prepare, resume_finetuning, rows, weights
 
 

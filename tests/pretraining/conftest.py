@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cloze.api.settings import resolve_pretraining
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
 from cloze.data.build.vocabulary import train_vocabulary
 from cloze.pretraining.config import PretrainConfig
-from helpers import make_once, write_novel
+from helpers import make_once, resolve_pretraining, write_novel
 from runs import pretrain
 
 NANO = """

@@ -93,29 +93,29 @@ def finetune(
     Differs:
         The last batch of an epoch has the remaining examples, where Google's code fills it from the next epoch.
     """
-    from cloze.api.settings import FinetuningRequest
+    from cloze.api.settings import finetuning_layers, resolve_finetuning, resume_finetuning
     from cloze.finetuning import finetune as finetuning
 
     if options["report_to"] and options["workers"] != 1:
         what = "several processes cannot log to one service"
         raise InputError(what, where="report_to", remedy="Leave out `workers`")
     writers = load_writers(options["report_to"], where="report_to")
-    request = FinetuningRequest(task, output, options)
-    cluster = resolve_workers(options["workers"])
+    layers = finetuning_layers(task, output, options)
+    workers = resolve_workers(options["workers"])
     with TemporaryDirectory(prefix="cloze-") as folder:
-        resumed = request.resumed()
-        resolved, config = resumed or request.resolve(Path(folder))
+        resumed = resume_finetuning(layers)
+        resolved, config = resumed or resolve_finetuning(layers, Path(folder))
         report = finetuning.finetune(
             resolved,
             config,
-            request.run,
-            workers=cluster,
+            layers.run,
+            workers=workers,
             overwrite=options["overwrite"],
             resume=resumed is not None,
             callbacks=(*options["callbacks"], *writers),
             progress=resolve_progress(options["progress"]),
         )
-    return FinetuneResult(request.run, report, config.device)
+    return FinetuneResult(layers.run, report, config.device)
 
 
 @suggests_keywords(_setting_names)
@@ -129,11 +129,11 @@ def plan_finetuning(
 
     Takes the arguments of `finetune`, and raises its errors.
     """
-    from cloze.api.settings import FinetuningRequest
+    from cloze.api.settings import finetuning_layers, resolve_finetuning
     from cloze.finetuning import finetune as finetuning
 
     with TemporaryDirectory(prefix="cloze-") as folder:
-        resolved = FinetuningRequest(task, output, options).resolve(Path(folder))
+        resolved = resolve_finetuning(finetuning_layers(task, output, options), Path(folder))
         return finetuning.plan_finetuning(*resolved, progress=resolve_progress(options["progress"]))
 
 
@@ -149,11 +149,11 @@ def validate_data(
     Takes the arguments of `finetune`, and raises its errors. Returns numbers of examples and sequences, the classes
     and the settings of the task.
     """
-    from cloze.api.settings import FinetuningRequest
+    from cloze.api.settings import finetuning_layers, resolve_finetuning
     from cloze.finetuning import finetune as finetuning
 
     with TemporaryDirectory(prefix="cloze-") as folder:
-        resolved = FinetuningRequest(task, output, options).resolve(Path(folder))
+        resolved = resolve_finetuning(finetuning_layers(task, output, options), Path(folder))
         return finetuning.validate(*resolved, progress=resolve_progress(options["progress"]))
 
 
@@ -168,6 +168,10 @@ def finetuning_settings(
 
     Takes the arguments of `finetune`; model and training data are optional.
     """
-    from cloze.api.settings import FinetuningRequest
+    from cloze.api.settings import finetuning_layers, resolve_finetuning, without_lines
+    from cloze.tasks.config import to_toml
 
-    return FinetuningRequest(task, output, options).to_toml()
+    layers = finetuning_layers(task, output, options)
+    return without_lines(
+        to_toml(*resolve_finetuning(layers, draft=True)), {"model", "train"} - layers.table.keys()
+    )

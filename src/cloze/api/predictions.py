@@ -15,7 +15,7 @@ from cloze.options import CsvSafe, Device, ModelPrecision, Overwrite, RowOptions
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
-from cloze.suggestions import no_such_path, suggests_keywords
+from cloze.suggestions import suggests_keywords
 from cloze.tables import format_count
 
 if TYPE_CHECKING:  # not needed for --help
@@ -168,7 +168,7 @@ def find_inputs(
         remedy = (
             "Check the path, or end a text with a period; other texts are read from stdin, as the input -"
         )
-        raise no_such_path(unclear[0], what, remedy=remedy)
+        raise InputError(what, where=unclear[0], remedy=remedy)
     return task, "", texts
 
 

@@ -47,19 +47,24 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
     Source:
         Devlin et al. 2019, 3.1 and A.2; google-research/bert run_pretraining.py @eedf571.
     """
-    from cloze.api.settings import PretrainingRequest, find_initial_checkpoint
+    from cloze.api.settings import (
+        find_initial_checkpoint,
+        pretraining_layers,
+        resolve_pretraining,
+        resume_pretraining,
+    )
     from cloze.pretraining import run as pretraining
     from cloze.training.distributed import num_restarts
     from cloze.training.run_directory import check_output
 
     writers = load_writers(options["report_to"], where="report_to")
-    request, progress = PretrainingRequest(output, options), resolve_progress(options["progress"])
+    layers, progress = pretraining_layers(output, options), resolve_progress(options["progress"])
     texts, overwrite = options["texts"], options["overwrite"]
-    resumed = request.resumed()
-    config = resumed or request.resolve()
+    resumed = resume_pretraining(layers)
+    config = resumed or resolve_pretraining(layers)
     if texts is not None and is_rank_zero():
         if resumed is None:
-            check_output(request.run, overwrite=overwrite)
+            check_output(layers.run, overwrite=overwrite)
         data = Path(config.data)
         if (options["resume"] or num_restarts()) and data.exists():  # of this run, or of its killed start
             _check_texts(texts, data, progress)
@@ -69,7 +74,7 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
             )
     return pretraining.pretrain(
         config,
-        request.run,
+        layers.run,
         start=find_initial_checkpoint(config),
         overwrite=overwrite,
         resume=resumed is not None,
@@ -96,10 +101,10 @@ def plan_pretraining(*, output: str | Path | None = None, **options: Unpack[Pret
 
     Takes the arguments of `pretrain`, and raises its errors.
     """
-    from cloze.api.settings import PretrainingRequest, find_initial_checkpoint
+    from cloze.api.settings import find_initial_checkpoint, pretraining_layers, resolve_pretraining
     from cloze.pretraining import run as pretraining
 
-    config = PretrainingRequest(output, options).resolve()
+    config = resolve_pretraining(pretraining_layers(output, options))
     progress = resolve_progress(options["progress"])
     return pretraining.plan_pretraining(config, find_initial_checkpoint(config), progress=progress)
 
@@ -110,6 +115,10 @@ def pretraining_settings(*, output: str | Path | None = None, **options: Unpack[
 
     Takes the arguments of `pretrain`; data and length are optional.
     """
-    from cloze.api.settings import PretrainingRequest
+    from cloze.api.settings import pretraining_layers, resolve_pretraining, without_lines
+    from cloze.config import to_toml
 
-    return PretrainingRequest(output, options).to_toml()
+    layers = pretraining_layers(output, options)
+    return without_lines(
+        to_toml(resolve_pretraining(layers, draft=True)), {"data", "steps"} - layers.table.keys()
+    )

@@ -81,9 +81,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     warnings.formatwarning = lambda message, *_, **__: f"{_for_people(f'warning: {message}')}\n"
     verb, rest = split_verb(arguments)
-    if verb is None:
-        return _unknown_verb(arguments[0])
-    return _unknown_verb(f"{verb} {rest[0]}") if _is_misspelt(verb, rest) else _run_verb(verb, rest)
+    return _unknown_verb(arguments[0]) if verb is None else _run_verb(verb, rest)
 
 
 def open_closed_streams() -> None:
@@ -250,16 +248,6 @@ def _for_people(text: str) -> str:
     from cloze.tables import fit_terminal
 
     return fit_terminal(text, sys.stderr)
-
-
-def _is_misspelt(verb: str, arguments: list[str]) -> bool:
-    """Return whether the word after a verb is a misspelt second word of a verb, as in "corpus audt"."""
-    seconds = [name.partition(" ")[2] for name in VERBS if name.startswith(f"{verb} ")]
-    if not seconds or not arguments or not arguments[0].isalpha() or os.path.exists(arguments[0]):
-        return False
-    from cloze.suggestions import nearest
-
-    return nearest(arguments[0], seconds, min_ratio=0.75) is not None
 
 
 def _unknown_verb(word: str) -> int:

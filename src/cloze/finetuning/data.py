@@ -21,7 +21,6 @@ from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig
 from cloze.progress import Progress
 from cloze.remote_files import to_path_or_url
-from cloze.suggestions import no_such_path
 from cloze.tables import format_count
 from cloze.tasks.data import find_files
 from cloze.tasks.features import count_losses
@@ -82,7 +81,7 @@ def find_data(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
     config = replace(config, train=train, dev=dev)
     for name in data_files(config).values():
         if not is_source(name):
-            raise no_such_path(name)
+            raise InputError("no such file", where=name)
     return config
 
 

@@ -32,19 +32,6 @@ _WORDS = "two columns, a tab apart: a word and its tag"
 _SQUAD = "SQuAD's JSON, or a table with the columns question, context and answers"
 _ENTAILMENT, _MNLI = ("entailment", "not_entailment"), ("entailment", "neutral", "contradiction")
 _COSINE = ("batch_size=16", "epochs=4", "optimizer.learning_rate=2e-5")
-_SYNONYMS = {
-    "ner": "tagging",
-    "nli": "classification",
-    "pos": "tagging",
-    "qa": "squad_v2",
-    "question-answering": "squad_v2",
-    "sentiment": "classification",
-    "similarity": "scored-pairs",
-    "squad": "squad_v1",
-    "sts": "scored-pairs",
-    "token-classification": "tagging",
-}
-"""The tasks that have other names elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +200,6 @@ def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) ->
     """
     name = check_text(name, "task")
     if name not in TASKS:
-        remedy = did_you_mean(name, sorted({*TASKS, *others}), synonyms=_SYNONYMS, full_list="cloze tasks")
+        remedy = did_you_mean(name, sorted({*TASKS, *others}), full_list="cloze tasks")
         raise InputError(f"no task {name!r}", where=where, remedy=remedy)
     return TASKS[name]

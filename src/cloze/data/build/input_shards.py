@@ -25,7 +25,7 @@ from cloze.errors import InputError
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, SILENT_BAR, Bar, Progress
 from cloze.remote_files import is_url, list_files, to_path_or_url
-from cloze.suggestions import did_you_mean, no_such_path
+from cloze.suggestions import did_you_mean
 from cloze.text_encoding import check_encoding
 
 _COMPRESSION_RATIO = 3  # roughly
@@ -210,7 +210,8 @@ def find_files(name: str) -> list[str]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=error.filename or name) from error
     if not files:
-        raise InputError("no file in this folder", where=name) if os.path.isdir(name) else no_such_path(name)
+        what = "no file in this folder" if os.path.isdir(name) else "no such file"
+        raise InputError(what, where=name)
     return list(dict.fromkeys(files))
 
 

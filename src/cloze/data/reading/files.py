@@ -31,7 +31,6 @@ from cloze.errors import InputError
 from cloze.file_io import name_file
 from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
-from cloze.suggestions import no_such_path
 from cloze.text_encoding import (
     UTF_8,
     check_encoding,
@@ -93,7 +92,7 @@ def check_file(path: PathOrUrl) -> None:
     if str(path) != STDIN and not is_file(path):
         if is_directory(path):
             raise InputError("is a directory", where=path, remedy="Name a file in it")
-        raise no_such_path(path)
+        raise InputError("no such file", where=path)
 
 
 def count_lines(path: PathOrUrl) -> int | None:
