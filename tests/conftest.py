@@ -18,6 +18,7 @@ from torch import Tensor
 
 from cloze.models.bert import BertConfig
 from hub_server import Hub, serve_hub
+from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")  # a failure that occurs once in a hundred runs cannot be attributed

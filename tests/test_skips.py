@@ -1,0 +1,60 @@
+"""With CI=true, a skip fails unless its reason is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+import skips
+
+TEST = """
+import pytest
+
+@pytest.mark.skipif(True, reason={reason!r})
+def test_marked(): pass
+
+def test_called(): pytest.skip({reason!r})
+
+def test_of_a_fixture(request): request.getfixturevalue("skipping")
+
+@pytest.fixture
+def skipping(): pytest.skip({reason!r})
+
+@pytest.mark.xfail
+def test_expected_failure(): assert False
+"""
+MODULE = "import pytest; pytest.skip({reason!r}, allow_module_level=True)"
+
+
+@pytest.mark.parametrize("source", [TEST, MODULE])
+@pytest.mark.parametrize(
+    ("ci", "reason", "fails"),
+    [
+        ("true", "needs chromium", True),
+        ("true", "a text that is longer", True),
+        ("true", "needs a CUDA device", False),
+        ("true", "could not import 'llama_index.embeddings.openai': No module named 'llama_index'", False),
+        ("", "needs chromium", False),
+    ],
+)
+def test_a_tool_that_is_missing_fails_ci(
+    source: str,
+    ci: str,
+    reason: str,
+    fails: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    file, settings = tmp_path / f"{tmp_path.name}.py", tmp_path / "pytest.ini"
+    file.write_text(source.format(reason=reason))
+    settings.write_text("[pytest]\n")
+    options = ["-p", "no:cacheprovider", "-c", str(settings)]
+    code = pytest.main([*options, str(file)], plugins=[skips])
+    printed = capsys.readouterr().out
+    assert (reason in printed) == fails
+    if source == MODULE:
+        assert code == (pytest.ExitCode.INTERRUPTED if fails else pytest.ExitCode.NO_TESTS_COLLECTED)
+    else:
+        assert code == (pytest.ExitCode.TESTS_FAILED if fails else pytest.ExitCode.OK)
+        assert ("2 failed, 1 xfailed, 1 error" if fails else "3 skipped, 1 xfailed") in printed
