@@ -10,7 +10,7 @@ TORCH := torch==2.13.0
 UV_VERSION := uv==0.13.9
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test check test-exhaustive lint format docs page clean
+.PHONY: demo test check research test-exhaustive lint format docs page clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cloze demo
@@ -21,8 +21,11 @@ test: $(VENV)/.installed-dev
 check: lint  # what .ci/run runs
 	$(PYTEST) -m "not exhaustive"
 
+research: $(VENV)/.installed-dev  # weekly: benchmarks and experiments
+	$(PYTEST) research/tests
+
 test-exhaustive: $(VENV)/.installed-dev
-	$(PYTEST) --dist worksteal -m exhaustive --timeout 1800
+	$(PYTEST) --dist worksteal -m exhaustive --timeout 1800 tests research/tests
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
@@ -30,7 +33,7 @@ lint: $(VENV)/.installed-dev
 	git ls-files -z '*.py' '*.md' '*.ipynb' '*.ts' '*.tsx' '*.mjs' | xargs -0 $(BIN)/codespell
 	$(BIN)/python .ci/names.py
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=research $(BIN)/lint-imports
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format

@@ -32,7 +32,7 @@ def defined_names(source: str) -> Iterator[tuple[int, str]]:
 def main() -> None:
     """Exit with each invented name and its place, if there are any."""
     listed = subprocess.run(
-        ["git", "ls-files", "src/*.py", "benchmarks/*.py", "experiments/*.py"],
+        ["git", "ls-files", "src/*.py", "research/benchmarks/*.py", "research/experiments/*.py"],
         capture_output=True,
         text=True,
         check=True,

@@ -10,7 +10,11 @@ import pytest
 import cloze
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PACKAGES = (Path(cloze.__file__).parent, REPOSITORY / "benchmarks", REPOSITORY / "experiments")
+PACKAGES = (
+    Path(cloze.__file__).parent,
+    REPOSITORY / "research/benchmarks",
+    REPOSITORY / "research/experiments",
+)
 WITH_EXAMPLES = [
     path.relative_to(package.parent)
     for package in PACKAGES

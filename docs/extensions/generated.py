@@ -287,7 +287,7 @@ def routes(_: str) -> str:
 def recipes(kind: str) -> str:
     """Show every recipe: its first comment as prose, then the settings."""
     bundled = SOURCE / "cloze" / "recipes"
-    folders = {"pretraining": bundled, "studies": REPOSITORY / "experiments" / "studies"}
+    folders = {"pretraining": bundled, "studies": REPOSITORY / "research/experiments/studies"}
     folder = folders.get(kind, bundled / kind)
     return "\n\n".join(_recipe(path) for path in sorted(folder.glob("*.toml")))
 

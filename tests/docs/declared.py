@@ -5,7 +5,7 @@ from samples import NANO, NANO_TASK
 
 INSTALLS = "installs software"
 SERVES = "serves until it is stopped; tests/serving/test_serve_command.py stops one"
-MEASURED = "many processes; tests/benchmarks runs a small one"
+MEASURED = "many processes; research/tests/benchmarks runs a small one"
 ASKS_THE_HUB = "asks the Hub; tests/test_hub.py and tests/test_hub_datasets.py have a local one"
 TAKES_MINUTES = "takes five minutes; tests/demo runs a small one"
 
@@ -128,9 +128,7 @@ PAGES = {
     ),
     "docs/guides/paper-tables.md": Page(
         inputs="MODEL=run GLUE=glue glue DIRECTORY=dev squad-run=squad",
-        not_run={
-            "python -m experiments study": "takes hours; tests/experiments/test_study.py runs a small one"
-        },
+        not_run={"python -m experiments study": "takes hours; test_study.py runs a small one"},
         is_exhaustive=True,
     ),
     "docs/reference/tasks.md": Page(inputs="MODEL=run glue"),
@@ -183,9 +181,7 @@ PAGES = {
     ),
     "docs/reference/tokenizer.md": Page(),
     "docs/ablations.md": Page(
-        not_run={
-            "python -m experiments table5 --data": "takes hours; tests/experiments/test_ablations.py runs a small one"
-        },
+        not_run={"python -m experiments table5 --data": "takes hours; test_ablations.py runs a small one"},
     ),
     "docs/guides/distribution.md": Page(
         not_run={
@@ -252,7 +248,7 @@ PAGES = {
         is_exhaustive=True,
     ),
     "docs/guides/quantization.md": Page(inputs="MODEL=minilm lines.txt RUN=reviews reviews.tsv"),
-    "experiments/scale.md": Page(),
+    "research/experiments/scale.md": Page(),
     "docs/guides/serving.md": Page(
         not_run={
             "pip install": INSTALLS,
@@ -278,9 +274,7 @@ PAGES = {
             "--budget 60m": "--steps 2",
             "--steps 1000000": "--steps 2",
         },
-        not_run={
-            "python -m experiments": "takes hours; tests/experiments/test_ablations.py runs a small one"
-        },
+        not_run={"python -m experiments": "takes hours; test_ablations.py runs a small one"},
         is_exhaustive=True,
     ),
 }

@@ -190,7 +190,7 @@ def test_all_recipes_and_public_names_are_listed() -> None:
     import cloze
 
     recipes = {path.stem for path in (generated.SOURCE / "cloze" / "recipes").rglob("*.toml")}
-    recipes |= {path.stem for path in (generated.REPOSITORY / "experiments" / "studies").glob("*.toml")}
+    recipes |= {path.stem for path in (generated.REPOSITORY / "research/experiments/studies").glob("*.toml")}
     kinds = re.findall(r"<!-- generated: recipes (\w+) -->", PAGES)
     shown = "\n".join(generated.recipes(kind) for kind in kinds)
     assert set(re.findall(r"^### (.+)$", shown, re.MULTILINE)) == recipes

@@ -33,7 +33,7 @@ from helpers import make_once
 
 KEPT = ("run.toml", "outcome.json", "origin.json", "environment.json", "metrics.jsonl")
 """Files of a run whose study can still be continued with more seeds."""
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 NANO = """
 title = "Nano"
 base = "masked"
@@ -527,7 +527,7 @@ def test_an_ablation_from_the_command_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recipe = (REPOSITORY / "experiments/studies/table7.toml").read_text()
+    recipe = (REPOSITORY / "research/experiments/studies/table7.toml").read_text()
     small = recipe.replace("lstm_size = 256", "lstm_size = 8").replace("epochs = 4", "epochs = 1")
     (tmp_path / "table7.toml").write_text(small)
     monkeypatch.setattr(ablations, "STUDIES", tmp_path)

@@ -27,8 +27,8 @@ from experiments.run import run_study
 from experiments.study import read_study
 from helpers import make_once
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-STUDIES = sorted((REPOSITORY / "experiments/studies").glob("*.toml"))
+REPOSITORY = Path(__file__).resolve().parents[3]
+STUDIES = sorted((REPOSITORY / "research/experiments/studies").glob("*.toml"))
 SIZE = (
     "num_hidden_layers = 1, hidden_size = 24, num_attention_heads = 3, intermediate_size = 40, "
     "max_position_embeddings = 32"
@@ -166,7 +166,7 @@ def test_the_same_command_continues_after_sigkill_and_sigterm(
         (signal.SIGKILL, "runs/plain/seed-4/metrics.jsonl"),
         (signal.SIGTERM, "runs/no-pairs/seed-4/metrics.jsonl"),
     ):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, cwd=REPOSITORY / "research", stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + 120
         while not (output / wait_for).exists() and time.monotonic() < end and process.poll() is None:
             time.sleep(0.002)
@@ -178,7 +178,8 @@ def test_the_same_command_continues_after_sigkill_and_sigterm(
         if number == signal.SIGTERM and process.returncode == 130:
             assert errors.startswith("error: stopped by SIGTERM")
             assert "The same command continues." in errors
-    assert subprocess.run(command, check=True, capture_output=True).stderr == b""
+    last = subprocess.run(command, cwd=REPOSITORY / "research", check=True, capture_output=True)
+    assert last.stderr == b""
     for run in sorted((done / "runs").glob("*/seed-*")):
         one, other = (
             load_file(resolve_checkpoint(each, "latest") / "model.safetensors")
