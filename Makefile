@@ -10,7 +10,7 @@ TORCH := torch==2.13.0
 UV_VERSION := uv==0.13.9
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test check research test-exhaustive lint format docs page clean
+.PHONY: demo test check research clients test-exhaustive lint format docs page clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cloze demo
@@ -23,6 +23,10 @@ check: lint  # what .ci/run runs
 
 research: $(VENV)/.installed-dev  # weekly: benchmarks and experiments
 	$(PYTEST) research/tests
+
+clients:  # the server's clients, which need an older huggingface_hub, in an environment of their own
+	$(MAKE) VENV=build/clients build/clients/.installed-clients
+	OMP_NUM_THREADS=1 build/clients/bin/python -m pytest tests/serving/test_clients.py tests/serving/test_rerankers.py
 
 test-exhaustive: $(VENV)/.installed-dev
 	$(PYTEST) --dist worksteal -m exhaustive --timeout 1800 tests research/tests
@@ -68,6 +72,11 @@ $(VENV)/.installed-dev: $(VENV)/.torch .ci/requirements.txt
 	$(call install,--require-hashes --no-deps --requirement .ci/requirements.txt)
 	$(call install,--no-deps --no-build-isolation --editable .)
 	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-clients: $(VENV)/.torch
+	$(PIP) $(UV_VERSION)
+	$(call install,--editable '.[clients]')
+	touch $@
 
 page/node_modules: page/package-lock.json
 	npm --prefix page ci --no-audit --no-fund

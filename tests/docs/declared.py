@@ -68,7 +68,6 @@ PAGES = {
             "cloze demo": TAKES_MINUTES,
             "cloze serve": SERVES,
         },
-        is_exhaustive=True,
     ),
     "docs/guides/your-text.md": Page(
         inputs="my-texts=texts my-field.txt=field.txt other-texts.txt=text.txt",

@@ -4,6 +4,7 @@ import importlib
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -39,6 +40,40 @@ def read_examples(section: str) -> list[str]:
 def read_example(section: str) -> str:
     (example,) = read_examples(section)
     return example
+
+
+MODULES = {
+    "Adding a task": "tasks",
+    "Adding a kind of answer": "tasks/answers",
+    "Adding an encoder": "models",
+    "Adding a verb": "api",
+    "Adding a text format": "data/reading",
+}
+"""The folder of each example that is a module."""
+
+
+@pytest.mark.parametrize("section", MODULES)
+def test_an_example_passes_the_lint(section: str) -> None:
+    ruff = shutil.which("ruff", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if ruff is None:
+        pytest.skip("needs ruff")
+    name = f"src/cloze/{MODULES[section]}/example.py"
+    for words in (["check"], ["format", "--diff"]):
+        command = [ruff, *words, "--quiet", "--stdin-filename", name, "-"]
+        source = read_examples(section)[0]
+        done = subprocess.run(command, input=source, cwd=REPOSITORY, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.exhaustive
+def test_the_examples_pass_mypy(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    files = [tmp_path / f"example{number}.py" for number in range(len(MODULES))]
+    for file, section in zip(files, MODULES, strict=True):
+        file.write_text(read_examples(section)[0])
+    settings = str(REPOSITORY / "pyproject.toml")
+    out, err, status = api.run(["--config-file", settings, "--cache-dir", str(tmp_path), *map(str, files)])
+    assert status == 0, out + err
 
 
 def test_the_functions_of_the_architecture_exist() -> None:

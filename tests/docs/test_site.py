@@ -13,7 +13,6 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 sys.path += [str(DOCS / "extensions"), str(DOCS / "pictures")]
 
 import generated  # noqa: E402
-from docstrings import read_docstring  # noqa: E402
 from draw import PICTURES  # noqa: E402
 
 from cloze.cli import VERBS  # noqa: E402
@@ -120,51 +119,6 @@ def test_every_section_of_the_paper_that_code_cites_is_shown() -> None:
     named = {section for _, _, source in generated.cited() for section in generated.sections_of(source)}
     assert {"3", "3.1 (task 1)", "3.1 (task 2)", "4.2", "5.3", "A.2"} <= named
     assert named == set(re.findall(r"<!-- generated: sources (.*) -->", PAGES))
-
-
-@pytest.mark.parametrize(
-    ("source", "sections"),
-    [
-        ("Devlin et al. 2019, 3.1 (task 1) and A.1.", ["3.1 (task 1)", "A.1"]),
-        ("Devlin et al. 2019, 5.3 and table 7.", ["5.3"]),
-        ("Devlin et al. 2019, 4.4.", ["4.4"]),
-        ("Devlin et al. 2019, figure 2.", ["3"]),
-        (
-            "Devlin et al. 2019, 3; Vaswani et al. 2017, 3.1; google-research/bert modeling.py:752 @eedf571.",
-            ["3"],
-        ),
-        ("Vaswani et al. 2017, 3.2.1.", []),
-    ],
-)
-def test_sections_of_a_source(source: str, sections: list[str]) -> None:
-    assert generated.sections_of(source) == sections
-
-
-def test_docstrings_are_parsed() -> None:
-    docstring = read_docstring(
-        """Say it. And more.
-
-        More of it.
-
-        Args:
-            one: a number,
-                on two lines.
-            two: another.
-
-        Source: A paper; google-research/bert modeling.py:1 @eedf571, which goes
-            on here.
-
-        Raises:
-            InputError: never.
-        """
-    )
-    assert docstring.summary == "Say it."
-    assert docstring.text == "Say it. And more.\n\nMore of it."
-    assert docstring.parts == {
-        "Args": "one: a number,\n    on two lines.\ntwo: another.",
-        "Source": "A paper; google-research/bert modeling.py:1 @eedf571, which goes\non here.",
-        "Raises": "InputError: never.",
-    }
 
 
 def test_every_verb_and_flag_is_on_the_page() -> None:
