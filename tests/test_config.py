@@ -91,12 +91,13 @@ def test_wrong_settings_are_errors_with_the_key(override, message):
         (None, "no such file"),
         ("a = = b", "not a TOML file"),
         (".".join(["a"] * 100_000) + " = 1", "a key has more than 32 parts"),
+        ("# caf\xe9", "not UTF-8"),
     ],
-    ids=["missing key", "missing file", "no TOML", "many parts"],
+    ids=["missing key", "missing file", "no TOML", "many parts", "Latin-1"],
 )
 def test_missing_keys_and_damaged_files_are_errors(tmp_path, content, message):
     if content is not None:
-        (tmp_path / "a.toml").write_text(content)
+        (tmp_path / "a.toml").write_text(content, "latin-1")
     with pytest.raises(InputError, match=message):
         config.load(Outer, tmp_path / "a.toml")
 

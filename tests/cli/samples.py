@@ -40,6 +40,10 @@ NANO_TASK = tuple(
     for setting in ("precision=float32", "device=cpu", "max_seq_length=32", "micro_batch_tokens=256")
 )
 """Settings of fine-tuning."""
+PRETRAIN = f"pretrain -o {{out}} --steps 1 {shlex.join(NANO)} "
+INIT = f"pretrain -o {{out}} --steps 1 {shlex.join(s for s in NANO if '=model.' not in s)} --init "
+FINETUNE = f"finetune classification -o {{out}} {shlex.join(NANO_TASK)} "
+CORPUS = "corpus {tmp}/text --vocabulary {vocab} -o {out} --workers 1"
 
 
 @dataclass(frozen=True)

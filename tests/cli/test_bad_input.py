@@ -1,7 +1,7 @@
 """Errors of the command line: one line for wrong input or a failure, no incomplete output, and remedies that work.
 
-The wrong inputs are the rows of `bad_inputs` and `bad_data`. A row whose line prints a remedy says how it is followed,
-or in one place, `remedies.NOT_RUN`, why it cannot be.
+The wrong inputs are those of `wrong_inputs.toml`: cases that no test of the functions has, and one of each way in which
+something is damaged.
 """
 
 import errno
@@ -14,77 +14,90 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from bad_data import CASES, NOT_RUN, REMEDIES
-from bad_inputs import CORPUS, LINE, PRETRAIN
-from remedies import Remedy, with_groups
-from samples import Cloze, ErrorLine, Samples, fill_in, one_line_of
+from samples import CORPUS, NANO, NANO_TASK, PRETRAIN, Cloze, ErrorLine, Samples, fill_in, one_line_of
 
 from cloze import artifacts
 from forked import Command
-from helpers import read_tree
+from helpers import flip_bit, read_tree
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
 
+CASES: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("wrong_inputs.toml").read_text("utf-8")
+)
+SETTINGS = {
+    "nano": shlex.join(NANO),
+    "nano-init": shlex.join(setting for setting in NANO if "=model." not in setting),
+    "nano-task": shlex.join(NANO_TASK),
+    "night": "night " * 40,
+}
+"""What commands of the table name in braces, beside `paths`."""
+LINE = b"It was a dark and stormy night. The rain fell in torrents.\n"
 LIMIT_SECONDS = 5  # of the processor; other work on the machine does not count
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_wrong_input_gives_one_line(
+def test_wrong_input_gives_one_line_with_a_remedy_that_works(
     name: str, samples: Samples, paths: dict[str, Path], tmp_path: Path, cloze: Cloze, error_line: ErrorLine
 ) -> None:
     case = CASES[name]
-    case.prepare(tmp_path, samples)
+    prepare(case, samples, tmp_path)
     before, samples_before = read_tree(tmp_path), read_tree(samples.text.parent)
     started = time.process_time()
-    line = error_line(case.command)
+    line = error_line(fill_in(case["command"], SETTINGS))
     assert time.process_time() - started < LIMIT_SECONDS
-    for words in case.messages:
-        assert fill_in(words, paths) in line
+    expected = re.escape(fill_in(case["line"], paths)).replace("…", ".*")
+    assert re.fullmatch(f"error: {expected}", line), line
     assert not paths["out"].exists()
-    if case.keeps_parts:
+    if case.get("keeps_parts"):
         shutil.rmtree(tmp_path / "out.parts")
     assert read_tree(tmp_path) == before, "incomplete output is left"
     assert read_tree(samples.text.parent) == samples_before, "the input was changed"
-    if remedy := REMEDIES.get(name):
-        follow(remedy, case.command, line, tmp_path, samples, cloze)
+    if "then" in case:
+        write_files(case.get("mended", {}), tmp_path)
+        cloze(fill_in(case["then"], SETTINGS), *(() if "--help" in case["then"] else ("--quiet",)))
         assert read_tree(samples.text.parent) == samples_before
-    else:
-        assert not line.endswith((".", "?")) or name in NOT_RUN, f"nothing follows what the line says: {line}"
 
 
-def follow(remedy: Remedy, command: str, line: str, tmp: Path, samples: Samples, cloze: Cloze) -> None:
-    """Follow the remedy in a line, and check that the command then succeeds."""
-    match = re.search(remedy.says, line)
-    assert match, line
-    found = tuple(group.replace(",", "") for group in match.groups() if group)
-    remedy.edit(tmp, match.groups(), samples)
-    if remedy.command:
-        command = remedy.command
-    for old, new in remedy.replace.items():
-        assert old in command
-        command = command.replace(old, new) if old else command + new
-    if "--help" in (command := with_groups(command, found)):
-        cloze(command)
-        return
-    for words in filter(None, (remedy.first, command)):
-        cloze(with_groups(words, found), "--quiet")
+def prepare(case: dict[str, Any], samples: Samples, tmp: Path) -> None:
+    """Write the files of a case, and damage the copy of its sample."""
+    write_files(case.get("files", {}), tmp)
+    copy = tmp / "copy"
+    if "copy" in case:
+        shutil.copytree(getattr(samples, case["copy"]), copy, symlinks=True)
+    for name in case.get("remove", ()):
+        shutil.rmtree(copy / name) if name == "checkpoints" else (copy / name).unlink()
+    if "flip" in case:
+        flip_bit(copy / case["flip"])
+    if "cut" in case:
+        (copy / case["cut"]).write_bytes((copy / case["cut"]).read_bytes()[:-9])
+    if "edit" in case:
+        name, pattern, new = case["edit"]
+        (copy / name).write_text(re.sub(pattern, new, (copy / name).read_text("utf-8")), "utf-8")
+    write_files(case.get("write", {}), copy)
 
 
-@pytest.mark.parametrize(
-    "name", ["a truncated .xz", "a bit of the weights flipped", "no such flag", "no text to fill"]
-)
+def write_files(files: dict[str, str | list[str]], directory: Path) -> None:
+    for name, content in files.items():
+        (directory / name).parent.mkdir(exist_ok=True)
+        text = content if isinstance(content, str) else content[0] + 8 * content[1] + content[2]
+        (directory / name).write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize("name", ["a damaged manifest", "a value of another type", "no text to fill"])
 def test_debug_shows_a_traceback_before_the_line(
     name: str, samples: Samples, tmp_path: Path, cloze: Cloze
 ) -> None:
-    case = CASES[name]
-    case.prepare(tmp_path, samples)
-    line = cloze(case.command, "--quiet", code=2).err
-    shown = cloze(case.command, "--quiet", "--debug", code=2).err
+    prepare(CASES[name], samples, tmp_path)
+    line = cloze(CASES[name]["command"], "--quiet", code=2).err
+    shown = cloze(CASES[name]["command"], "--quiet", "--debug", code=2).err
     assert shown.startswith("Traceback")
     assert shown.endswith(line)
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bad_inputs import FINETUNE, INIT, PRETRAIN
-from samples import ErrorLine, fill_in
+from samples import FINETUNE, INIT, PRETRAIN, ErrorLine, fill_in
 
 from helpers import read_tree
 
