@@ -21,68 +21,11 @@ def draw(documents, tokenizer):
     return make
 
 
-def test_a_batch_is_sorted_by_length(draw, tokenizer):
-    source = draw()
-    positions = np.arange(source.num_instances(0))
-    batch = source.batch(0, positions)
-    lengths = np.diff(batch.cu_seqlens)
-    assert batch.cu_seqlens.dtype == np.int32
-    assert batch.cu_seqlens[0] == 0
-    assert batch.cu_seqlens[-1] == len(batch.input_ids) == len(batch.token_type_ids)
-    assert (np.diff(lengths) <= 0).all()
-    assert len(lengths) == len(positions)
-    assert lengths.max() == 64
-    for original, _, types, predicted, _ in instances_of(batch):
-        length = len(original)
-        separators = [i for i, token in enumerate(original) if token == tokenizer.sep_id]
-        assert original[0] == tokenizer.cls_id
-        assert len(separators) == 2
-        assert separators[1] == length - 1
-        assert types == (0,) * (separators[0] + 1) + (1,) * (length - separators[0] - 1)
-        assert len(predicted) == max(1, round(0.15 * length))
-
-
-def test_segments_are_truncated_like_googles(draw, documents, tokenizer):
-    source = draw()
-    plan = source.plan(0)
-    for position in range(len(plan)):
-        ((original, _, _, _, label),) = instances_of(source.batch(0, np.array([position])))
-        separator = original.index(tokenizer.sep_id)
-        segments = (original[1:separator], original[separator + 1 : -1])
-        lengths = [
-            int(plan.a_end[position] - plan.a_start[position]),
-            int(plan.b_end[position] - plan.b_start[position]),
-        ]
-        while sum(lengths) > 61:
-            lengths[0 if lengths[0] > lengths[1] else 1] -= 1
-        assert [len(segment) for segment in segments] == lengths
-        for segment, start, end in (
-            (segments[0], plan.a_start[position], plan.a_end[position]),
-            (segments[1], plan.b_start[position], plan.b_end[position]),
-        ):
-            text = documents.read(int(start), int(end)).tolist()
-            starts = range(len(text) - len(segment) + 1)
-            assert any(text[i : i + len(segment)] == list(segment) for i in starts)
-        assert label == plan.next_sentence_labels[position]
-
-
 def test_a_segment_is_truncated_at_both_ends(draw, make_documents):
     alike = make_documents([[list(range(5, 69))]] * 50)  # two tokens more than fit
     source = draw(documents=alike, pairs=PairsConfig(next_sentence=False))
     rows = instances_of(source.batch(0, np.arange(50)))
     assert {original[1] for original, *_ in rows} == {5, 6, 7}
-
-
-def test_a_batch_does_not_depend_on_earlier_ones(draw):
-    source, other = draw(), draw()
-    positions = np.array([5, 200, 17, 3])
-    first = instances_of(source.batch(1, positions))
-    other.batch(0, np.arange(50))
-    other.batch(2, positions)
-    assert instances_of(other.batch(1, positions[::-1])) != []
-    assert sorted(instances_of(other.batch(1, positions[::-1]))) == sorted(first)
-    alone = [instances_of(other.batch(1, positions[i : i + 1]))[0] for i in range(4)]
-    assert sorted(alone) == sorted(first)
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
@@ -113,12 +56,6 @@ def test_mask_positions_differ_by_epoch_phase_and_seed(draw, make_documents):
         assert same < 20  # 2 places of 10: 45 ways
 
 
-def test_max_predictions_per_seq(draw):
-    batch = draw(max_predictions_per_seq=3).batch(0, np.arange(100))
-    counts = [len(predicted) for *_, predicted, _ in instances_of(batch)]
-    assert max(counts) == 3
-
-
 def test_the_masking_rate_decreases_over_a_run(draw):
     source = draw(masking=MaskingConfig(initial_masked_lm_prob=0.3))
     positions = np.arange(100)
@@ -131,17 +68,6 @@ def test_the_masking_rate_decreases_over_a_run(draw):
         assert instances_of(ours) == instances_of(theirs)
     assert [row[0] for row in instances_of(early)] == [row[0] for row in instances_of(end)]
     assert set(end.masked_lm_positions) < set(early.masked_lm_positions)
-
-
-def test_without_pairs_an_instance_is_one_segment(draw, tokenizer):
-    source = draw(pairs=PairsConfig(next_sentence=False))
-    batch = source.batch(0, np.arange(source.num_instances(0)))
-    assert not batch.token_type_ids.any()
-    assert not batch.next_sentence_labels.any()
-    for original, *_ in instances_of(batch):
-        assert original.count(tokenizer.sep_id) == 1
-        assert original[-1] == tokenizer.sep_id
-    assert np.diff(batch.cu_seqlens).max() == 64
 
 
 def test_micro_batches_hold_every_instance_once_and_no_more_tokens_than_allowed(draw):

@@ -102,6 +102,19 @@ def test_a_batch_equals_the_reference_loop(make_documents, tokenizer, text, shap
     assert instances_of(source.batch(epoch, np.array(positions))) == expected
 
 
+@pytest.mark.parametrize("next_sentence", [False, True])
+@pytest.mark.parametrize(("whole_word", "most"), [(False, 3), (True, None)])
+def test_a_batch_of_many_documents_equals_the_reference_loop(
+    documents, tokenizer, next_sentence, whole_word, most
+):
+    pairs, masking = PairsConfig(next_sentence=next_sentence), MaskingConfig(whole_word=whole_word)
+    source = DynamicInstances(documents, tokenizer, 64, most, pairs=pairs, masking=masking, seed=2, phase=1)
+    positions = np.arange(5, source.num_instances(1), 9)
+    expected = [draw(source, 1, position) for position in positions.tolist()]
+    expected.sort(key=lambda instance: -len(instance[0]))
+    assert instances_of(source.batch(1, positions)) == expected
+
+
 @pytest.mark.parametrize("whole_word", [False, True])
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)

@@ -1,7 +1,5 @@
 """The number of masked tokens, their choice and their replacements follow the expected distributions."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -113,56 +111,6 @@ def test_positions_are_uniform_and_independent():
     per_row = adjacent_targets.sum(1)
     expected = 6 * 5 / (length - 3)  # of 37 places in a row, 36 pairs of neighbors, 6 * 5 / (37 * 36) each
     assert abs(per_row.mean() - expected) < 4 * per_row.std() / np.sqrt(count)
-
-
-def test_masks_depend_only_on_the_key():
-    lengths = [30, 60, 20]
-    ids, bounds, maskable = sequences(lengths, np.random.default_rng(0))
-    settings = {"max_predictions_per_seq": None, "is_continuation": IS_CONTINUATION, "mask_id": MASK}
-    keys = mix(9, np.arange(3))
-    together, *_ = mask_tokens(ids, bounds, maskable, keys, MaskingConfig(), **settings)
-    for i, (start, end) in enumerate(pairwise(bounds)):
-        alone, *_ = mask_tokens(
-            ids[start:end],
-            np.array([0, end - start], np.int32),
-            maskable[start:end],
-            keys[i : i + 1],
-            MaskingConfig(),
-            **settings,
-        )
-        assert (alone == together[start:end]).all()
-    assert (mask(lengths, MaskingConfig(), seed=1)[1] != mask(lengths, MaskingConfig(), seed=2)[1]).any()
-
-
-def words_of(ids: np.ndarray, start: int, end: int) -> list[range]:
-    """Return the words of one sequence, by a plain loop."""
-    words: list[range] = []
-    for position in range(start, end):
-        if ids[position] <= SEP:
-            continue
-        if IS_CONTINUATION[ids[position]] and ids[position - 1] > SEP:
-            words[-1] = range(words[-1].start, position + 1)
-        else:
-            words.append(range(position, position + 1))
-    return words
-
-
-@pytest.mark.parametrize("max_predictions", [None, 5])
-def test_whole_words_are_masked(max_predictions):
-    lengths = list(range(5, 200))
-    ids, _, bounds, positions, _ = mask(
-        lengths, MaskingConfig(whole_word=True), max_predictions=max_predictions
-    )
-    chosen = set(positions.tolist())
-    counts = per_sequence(bounds, positions)
-    for length, count, start, end in zip(lengths, counts, bounds[:-1], bounds[1:], strict=True):
-        quota = min(max_predictions or length, max(1, round(length * 0.15)))
-        assert count <= quota
-        words = words_of(ids, start, end)
-        for word in words:
-            assert {position in chosen for position in word} in ({True}, {False})
-        left_out = [len(word) for word in words if word.start not in chosen]
-        assert count == quota or all(size > quota - count for size in left_out)
 
 
 def test_whole_words_mask_as_many_tokens_on_average():

@@ -52,42 +52,34 @@ def test_a_row_over_the_limit_is_refused(tmp_path):
             read(tmp_path / file)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())],
-    ids=str,
-)
-def test_columns_of_text_of_any_type(tmp_path, kind):
-    values = [row if row is None or not pa.types.is_binary(kind) else row.encode() for row in ROWS]
-    rows = pa.table({"id": range(4), "text": pa.array(values, kind)})
-    pq.write_table(rows, tmp_path / "a.parquet")
-    assert read(tmp_path / "a.parquet") == expected(tmp_path / "a.parquet")
-    write_rows(tmp_path / "a.arrow", rows, pa.ipc.new_stream)
-    assert read(tmp_path / "a.arrow") == expected(tmp_path / "a.arrow")
+TABLES = {
+    **{
+        str(kind): pa.table({"id": range(4), "text": pa.array(ROWS, kind)})
+        for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
+    },
+    "bytes": pa.table({"text": [row and row.encode() for row in ROWS]}),
+    "a field of a struct": pa.table({"story": [*({"text": row} for row in ROWS), None]}),
+    "a field of a struct of structs": pa.table({"story": [*({"more": {"text": row}} for row in ROWS), {}]}),
+    "a name with a dot": pa.table({"story.text": ROWS}),
+}
+FIELDS = {"a field of a struct": "story.text", "a field of a struct of structs": "story.more.text"}
 
 
-def test_a_column_of_nulls_has_no_documents(tmp_path):
-    pq.write_table(pa.table({"text": pa.nulls(3)}), tmp_path / "a.parquet")
-    assert read(tmp_path / "a.parquet") == []
-
-
-@pytest.mark.parametrize("name", ["story.body", "story.more.body"])
-def test_a_field_of_a_struct(tmp_path, name):
-    value = [{"body": row, "more": {"body": row}} for row in ROWS[:3]] + [None, {"body": "x", "more": None}]
-    rows = pa.table({"story": value, "n": range(5)})
-    pq.write_table(rows, tmp_path / "a.parquet")
-    documents = read(tmp_path / "a.parquet", name)
-    assert [document.lines for document in documents] == [("One.", "Two."), ("x",)][: 2 - name.count("more")]
-
-
-def test_a_column_name_with_a_dot(tmp_path):
-    pq.write_table(pa.table({"story.body": ROWS}), tmp_path / "a.parquet")
-    assert read(tmp_path / "a.parquet", "story.body") == expected(tmp_path / "a.parquet")
+@pytest.mark.parametrize("name", TABLES)
+def test_texts_of_any_type_are_read_from_any_file(tmp_path, name):
+    field = {**FIELDS, "a name with a dot": "story.text"}.get(name, "text")
+    pq.write_table(TABLES[name], tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", field) == expected(tmp_path / "a.parquet")
+    for new in (pa.ipc.new_stream, pa.ipc.new_file):
+        write_rows(
+            tmp_path / "a.arrow", pa.concat_tables([TABLES[name].slice(0, 4)] * 5), new, max_chunksize=7
+        )
+        assert read(tmp_path / "a.arrow", field, rows=3) == expected(tmp_path / "a.arrow", 5)
 
 
 def test_ranges_of_row_groups(tmp_path):
     file = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": ROWS * 5}), file, row_group_size=8)
+    pq.write_table(pa.table({"text": ROWS * 5, "nothing": pa.nulls(20)}), file, row_group_size=8)
     whole = expected(file, 5)
     assert read(file, rows=3) == whole
     ranges = split_row_groups(str(file), file.stat().st_size, 1)
@@ -95,13 +87,7 @@ def test_ranges_of_row_groups(tmp_path):
     assert sum(size for _, _, size in ranges) < file.stat().st_size
     assert read(file, rows=3, begin=1, end=2) == whole[4:8]
     assert read(file, rows=3, begin=2) == whole[8:]
-
-
-@pytest.mark.parametrize("new", [pa.ipc.new_stream, pa.ipc.new_file])
-def test_arrow_streams_and_files(tmp_path, new):
-    rows = pa.table({"text": ROWS * 5})
-    write_rows(tmp_path / "a.arrow", rows, new, max_chunksize=7)
-    assert read(tmp_path / "a.arrow", rows=3) == expected(tmp_path / "a.arrow", 5)
+    assert read(file, "nothing") == []
 
 
 def test_no_more_than_a_few_rows_are_in_memory(tmp_path):

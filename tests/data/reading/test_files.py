@@ -16,7 +16,6 @@ from cloze.data.reading.files import (
     LineReader,
     is_compressed,
     open_decompressed,
-    prepend,
 )
 from cloze.data.reading.formats import read_rows
 from cloze.errors import InputError
@@ -47,6 +46,8 @@ def lines_of(file, begin=0):
 @pytest.mark.parametrize("named", [True, False])
 def test_compression_is_detected(tmp_path, suffix, named):
     file = tmp_path / ("text" + suffix * named)
+    file.write_bytes(b"")
+    assert lines_of(file) == []
     file.write_bytes(PACK[suffix](b"one\ntwo\n"))
     assert content_of(file) == b"one\ntwo\n"
     assert is_compressed(str(file)) == (suffix != ".txt")
@@ -102,13 +103,6 @@ def test_a_list_that_does_not_fit_into_memory_is_refused(tmp_path, name, end):
         list(task_of("squad_v1").examples(file) if name == "squad.json" else read_rows(file, ["text"]))
 
 
-@pytest.mark.parametrize("suffix", PACK)
-def test_an_empty_file_has_no_lines(tmp_path, suffix):
-    file = tmp_path / f"text{suffix}"
-    file.write_bytes(b"")
-    assert lines_of(file) == []
-
-
 @pytest.mark.parametrize("first", [0x50, 0x5F])
 def test_zst_as_pzstd_writes_it(tmp_path, first):
     skipped = bytes([first]) + b"\x2a\x4d\x18" + (2000).to_bytes(4, "little") + b"\x07" * 2000
@@ -126,13 +120,6 @@ def test_stdin_may_be_compressed(monkeypatch, suffix):
     with open_decompressed("-") as (stream, on_disk):
         assert stream.read() == b"one\ntwo\n"
         assert on_disk is None
-
-
-def test_prepend_restores_a_stream():
-    stream = io.BytesIO(b"abcdef")
-    whole = prepend(stream.read(3), stream)
-    assert whole.read(2) == b"ab"
-    assert whole.read() == b"cdef"
 
 
 @pytest.mark.parametrize("suffix", PACK)
