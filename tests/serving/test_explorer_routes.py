@@ -13,7 +13,7 @@ from clients import Client, client_of
 from explorer_models import make_models
 
 from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings, trace_token
-from cloze.explorer.text_window import max_window_tokens, text_window, view_masking
+from cloze.explorer.text_window import max_window_tokens, text_window
 from cloze.serving.app import PAGE
 from cloze.serving.served_model import ServedModel, load_models
 from cloze.tasks.texts import LabeledText
@@ -75,15 +75,6 @@ def test_the_input_is_that_of_inside_without_attention(client: Client) -> None:
     whole, found = client.ask("/explore/inside", **TEXT), client.ask("/explore/input", **TEXT)
     assert found == {key: whole[key] for key in found}
     assert set(whole) - set(found) == {"layers", "heads", "weights"}
-
-
-def test_masking_draws_for_a_pair_and_a_seed(client: Client, models: dict[str, ServedModel]) -> None:
-    found = client.ask("/explore/masking", **TEXT, seed=7)
-    tokenizer = models["pretrained"].tokenizer
-    window = text_window(tokenizer, TEXT["text"], TEXT["pair"], max_tokens=99)
-    assert found == view_masking(tokenizer, window, seed=7) | {"limits": [0.8, 0.9]}
-    assert found["tokens"] != found["masked"]
-    assert client.refusal("/explore/masking", **TEXT, seed=-1).startswith("seed: ")
 
 
 def test_a_row_has_every_step_of_a_head(client: Client, models: dict[str, ServedModel]) -> None:
@@ -197,26 +188,6 @@ def test_a_pair_and_a_label_are_answered_without_heads(
     assert long["all"]["is_truncated"]
 
 
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        ({"heads": [[0, 3]]}, "heads: head 3 is not in 0..2"),
-        ({"token": 0}, "token: 0 is no token of the text"),
-        ({"token": 99}, "token: 99 is no token of the text"),
-    ],
-)
-def test_heads_and_tokens_that_there_are_not_are_refused(
-    client: Client, change: dict[str, Any], what: str
-) -> None:
-    assert client.refusal("/explore/ablation", **TEXT | {"heads": []} | change) == what
-
-
-@pytest.mark.parametrize(("name", "limit"), [("layer", 1), ("head", 2), ("token", 10)])
-def test_a_layer_head_or_token_out_of_range_is_refused(client: Client, name: str, limit: int) -> None:
-    request = TEXT | {"layer": 0, "head": 0, "token": 0} | {name: 99}
-    assert client.refusal("/explore/row", **request) == f"{name}: 99 is not in 0..{limit}"
-
-
 def test_a_long_text_is_shown_in_windows(client: Client, models: dict[str, ServedModel]) -> None:
     served = models["pretrained"]
     words = [f"{word} river" for word in ("bank", "london", "money", "warm")] * 40
@@ -256,16 +227,6 @@ def test_attention_weights_limit_the_window(models: dict[str, ServedModel]) -> N
     assert max_window_tokens(encoder, max_weights=600) == 10  # of 6 heads
 
 
-def test_read_counts_the_characters_that_a_classifier_reads(client: Client) -> None:
-    text = "it is warm " * 60
-    assert client.ask("/explore/read", model="classifier", text="it is") == {
-        "windows": 1,
-        "characters": [5, 0],
-    }
-    found = client.ask("/explore/read", model="classifier", text=text)
-    assert found == {"windows": 1, "characters": [len("it is warm " * 42) - 1, 0]}
-
-
 def test_unknown_characters_are_shown_as_they_were_written(client: Client) -> None:
     text = "she was 😀 in ☃ london"
     for route in ("/explore/inside", "/explore/layers"):
@@ -280,27 +241,3 @@ def test_sentences_that_take_long_are_refused_unread(client: Client) -> None:
     refused = client.post("/explore/word", json={"word": "a", "sentences": ["a" * 5000] * 2})
     assert (refused.status_code, refused.json()["error_type"]) == (413, "Validation")
     assert "10001 characters, at most 10000 are read. Give fewer or shorter" in refused.json()["error"]
-
-
-def test_too_many_occurrences_are_refused(client: Client) -> None:
-    sentences = ["bank " * 5] * 13
-    told = client.refusal("/explore/word", model="pretrained", word="bank", sentences=sentences)
-    assert "'bank' occurs 65 times, at most 64 are compared" in told
-
-
-def test_a_word_has_vectors_in_every_layer(client: Client) -> None:
-    sentences = ["the bank of the river", "money is in the bank"]
-    found = client.ask("/explore/word", model="pretrained", word="bank", sentences=sentences)
-    assert [place["sentence"] for place in found["occurrences"]] == [0, 1]
-    assert np.shape(found["points"]) == (3, 2, 2)
-    assert found["points"][0] == [[0, 0], [0, 0]]
-    assert np.shape(found["cosines"]) == (3, 2, 2)
-
-
-def test_a_span_has_logits_for_every_token(client: Client) -> None:
-    span = client.ask("/explore/span", model="answers", question="who?", context="the man went to london")
-    assert span["tokens"] == ["the", "man", "went", "to", "london"]
-    assert span["offsets"][4] == [16, 22]
-    assert len(span["start_logits"]) == len(span["end_logits"]) == 5
-    told = client.refusal("/explore/span", model="pretrained", question="a", context="b")
-    assert "'pretrained' does not answer" in told

@@ -3,17 +3,19 @@
 import base64
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from clients import client_of
+from clients import Client, client_of
 
 import cloze
 from cloze.explorer.encoder_internals import attention_map, heads_off, trace_masked_lm, trace_token
 from cloze.explorer.word_in_context import word_in_context
+from cloze.serving.served_model import ServedModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES: dict[str, Any] = json.loads((REPOSITORY / "page" / "src" / "examples.json").read_text("utf-8"))
@@ -32,8 +34,27 @@ BANK = {
 
 
 @pytest.fixture(scope="module")
-def fill_mask() -> cloze.FillMask:
-    return cloze.FillMask.load("cloze-mini")
+def served() -> ServedModel:
+    mini = Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
+    return ServedModel.load("cloze-mini", mini, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def client(served: ServedModel) -> Iterator[Client]:
+    with client_of({"cloze-mini": served}) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def fill_mask(served: ServedModel) -> cloze.FillMask:
+    assert served.fill_mask is not None
+    return served.fill_mask
+
+
+@pytest.fixture(scope="module")
+def follows(served: ServedModel) -> cloze.NextSentence:
+    assert served.next_sentence is not None
+    return served.next_sentence
 
 
 RECORDED = {
@@ -45,28 +66,25 @@ RECORDED = {
 """By the bundled model; those of fine-tuned ones are not compared."""
 
 
-def numbers_of(value: Any) -> list[float]:
-    """Return the numbers of an answer, also those in base64."""
-    if isinstance(value, dict):
-        return [number for inner in value.values() for number in numbers_of(inner)]
-    if isinstance(value, list):
-        return [number for inner in value for number in numbers_of(inner)]
+def numbers_of(value: Any) -> Any:
+    """Return the numbers of an answer as an array, also those in base64."""
+    if isinstance(value, dict | list):
+        values = [value[key] for key in sorted(value)] if isinstance(value, dict) else value
+        return np.concatenate([np.empty(0), *map(numbers_of, values)])
     if isinstance(value, str):
         try:
-            return list(np.frombuffer(base64.b64decode(value, validate=True), "<f4"))
+            return np.frombuffer(base64.b64decode(value, validate=True), "<f4")
         except ValueError:
-            return []  # a word
-    return [] if value is None else [value]
+            return np.empty(0)  # a word
+    return np.empty(0) if value is None else np.array([value])
 
 
 @pytest.mark.parametrize("view", RECORDED)
-def test_recorded_answers_are_those_of_the_bundled_model(view: str) -> None:
-    mini = Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
-    with client_of({"cloze-mini": mini}) as client:
-        for exchange in RECORDED[view]:
-            answer = client.ask(f"/{exchange['path']}", **exchange["body"])
-            found, expected = numbers_of(answer), numbers_of(exchange["answer"])
-            np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+def test_recorded_answers_are_those_of_the_bundled_model(client: Client, view: str) -> None:
+    for exchange in RECORDED[view]:
+        answer = client.ask(f"/{exchange['path']}", **exchange["body"])
+        found, expected = numbers_of(answer), numbers_of(exchange["answer"])
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 def named(examples: str) -> Any:
@@ -105,9 +123,8 @@ def test_the_last_layer_is_right(example: dict[str, str], fill_mask: cloze.FillM
 
 
 @named("next_sentence")
-def test_the_next_sentence_is_told(example: dict[str, Any]) -> None:
-    prediction = cloze.NextSentence.load("cloze-mini")(example["a"], example["b"])
-    assert prediction.is_next == example["follows"]
+def test_the_next_sentence_is_told(example: dict[str, Any], follows: cloze.NextSentence) -> None:
+    assert follows(example["a"], example["b"]).is_next == example["follows"]
 
 
 def test_the_head_of_the_tour_looks_at_the_word_that_decides(fill_mask: cloze.FillMask) -> None:
@@ -127,9 +144,8 @@ def test_the_head_of_the_tour_looks_at_the_word_that_decides(fill_mask: cloze.Fi
         assert fill_mask.probabilities(text)[0, answer] < first.probability / 2
 
 
-def test_the_sentences_of_the_tour_follow_or_not() -> None:
+def test_the_sentences_of_the_tour_follow_or_not(follows: cloze.NextSentence) -> None:
     tour = EXAMPLES["tour"]
-    follows = cloze.NextSentence.load("cloze-mini")
     assert follows(tour["whole"], tour["follower"]).is_next
     assert not follows(tour["whole"], tour["other"]).is_next
     assert tour["whole"].lower() == tour["text"].lower().replace("[mask]", tour["answer"])

@@ -204,8 +204,11 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys: pytest.Captu
         (["-m", "{bert}", "--host", "::", "--port", "0"], "--host: :: is open to other machines"),
         (["-m", "{bert}", "--port", "70000"], "70000 is not in"),
         (["-m", "{bert}", "--api-key-file", "nowhere"], "nowhere"),
-        (["-m", "{bert}", "--api-key-file", "{short}"], "a key of 3 characters"),
-        (["-m", "{bert}", "--api-key-file", "/dev/zero"], "/dev/zero: not a key"),
+        (
+            ["-m", "{bert}", "--api-key-file", "{short}"],
+            "short: its first line has not 16 to 8,192 printable",
+        ),
+        (["-m", "{bert}", "--api-key-file", "/dev/zero"], "/dev/zero: its first line has not"),
         (["-m", "{bert}", "--evaluation", "no.csv"], "no.csv: no such file. Write it with cloze evaluate -o"),
         (
             ["-m", "{bert}", "--evaluation", "{short}"],

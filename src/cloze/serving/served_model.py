@@ -201,10 +201,9 @@ class ServedModel:
 
     def _strip_special(self, ids: list[int]) -> list[int]:
         """Remove [CLS] and [SEP] from the ends of a list of token ids."""
-        for token_id in ids:
-            if token_id >= self.tokenizer.vocab_size:
-                what = f"token id {token_id} is not in the vocabulary of {self.tokenizer.vocab_size:,}"
-                raise InputError(what, where="inputs")
+        if max(ids) >= self.tokenizer.vocab_size:
+            what = f"token id {max(ids)} is not in the vocabulary of {self.tokenizer.vocab_size:,}"
+            raise InputError(what, where="inputs")
         start = 1 if ids[0] == self.tokenizer.cls_id else 0
         end = len(ids) - (1 if ids[-1] == self.tokenizer.sep_id and len(ids) > start else 0)
         return ids[start:end]

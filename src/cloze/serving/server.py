@@ -23,8 +23,7 @@ from cloze.serving.connections import OncePerMessage, limited_protocol
 from cloze.serving.limits import Limits
 from cloze.serving.queue import Queue
 
-_MAX_KEY_BYTES = 8192
-_MIN_KEY_CHARACTERS = 16
+_KEY_CHARACTERS = 16, 8192
 _MAX_PORT = 65_535
 _EVALUATION_ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv")
 _BACKLOG = 128  # connections that wait to be accepted
@@ -161,22 +160,16 @@ def _close_on_error(bound: socket.socket, address: str) -> Iterator[None]:
 
 
 def read_api_key(file: Path) -> str:
-    """Read the API key, the first line of a file; refuse one that is short or not ASCII."""
+    """Read the API key, the first line of a file."""
+    shortest, longest = _KEY_CHARACTERS
     try:
-        with file.open("rb") as stream:
-            content = stream.read(_MAX_KEY_BYTES + 1)
-        lines = content.decode("ascii").splitlines()
+        with file.open(encoding="latin-1") as stream:
+            key = stream.readline(2 * longest).strip()
     except OSError as error:
         raise InputError(error.strerror or str(error), where=file) from error
-    except UnicodeDecodeError as error:
-        raise InputError("the key is not ASCII", where=file) from error
-    key = lines[0].strip() if lines else ""
-    if len(content) > _MAX_KEY_BYTES or not key.isprintable():
-        what = f"not a key: over {_MAX_KEY_BYTES:,} bytes, or characters that cannot be printed"
-        raise InputError(what, where=file, remedy="Make one with: openssl rand -hex 32")
-    if len(key) < _MIN_KEY_CHARACTERS:
-        what = f"a key of {len(key)} characters, at least {_MIN_KEY_CHARACTERS} are required"
-        raise InputError(what, where=file, remedy="Make one with: openssl rand -hex 32")
+    if not (shortest <= len(key) <= longest and key.isascii() and key.isprintable()):
+        what = f"its first line has not {shortest} to {longest:,} printable ASCII characters"
+        raise InputError(what, where=file, remedy="Make a key with: openssl rand -hex 32")
     return key
 
 
