@@ -69,11 +69,7 @@ class PackedBatch:
     ) -> Self:
         """Return the batch of sequences that are already end to end.
 
-        Args:
-            input_ids: [T].
-            token_type_ids: [T].
-            lengths: [B], at least 1 each.
-            fields: those that the subclass adds.
+        Shapes: input_ids, token_type_ids [T]; lengths [B], at least 1 each. `fields` are those of the subclass.
         """
         cu_seqlens = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=cu_seqlens[1:])
@@ -154,9 +150,6 @@ def collate(
     Args:
         input_ids: lists or arrays of ids.
         token_type_ids: 0 for segment A, 1 for B; None is segment A throughout.
-
-    Raises:
-        InputError: no sequence, an empty one, or `token_type_ids` of other lengths.
     """
     ids, lengths = _concatenate(input_ids)
     if not len(lengths) or not lengths.all():

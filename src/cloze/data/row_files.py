@@ -35,11 +35,7 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 def check_output(output: str | None, *, overwrite: bool, source: PathOrUrl) -> None:
-    """Check that rows can be written to a file; None is stdout.
-
-    Raises:
-        InputError: the file exists, is the source, or has an ending that names no format.
-    """
+    """Check that rows can be written to a file; None is stdout."""
     if output is None:
         return
     ending = _ending(output)
@@ -53,11 +49,7 @@ def check_output(output: str | None, *, overwrite: bool, source: PathOrUrl) -> N
 
 
 def check_csv_safe(*outputs: str | Path | None) -> None:
-    """Check that there are outputs, and all of them tables that spreadsheets open as text; None is stdout.
-
-    Raises:
-        InputError: there is none, or another file.
-    """
+    """Check that there are outputs, and all of them tables that spreadsheets open as text; None is stdout."""
     files = [str(output) for output in outputs if output is not None]
     if not files or any(_ending(file) not in _SEPARATORS for file in files):
         remedy = f"Name an output that ends in {' or '.join(_SEPARATORS)}, or leave it out"
@@ -85,9 +77,6 @@ def write_rows(rows: Rows, output: str, *, csv_safe: bool = False, progress: Pro
 
     A name without an ending gets JSON lines. The columns of a table are the keys of all rows, which are kept in a
     temporary file until the last one is known. `csv_safe` defuses formulas.
-
-    Raises:
-        RunError: the disk is full.
     """
     rows = _defuse_formulas(rows) if csv_safe else rows
     ending = _ending(output)

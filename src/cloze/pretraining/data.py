@@ -15,7 +15,7 @@ from torch import Tensor
 from cloze import artifacts
 from cloze.choices import AttendsTo
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
-from cloze.data.build.plan import content_hash
+from cloze.data.build.part_files import content_hash
 from cloze.data.dataset import MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.instances.google_instances import GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances.instances import DynamicInstances, EpochPlans, InstanceSource, micro_batches, take

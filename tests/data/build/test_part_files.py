@@ -17,8 +17,7 @@ from cloze.data.build.directory import (
     parts_directory,
 )
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards
-from cloze.data.build.part_files import Part, discard_damaged, list_parts
-from cloze.data.build.plan import BuildPlan
+from cloze.data.build.part_files import BuildPlan, Part, discard_damaged, list_parts
 from cloze.data.reading.documents import Document
 from cloze.errors import InputError, RunError
 from cloze.progress import SILENT, Progress

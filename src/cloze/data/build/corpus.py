@@ -17,7 +17,7 @@ from cloze.data.build.directory import (
 )
 from cloze.data.build.finalize import finalize, read_summary
 from cloze.data.build.input_shards import plan_input_shards
-from cloze.data.build.part_files import make_parts
+from cloze.data.build.part_files import BuildPlan, make_parts
 from cloze.data.build.parts import (
     FINAL_STEPS,
     BuildConfig,
@@ -26,7 +26,6 @@ from cloze.data.build.parts import (
     make_part,
     part_settings,
 )
-from cloze.data.build.plan import BuildPlan
 from cloze.data.build.vocabulary import KIND
 from cloze.data.dataset import Dataset
 from cloze.errors import MISSING, ClozeError, InputError

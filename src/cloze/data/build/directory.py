@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cloze import artifacts, file_io
 from cloze.data.build.input_shards import local_paths
-from cloze.data.build.plan import STDIN_PREFIX, BuildPlan
+from cloze.data.build.part_files import STDIN_PREFIX, BuildPlan
 from cloze.errors import InputError, RunError
 from cloze.progress import Progress
 from cloze.tables import format_count

@@ -20,9 +20,8 @@ import numpy as np
 from cloze.data.build.cleaning import MAX_EXAMPLES, no_text_error
 from cloze.data.build.directory import modification_time, remove_parts, write_output
 from cloze.data.build.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
-from cloze.data.build.part_files import Part
+from cloze.data.build.part_files import BuildPlan, Part
 from cloze.data.build.parts import BuildSummary, count_shard
-from cloze.data.build.plan import BuildPlan
 from cloze.data.dataset import (
     KIND,
     REPORT_FILE,

@@ -3,30 +3,85 @@
     KEY-00000.arrow  .json   a part of an input shard; its SHA-256 and counts, written when it is complete
     KEY.json                 number of parts of a shard that was read to its end
 
+A key is a hash of everything that determines the parts of a shard: the ranges of its files with their versions, the
+settings, and the versions of the packages. So a part that exists needs no check but that of its checksum.
 A complete part is not made again, and any process may make any part, even twice. Files are renamed into place but not
 synced: the checksum finds a part that a machine failure damaged.
 """
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from cloze import file_io
 from cloze.data.build.input_shards import InputShard, read_documents, total_bytes
-from cloze.data.build.plan import BuildPlan
 from cloze.data.reading.documents import Document, split_into_parts
+from cloze.data.reading.files import STDIN, file_version
 from cloze.errors import RunError
 from cloze.parallel_map import Workers, map_unordered, num_workers
 from cloze.progress import SILENT_BAR, Bar, Progress
 
 _WRITE_OPTIONS = {"sync": False, "make_parents": False}
+STDIN_PREFIX = "stdin-"
+"""Prefix of the keys of text from stdin, which no other build can read again."""
 
 Record: TypeAlias = dict[str, Any]
 MakePart: TypeAlias = Callable[[list[Document], Path], Record]
 """Writes the part of some documents to a path and returns its counts for JSON; a top-level function or `partial`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """The settings and the parts of an output."""
+
+    settings: Mapping[str, Any]
+    """Settings of the parts and of the output."""
+    keys: Sequence[str]
+    """Key of each input shard, in order. A shard that was named twice has its key here twice."""
+    input_shards: Mapping[str, InputShard]
+    """The text to read, by key."""
+
+    @classmethod
+    def of(
+        cls,
+        input_shards: Sequence[InputShard],
+        part_settings: Mapping[str, Any],
+        settings: Mapping[str, Any],
+    ) -> "BuildPlan":
+        """Return the plan of a build.
+
+        `part_settings` are all that the parts depend on besides their text, `settings` what else the output does.
+        """
+        keys = [_key(shard, part_settings) for shard in input_shards]
+        return cls({**part_settings, **settings}, keys, dict(zip(keys, input_shards, strict=True)))
+
+    @property
+    def hash(self) -> str:
+        """Hash of the settings and the keys."""
+        return content_hash([self.settings, self.keys])
+
+
+def _key(input_shard: InputShard, settings: Mapping[str, Any]) -> str:
+    """Return the key of the parts of a shard.
+
+    The version of a file is its size and the time of its modification: a hash of its content would read all text once
+    more whenever a build resumes. Text from stdin is different each time.
+    """
+    files = sorted({file_range.file for file_range in input_shard.ranges})
+    if STDIN in files:
+        return STDIN_PREFIX + uuid.uuid4().hex
+    return content_hash([asdict(input_shard), {file: file_version(file) for file in files}, dict(settings)])
+
+
+def content_hash(content: object) -> str:
+    """Hash a JSON value."""
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

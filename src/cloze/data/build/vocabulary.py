@@ -33,8 +33,7 @@ from cloze.data.build.input_shards import (
     plan_input_shards,
     read_documents,
 )
-from cloze.data.build.part_files import Part, make_parts
-from cloze.data.build.plan import BuildPlan
+from cloze.data.build.part_files import BuildPlan, Part, make_parts
 from cloze.data.reading.arrow_files import write_record_batch
 from cloze.data.reading.documents import Document, split_into_parts
 from cloze.errors import InputError

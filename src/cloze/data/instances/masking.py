@@ -208,9 +208,7 @@ def describe_whole_words(
 ) -> str | None:
     """Return what a whole word is in text without spaces between words; None if there is little of it.
 
-    Args:
-        shares_V: share of each token in the text.
-        has_words: whether a segmenter split the text into words.
+    `shares_V` are those of the tokens in the text; it `has_words` if a segmenter split it.
     """
     without_spaces_V = np.array([starts_without_spaces(token) for token in tokens])
     share = float(shares_V[without_spaces_V].sum())

@@ -13,18 +13,23 @@ Rows of JSON are recognized by fields that only the tool has, rows of other tabl
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cloze.data.reading.bad_rows import NotAnnotatedError
+from cloze.data.reading.directories import ANNOTATIONS
+from cloze.data.reading.files import read_lines, read_text
 from cloze.data.reading.json_rows import as_object, json_lines, json_values, show_value
-from cloze.data.reading.source import RawRow, Source
+from cloze.data.reading.source import RawRow, ReadOptions, Source
 from cloze.errors import InputError
 
 ANSWER = "answer"
 _ANSWERS = {"accept": None, "reject": "rejected", "ignore": "ignored"}
 _RESPONSES, _STATUS = ".responses", ".status"  # ends of names
+_BRAT_SPAN = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
 
 
 class AnnotatedRow(dict[str, Any]):
@@ -105,11 +110,7 @@ def from_spacy(values: Any) -> Any:
 
 
 def check_annotated(row: AnnotatedRow, where: str, answers: dict[str, object]) -> None:
-    """Refuse a row whose annotations cannot be used.
-
-    Args:
-        answers: annotators' answers of earlier rows by `task`; those of this row are added.
-    """
+    """Refuse a row whose annotations cannot be used; `answers` has those of earlier rows by `task`."""
     if row.problem is not None:
         raise row.problem
     if row.task is not None and answers.setdefault(row.task, row.answers) != row.answers:
@@ -330,3 +331,40 @@ ANNOTATION_TOOLS = {
     ),
 }
 """By the value of `format`. To add a tool, add an entry."""
+
+
+def read_brat(source: Source) -> Iterator[RawRow]:
+    """Yield the texts of a directory, with their spans if they are labeled."""
+    for text in source.brat_texts:
+        try:
+            yield _read_annotated(text, source.options), str(text)
+        except InputError as error:
+            yield error, str(text)
+
+
+def _read_annotated(text: Path, options: ReadOptions) -> Mapping[str, Any]:
+    """Return a text of brat and its spans."""
+    annotations = text.with_suffix(ANNOTATIONS)
+    if not options.labeled:
+        return {"text": read_text(text, options.encoding)}
+    if not annotations.is_file():
+        raise NotAnnotatedError("without annotations", where=text)
+    spans = []
+    for line, place in read_lines(annotations, options.encoding):
+        if not line.startswith("T"):  # relations, events, attributes and notes
+            continue
+        match = _BRAT_SPAN.fullmatch(line)
+        if match is None:
+            raise InputError(
+                f"not a span of brat: {line[:60]!r}",
+                where=place,
+                remedy="Write T1, a tab, LOC 13 17, a tab, Oslo",
+            )
+        label, offsets, marked = match.groups()
+        if ";" in offsets:
+            what = f"the span {(marked or label)[:60]!r} has several parts: {offsets}"
+            remedy = "Tags mark words in a row: leave one part, or remove the line"
+            raise InputError(what, where=place, remedy=remedy)
+        start, end = map(int, offsets.split())
+        spans.append({"start": start, "end": end, "label": label, "text": marked})
+    return {"text": read_text(text, options.encoding), "entities": spans}

@@ -82,8 +82,7 @@ def open_arrow_source(file: str) -> Iterator[pa.NativeFile]:
 def open_parquet(file: str, *, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
     """Open a local or remote Parquet file, and check its pages where it has checksums.
 
-    Args:
-        dictionaries: columns whose repeated texts are kept once.
+    Repeated texts of the columns in `dictionaries` are kept once.
     """
     with (
         open_arrow_source(file) as source,
@@ -122,10 +121,7 @@ def python_rows(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iter
     """Yield the rows of each part of a batch as Python objects.
 
     Rows with the same dictionary entry share one object: a small file may have one long text in all of its rows, which
-    would fill the memory.
-
-    Args:
-        max_bytes: maximum size of the shared entries of a column; larger columns are decoded part by part.
+    would fill the memory. Columns whose entries exceed `max_bytes` are decoded part by part.
     """
     shared = {
         name: entries
@@ -237,8 +233,7 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield some columns of a Parquet or Arrow file, a number of rows at a time.
 
-    Args:
-        max_bytes: of a batch of Parquet, estimated from the mean size of a row.
+    The bytes of a batch of Parquet are estimated from the mean size of a row.
     """
     if file.lower().endswith(".parquet"):
         with open_parquet(file) as parquet:

@@ -71,12 +71,7 @@ class BadRows:
                 warnings.warn(DataWarning(f"{source}: {what}"), stacklevel=2)
 
     def as_error(self, remedy: str | None = None, *, rows: int | None = None) -> InputError:
-        """Return one error for all of them.
-
-        Args:
-            remedy: for errors without one.
-            rows: rows of the file; if none of them has a label, the remedy says so.
-        """
+        """Return one error for all; `remedy` is for one without. If none of so many rows has a label, it says so."""
         if not self._first:
             what = f"no row is left of {self.count:,}: {self._describe_reasons()}"
             place = source_of(self._first_not_annotated)

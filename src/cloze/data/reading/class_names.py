@@ -11,10 +11,9 @@ KeepsNumbers: TypeAlias = Callable[[str, Sequence[str]], bool]
 
 
 def find_class_names(table: Any, keeps_numbers: KeepsNumbers) -> dict[str, tuple[str, ...]]:
-    """Return the names of classes by column, of those that are not read as numbers.
+    """Return the names of classes by column of an Arrow table or schema, or a data set of `datasets`.
 
-    Args:
-        table: a table or a schema of Arrow, or a data set of `datasets`.
+    Columns that are read as numbers are left out.
     """
     features = getattr(table, "features", None)
     metadata = getattr(getattr(table, "schema", table), "metadata", None)

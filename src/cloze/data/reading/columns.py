@@ -54,11 +54,7 @@ def as_flag(value: object) -> bool | None:
 def find_columns(cells: Mapping[str, Any], columns: Sequence[Column], where: str) -> dict[str, str]:
     """Return the names that columns have among the cells of a row, without optional ones that it lacks or are null.
 
-    Args:
-        cells: those of a row by name; all are None if only the names are known.
-
-    Raises:
-        NoColumnError: a required column is missing; the message lists the row's columns.
+    All cells are None if only the names are known.
     """
     names: dict[str, str] = {}
     missing: list[Column] = []

@@ -66,9 +66,6 @@ def read_sentences(source: object, columns: ConllColumns, lines: Iterable[Line])
     """Yield the sentences of a file, and an empty one for every -DOCSTART-.
 
     Columns are separated by a tab if the first word's line has one, else by spaces.
-
-    Raises:
-        InputError: a line is invalid, or there are no words.
     """
     sentences = _sentences(source, columns, lines)
     return _refuse_numbers(sentences) if columns.word == 0 else sentences
@@ -121,11 +118,7 @@ def _refuse_numbers(sentences: Iterator[Sentence]) -> Iterator[Sentence]:
 def read_documents(
     source: object, columns: ConllColumns, lines: Iterable[Line], *, must_be_marked: bool = False
 ) -> Iterator[tuple[Sentence, ...]]:
-    """Yield the documents of a file; each sentence before the first -DOCSTART- is a document of its own.
-
-    Raises:
-        InputError: as in `read_sentences`, or several sentences are not marked although they must be.
-    """
+    """Yield the documents of a file; each sentence before the first -DOCSTART- is a document of its own."""
     sentences: list[Sentence] = []
     is_marked = False
     for number, sentence in enumerate(read_sentences(source, columns, lines)):

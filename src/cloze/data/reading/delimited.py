@@ -159,11 +159,7 @@ def split_cells(text: str, separator: str, where: str, lines: Iterator[Line], *,
 
 
 def _read_quoted(text: str, position: int, where: str, lines: Iterator[Line]) -> tuple[str, str, int]:
-    """Read the rest of a quoted cell.
-
-    Returns:
-        The cell, its last line, and the position after the closing quotation mark in that line.
-    """
+    """Return the rest of a quoted cell, its last line, and the position after the closing mark in that line."""
     parts: list[str] = []
     size = 0
     while True:

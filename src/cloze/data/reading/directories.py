@@ -3,7 +3,7 @@
 import glob
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +112,17 @@ def check_parts(files: Sequence[str]) -> None:
                     raise InputError(what, where=file, remedy=remedy)
 
 
+def _files_of(path: object) -> list[str]:
+    """Return the files of a local directory of data, or of a glob; none of anything else."""
+    of_brat = (
+        file for text in brat_texts(path, labeled=True) for file in (text, text.with_suffix(ANNOTATIONS))
+    )
+    return glob_files(path) or dataset_files(path) or [str(file) for file in of_brat if file.is_file()]
+
+
 def is_data_set(path: object) -> bool:
     """Return whether a local directory, or a glob, is one source of labeled data."""
-    return bool(dataset_files(path) or brat_texts(path, labeled=True) or glob_files(path))
+    return bool(_files_of(path))
 
 
 def is_source(path: str) -> bool:
@@ -124,16 +132,11 @@ def is_source(path: str) -> bool:
 
 def source_sha256(path: str) -> str:
     """Return the SHA-256 of a file, or of the names and SHA-256 of all files of a directory of data or a glob."""
-    if not is_data_set(path):
+    files = _files_of(path)
+    if not files:
         return file_sha256(path)
     digest = hashlib.sha256()
-    files = glob_files(path)
-    for file in files or dataset_files(path) or _brat_files(path):
-        name = Path(file).name if files else Path(file).relative_to(path)
+    for file in files:
+        name = Path(file).relative_to(path) if Path(path).is_dir() else Path(file).name
         digest.update(f"{name} {file_sha256(file)}\n".encode())
     return digest.hexdigest()
-
-
-def _brat_files(path: str) -> Iterator[str]:
-    for text in brat_texts(path, labeled=True):
-        yield from (str(file) for file in (text, text.with_suffix(ANNOTATIONS)) if file.is_file())

@@ -117,10 +117,7 @@ def is_compressed(file: str) -> bool:
 def open_text(file: str, encoding: str | None = None) -> Iterator[tuple[IO[bytes], IO[bytes] | None, bytes]]:
     """Open a file or stdin as `open_decompressed` does, and yield its first `HEAD_BYTES`, too.
 
-    If the beginning has CR but no LF, CR ends a line; the content then has LF instead.
-
-    Args:
-        encoding: that of the file, if it is not UTF-8, in which the content is.
+    The content is in UTF-8. If the beginning has CR but no LF, CR ends a line; the content then has LF instead.
     """
     with open_decompressed(file) as (decompressed, on_disk):
         stream = decompressed  # which closes the file where nothing refers to it any more
@@ -223,12 +220,9 @@ class LineReader:
     r"""The lines of a UTF-8 stream, decoded. Only \n and \r\n end a line.
 
     Args:
-        file: its name, for messages.
         on_disk: the file whose position shows the progress.
-        bar: advances by the bytes read from disk.
         begin: byte to begin at; a line cut there is left out. Only 0 if the file is compressed.
         max_line_bytes: a longer line is an error, and not read whole.
-        progress_bytes: bytes of text between two updates of the bar.
         strip: remove white space around each line, not only its end.
         encoding: `UTF_8` if the user cannot say another one.
     """
@@ -318,10 +312,8 @@ def extension_of(path: object) -> str:
 def read_lines(path: PathOrUrl, encoding: str | None = None, *, whole: bool = False) -> Iterator[Line]:
     """Yield the lines of a file, by default in UTF-8, or of stdin if `path` is -, without their ends.
 
-    With `UTF_8` the errors advise to convert the file; otherwise also to say its encoding.
-
-    Args:
-        whole: whether a line may be as long as a file that is parsed as a whole.
+    With `UTF_8` the errors advise to convert the file; otherwise also to say its encoding. A line may be as long as a
+    file that is parsed as a `whole`.
     """
     check_file(path)
     with open_text(str(path), encoding) as (stream, _, _):

@@ -12,8 +12,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from cloze.data.reading.annotations import ANNOTATION_TOOLS, AnnotationTool, read_json, read_json_lines
-from cloze.data.reading.brat import read_brat
+from cloze.data.reading.annotations import (
+    ANNOTATION_TOOLS,
+    AnnotationTool,
+    read_brat,
+    read_json,
+    read_json_lines,
+)
 from cloze.data.reading.columns import Column
 from cloze.data.reading.conll import COLUMN_FILES, fits_columns, fits_text, is_conllu, read_columns
 from cloze.data.reading.delimited import DELIMITED, read_delimited
@@ -251,11 +256,7 @@ FORMATS: dict[str, Format] = {
 
 
 def open_source(data: Data, options: ReadOptions) -> Source:
-    """Find the format of data, the one that the options name or the first that fits, and open them.
-
-    Raises:
-        InputError: no format fits, or its rows cannot be left out.
-    """
+    """Find the format of data, the one that the options name or the first that fits, and open them."""
     files = glob_files(data)
     source = Source(files[0] if files else data, options)
     source.format = _find_format(source)

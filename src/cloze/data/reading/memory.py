@@ -81,11 +81,7 @@ def is_table(data: object) -> bool:
 def iterate_rows(
     data: Any, name: str, keeps_numbers: KeepsNumbers = lambda column, names: False
 ) -> Iterator[Any]:
-    """Yield the rows of data, dicts for those of a table, as they are in other collections.
-
-    Args:
-        keeps_numbers: returns whether a column of named classes is read as numbers.
-    """
+    """Yield the rows of data, dicts for those of a table, as they are in other collections."""
     if isinstance(data, Mapping) and data and all(hasattr(part, "column_names") for part in data.values()):
         first = next(iter(data))
         what = f"has the splits {', '.join(map(str, data))}"

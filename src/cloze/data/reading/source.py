@@ -132,11 +132,7 @@ class Source:
         return str(self.data)
 
     def rows(self) -> Iterator[RawRow]:
-        """Yield the rows, without the columns that the options leave out where the format allows it.
-
-        Raises:
-            InputError: the rest cannot be read.
-        """
+        """Yield the rows, without the columns that the options leave out where the format allows it."""
         assert self.format.rows is not None
         if not self.files:
             return self.format.rows(self)

@@ -86,9 +86,7 @@ def parse_rows(
 
     After the first bad row the others are only checked, and the error at the end names ten of them.
 
-    Args:
-        parse: raises `InputError` for a bad row.
-        rows: the rows, if they differ from those of the source.
+    `rows` may differ from those of the source.
     """
     config = source.options
     errors, left_out = BadRows(), BadRows()

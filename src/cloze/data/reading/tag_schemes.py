@@ -43,13 +43,10 @@ class SchemeDetector:
 
     An I that begins an entity in IOB2 is an error, unless it is read as conlleval does: a tag before it is missing or
     wrong.
-
-    Args:
-        is_plain: accept any tags as plain ones.
-        stray: whether tags that no scheme allows are an error.
     """
 
     is_plain: bool = False
+    """Accept any tags as plain ones."""
     stray: Stray = "refuse"
     _has_entity_tag: bool = False
     _first_plain: tuple[str, str] | None = None

@@ -30,12 +30,7 @@ _ENDED = re.compile(r"""[.!?…:。！？]["'”’»)\]」』]*$""")
 
 
 def guess_text_layout(head: bytes, size_bytes: float) -> Literal["sentences", "paragraphs", "lines", "files"]:
-    """Guess the text format of running text from the shape of its lines.
-
-    Args:
-        head: the first `HEAD_BYTES` of the text, or all of it.
-        size_bytes: of the whole text, approximately; infinite if unknown.
-    """
+    """Guess the text format of running text from its first `HEAD_BYTES`, or all of it, and its approximate size."""
     lines = [line.strip() for line in head.decode("utf-8", "replace").split("\n")]
     is_whole = len(head) < HEAD_BYTES
     complete = lines if is_whole else lines[:-1]

@@ -136,8 +136,7 @@ def without_numbers(row: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
 def find_words(row: Mapping[str, Any], *, is_text_file: bool) -> WordColumns | None:
     """Return the columns of rows with a word each, by the first of them; None if it is a sentence or a text.
 
-    Args:
-        is_text_file: whether blank lines may end sentences; other rows need a column with the number of the sentence.
+    Unless blank lines may end sentences, in a text file, rows need a column with the number of the sentence.
     """
     columns = find_word_columns(row)
     if columns is None or not isinstance(row[columns.word], str) or is_sentence_row(row):
@@ -178,12 +177,7 @@ def group_words(
 ) -> Iterator[RawRow]:
     """Yield the sentences of rows of words: a new number of a sentence, or a row without cells, begins the next one.
 
-    Args:
-        tag: the column of the tags; None leaves them out.
-        tag_name: returns the tag of a cell, from the cell, its column and its place.
-
-    Raises:
-        InputError: a cell is no word or no tag.
+    `tag_name` returns the tag of a cell in the column `tag`, given its column and place; None leaves tags out.
     """
     words: list[str] = []
     tags: list[str] = []
