@@ -1,6 +1,5 @@
-"""Several models as one, GLUE's zip and the paper's tables, with tiny models that learned nothing."""
+"""Several models as one, and GLUE's zip, with tiny models that learned nothing."""
 
-import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloze import artifacts
 from cloze.errors import InputError
 from cloze.inference.glue_submission import GLUE_FILES, GlueFile, write_submission
 from cloze.inference.load import load_ensemble
 from cloze.inference.predictor import Predictor
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
-from experiments.__main__ import main
 from helpers import task_of
 from tiny_models import write_finetuned
 
@@ -27,7 +24,6 @@ COLUMNS = {
     "mrpc": "index\t#1 ID\t#2 ID\t#1 String\t#2 String",
 }
 SINGLE = ("cola", "sst2")
-Capture = pytest.CaptureFixture[str]
 
 
 def model(
@@ -187,52 +183,3 @@ def test_thresholds_are_averaged() -> None:
     assert thresholds == {"a": pytest.approx(0.5), "b": pytest.approx(0.4298, abs=1e-4)}
     with pytest.raises(InputError, match="doc_stride is 64"):
         tasks[0].averaged([task_of("squad_v2", doc_stride=64)])
-
-
-@pytest.mark.slow
-def test_a_table_of_the_paper(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "SST-2").mkdir()
-    (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\ngood\t1\nbad\t0\n")
-    second = model(tmp_path / "second", find_task("sst2"), seed=2)
-    base = ["table1", "-d", str(tmp_path), "--device", "cpu", "--quiet"]
-    both = [*base, "-m", str(models["sst2"]), "-m", str(second), "-m", str(models["qqp"])]
-    assert main(both) == 2
-    assert "--ensemble" in capsys.readouterr().err
-    assert main([*both, "--ensemble", "-o", str(tmp_path / "record")]) == 0
-    shown = capsys.readouterr().out
-    assert "BERT-Large          " in shown
-    assert "yours (ensemble of 2)" in shown
-    assert f"QQP: no data, {tmp_path}/QQP" in shown
-    assert "RTE: no model for rte" in shown
-    artifacts.verify(tmp_path / "record", kind="record")
-    record = json.loads((tmp_path / "record/table.json").read_text())
-    assert list(record["own"]) == ["SST-2"]
-    assert "| BERT-Base | 84.6 |" in (tmp_path / "record/README.md").read_text()
-
-
-@pytest.mark.parametrize(("table", "rows"), [("table1", 5), ("table2", 10), ("table3", 6), ("table4", 7)])
-def test_published_rows(table: str, rows: int, capsys: Capture) -> None:
-    assert main([table, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["published"]) == rows
-    assert found["own"] == {}
-    for scores in found["published"].values():
-        if "Average" in scores:
-            nine = [value for name, value in scores.items() if name != "Average"]
-            assert len(nine) == 9
-            assert np.mean(nine) == pytest.approx(scores["Average"], abs=0.11)
-
-
-def test_invalid_tables_are_refused(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
-    wrong = {
-        "table9": "unknown table 'table9'. Did you mean table",
-        f"table1 -m {models['sst2']}": "--data: no such file or directory",
-        f"table3 -d {tmp_path}": "--data: needs a model",
-        f"table1 -m {models['sst2']} -d {tmp_path}": "SST-2: no data",
-        f"table4 -m {models['sst2']} -d {tmp_path}": "is for sst2, which is not in table4",
-    }
-    for command, says in wrong.items():
-        assert main([*command.split(), "--quiet"]) == 2
-        printed = capsys.readouterr().err
-        assert says in printed
-        assert printed.count("\n") == 1

@@ -1,7 +1,6 @@
 """Pseudo-likelihoods equal a plain loop over masked copies."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -62,12 +61,6 @@ def test_scores_do_not_depend_on_other_sentences(scorer: SentenceScorer) -> None
     scores = scorer(SENTENCES * 60)  # several windows
     assert len(scores) == 240
     assert scores[-1].score == pytest.approx(scorer(SENTENCES[-1]).score, abs=1e-4)
-
-
-@pytest.mark.parametrize("texts", [["a", None], ("a", 3)])
-def test_what_is_no_text_is_refused_by_its_position(scorer: SentenceScorer, texts: Any) -> None:
-    with pytest.raises(InputError, match=r"^texts\[1\]"):
-        scorer(texts)
 
 
 def test_an_empty_text_scores_zero(scorer: SentenceScorer) -> None:

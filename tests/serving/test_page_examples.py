@@ -47,13 +47,11 @@ def client(served: ServedModel) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def fill_mask(served: ServedModel) -> cloze.FillMask:
-    assert served.fill_mask is not None
     return served.fill_mask
 
 
 @pytest.fixture(scope="module")
 def follows(served: ServedModel) -> cloze.NextSentence:
-    assert served.next_sentence is not None
     return served.next_sentence
 
 

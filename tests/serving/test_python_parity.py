@@ -76,7 +76,7 @@ def test_explanations_add_up(
     client: Client, models: Mapping[str, ServedModel], model: str, texts: list[list[str]]
 ) -> None:
     found = client.ask("/explain", inputs=texts, model=model)
-    predictions, _ = models[model].finetuned.predict([LabeledText(*text) for text in texts])
+    predictions, _ = models[model].predictor.predict([LabeledText(*text) for text in texts])
     assert [each["explained"] for each in found] == [each.label for each in predictions]
     for each in found:
         total = sum(word["attribution"] for word in each["words"]) - each["convergence_gap"]

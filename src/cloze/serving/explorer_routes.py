@@ -103,7 +103,7 @@ async def span(served: ServedModel, request: SpanRequest, queue: Queue) -> dict[
 
 def read(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     """Return how much of a text and its pair a classifier reads: windows, and characters of each."""
-    predictor, texts = served.finetuned, (request.text, request.pair)
+    predictor, texts = served.predictor, (request.text, request.pair)
     features = predictor.features(LabeledText(*texts))
     characters = [len(text or "") for text in texts]
     if any(feature.is_truncated for feature in features):

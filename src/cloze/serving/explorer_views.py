@@ -144,7 +144,7 @@ def ablation(served: ServedModel, request: AblationRequest) -> dict[str, Any]:
             pairs = served.next_sentence.encode([(window.text, pair)])
             (is_next,) = served.next_sentence.probabilities(pairs)
         if "predict" in served.abilities:
-            (prediction,), losses = served.finetuned.predict([LabeledText(window.text, pair)])
+            (prediction,), losses = served.predictor.predict([LabeledText(window.text, pair)])
             is_number = isinstance(prediction, float)
             labels = {"score": prediction} if is_number else prediction.probabilities
             is_truncated = losses.truncated > 0

@@ -113,13 +113,13 @@ def _model_kind(served: ServedModel) -> ModelKind:
 
 
 def _max_input_length(served: ServedModel, kind: ModelKind) -> int:
-    head = served.vectors if kind == "embedding" else served.finetuned
+    head = served.embedder if kind == "embedding" else served.predictor
     return served.config.max_position_embeddings if head is None else head.max_seq_length
 
 
 def _kind_info(served: ServedModel, kind: ModelKind) -> dict[str, Any]:
     if kind == "embedding":
-        return {"pooling": None if served.vectors is None else served.vectors.pooling}
+        return {"pooling": None if served.embedder is None else served.embedder.pooling}
     numbers = list(enumerate(served.labels))
     return {
         "id2label": {str(number): label for number, label in numbers},

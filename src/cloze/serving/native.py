@@ -97,7 +97,7 @@ async def run_predictor(
     decode: Callable[..., Any] | None = None,
 ) -> list[Any]:
     """Return the prediction for each example, or what `decode` returns for it, its features and their outputs."""
-    predictor = served.finetuned
+    predictor = served.predictor
     features, join = read or predictor.features, decode or predictor.task.answer.decode
 
     def split(examples: list[Any]) -> list[list[Any]]:
@@ -232,7 +232,7 @@ async def _scores(
     function: str | None = None,
 ) -> list[list[float]]:
     """Return the scores of each text or pair in the order of the model's classes: probabilities, or logits."""
-    predictor, returns_logits = served.finetuned, request.raw_scores or function is not None
+    predictor, returns_logits = served.predictor, request.raw_scores or function is not None
     answer: Any = predictor.task.answer  # of a kind with raw scores
 
     def read(example: LabeledText) -> list[Any]:
@@ -275,7 +275,6 @@ async def fill(served: ServedModel, request: FillRequest, queue: Queue) -> list[
     """Return the most probable tokens for each [MASK] of each text."""
     texts, parameters = as_list(request.inputs), request.parameters or FillParameters()
     top_k, fill_mask = parameters.top_k or request.top_k, served.fill_mask
-    assert fill_mask is not None
     mask = served.tokenizer.special_token("mask")
     candidates = top_k * sum(text.count(mask) for text in texts)
     if candidates > MAX_CANDIDATES:
@@ -325,7 +324,6 @@ async def next_sentence(served: ServedModel, request: NextSentenceRequest, queue
     """Return the probability that the second sentence of each pair follows the first."""
     inputs: Any = request.inputs
     pairs, head = [inputs] if isinstance(inputs[0], str) else inputs, served.next_sentence
-    assert head is not None
 
     def split(pairs: list[Any]) -> list[list[Encoding]]:
         return [[encoding] for encoding in head.encode(pairs)]
@@ -339,7 +337,7 @@ async def tag(served: ServedModel, request: TagRequest, queue: Queue) -> list[li
     split = functools.cache(task.reader.split)  # into sentences and words
 
     def read(text: str) -> list[Any]:
-        return served.finetuned.features(split(text))
+        return served.predictor.features(split(text))
 
     def entities(text: str, *windows: Any) -> Any:
         return task.answer.entities(split(text), task.answer.decode(split(text), *windows))
@@ -350,7 +348,7 @@ async def tag(served: ServedModel, request: TagRequest, queue: Queue) -> list[li
 async def answer(served: ServedModel, request: AnswerRequest, queue: Queue) -> list[SpanPrediction]:
     """Return the answer to each question, with its character offsets, candidates, and the score of "no answer"."""
     inputs = [(asked.question, asked.context) for asked in as_list(request.inputs)]
-    parameters, predictor = request.parameters or AnswerParameters(), served.finetuned
+    parameters, predictor = request.parameters or AnswerParameters(), served.predictor
     settings = {
         "max_answer_length": parameters.max_answer_len,
         "max_query_length": parameters.max_question_len,
@@ -385,7 +383,7 @@ async def _explain_one(
     served: ServedModel, example: LabeledText, queue: Queue, config: ExplainConfig, label: str | None
 ) -> Explanation:
     (prediction,) = await run_predictor(served, queue, [example])
-    begin = functools.partial(PendingExplanation.begin, served.finetuned, example, prediction, label)
+    begin = functools.partial(PendingExplanation.begin, served.predictor, example, prediction, label)
     pending: PendingExplanation = await queue.run(begin, tokens=estimate_tokens(example), thread="texts")
     path, length = pending.path, len(pending.path.input_ids)
 

@@ -76,16 +76,19 @@ class FillWindow(MaskedSequence):
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A loaded checkpoint or graph and its heads; a head that it lacks is None."""
+    """A loaded checkpoint or graph and its heads; one that it lacks is None, and no route that reads it is answered."""
 
     name: str
     """The name in requests."""
     model: Model
-    vectors: Embedder | None
-    fill_mask: FillMask | None
-    next_sentence: NextSentence | None
-    predictor: Predictor | None
-    """The fine-tuned model with its task."""
+    embedder: Any
+    """An `Embedder`."""
+    fill_mask: Any
+    """A `FillMask`."""
+    next_sentence: Any
+    """A `NextSentence`."""
+    predictor: Any
+    """A `Predictor`, the fine-tuned model with its task."""
     labels: tuple[str, ...] = ()
     """The classes of the fine-tuned model as config.json names them, in the order of its logits."""
 
@@ -119,12 +122,6 @@ class ServedModel:
         return self.model.tokenizer
 
     @property
-    def embedder(self) -> Embedder:
-        """The embedder, where a route requires one."""
-        assert self.vectors is not None
-        return self.vectors
-
-    @property
     def encoder(self) -> "Encoder":
         """The encoder that all heads share."""
         return self.model.encoder
@@ -133,12 +130,6 @@ class ServedModel:
     def config(self) -> EncoderConfig:
         """The architecture of the encoder."""
         return self.model.config
-
-    @property
-    def finetuned(self) -> Predictor:
-        """The fine-tuned model with its task, where a route requires one."""
-        assert self.predictor is not None
-        return self.predictor
 
     @property
     def task(self) -> Any:
@@ -153,17 +144,16 @@ class ServedModel:
     @property
     def number_format(self) -> str:
         """The format of matrix products: float32, bfloat16 or int8; of graphs also float16."""
-        head = self.vectors or self.fill_mask or self.next_sentence or self.finetuned
-        return head.engine.number_format
+        head = self.embedder or self.fill_mask or self.next_sentence or self.predictor
+        return str(head.engine.number_format)
 
     def prompt(self, name: str | None) -> str:
         """Return the prompt of a name, or the default prompt; refuse one that the model lacks."""
-        if self.vectors is None:
+        if self.embedder is None:
             remedy = "Leave it out"
             raise InputError(f"{self.name!r} has no vectors", where="prompt_name", remedy=remedy)
-        if name is None:
-            return self.embedder.prompt
-        return self.embedder.stored.prompt(name, where="prompt_name")
+        embedder: Embedder = self.embedder
+        return embedder.prompt if name is None else embedder.stored.prompt(name, where="prompt_name")
 
     def token_ids(self, inputs: list[EmbeddingInput]) -> list[list[TokenIds]]:
         """Tokenize texts, each to one window; refuse unknown ids, and long texts that must not be truncated."""
@@ -186,13 +176,12 @@ class ServedModel:
         vectors = self.embedder.embed_token_ids([window.ids for window in windows]).vectors
         return [(vector, window.num_tokens) for vector, window in zip(vectors, windows, strict=True)]
 
-    def embed_tokens(self, windows: list[TokenIds]) -> list[Vectors]:
+    def embed_tokens(self, windows: list[TokenIds]) -> Any:
         """Return the vectors of the tokens of each text, [CLS] and [SEP] included."""
         return self.embedder.embed_tokens_of_ids([window.ids for window in windows])
 
     def fill(self, windows: list[FillWindow]) -> list[list[list[tuple[int, float]]]]:
         """Return the ids and the probabilities of the best tokens for each [MASK] of each window."""
-        assert self.fill_mask is not None
         best = {
             i: top_tokens(logits, windows[i].top_k, among=windows[i].targets)
             for i, logits in self.fill_mask.logits(windows)
@@ -211,7 +200,6 @@ class ServedModel:
     @cached_property
     def sentence_scorer(self) -> SentenceScorer:
         """The masked-word head as a scorer of sentences."""
-        assert self.fill_mask is not None
         return SentenceScorer(self.model)
 
     def too_long(self, length: int, limit: int) -> InputError:
@@ -239,7 +227,7 @@ def _has_layers(served: ServedModel) -> bool:
 
 
 def _makes_vectors(served: ServedModel) -> bool:
-    return served.vectors is not None and (served.model.is_graph or _has_layers(served))
+    return served.embedder is not None and (served.model.is_graph or _has_layers(served))
 
 
 def _is_explainable(served: ServedModel) -> bool:
