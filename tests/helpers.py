@@ -31,6 +31,15 @@ def task_of(name: str, **settings: Any) -> "AnyTask":
     return find_task(name).with_settings(settings)
 
 
+def edit_json(file: Path, *path: str | int, to: Any) -> None:
+    """Set a value in a JSON file, by the keys on the way to it."""
+    table = inner = json.loads(file.read_text("utf-8"))
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = to
+    file.write_text(json.dumps(table), "utf-8")
+
+
 def write_rows(
     path: Path, rows: Any, new_arrow: Callable[..., Any] = pyarrow.ipc.new_file, **options: Any
 ) -> Path:

@@ -1,5 +1,7 @@
 """The contract of every registered encoder."""
 
+from dataclasses import replace
+
 import onnxruntime
 import pytest
 import torch
@@ -128,8 +130,10 @@ class AllHeads(ModelWithHead):
 
 
 @pytest.mark.slow
-def test_graph_of_every_head_equals_torch(encoder, randomize, ragged, left_padded):
+def test_graph_of_every_head_equals_torch(encoder, config, randomize, ragged, left_padded):
     skip_encoders_of_experiments(encoder)
+    if encoder.model_type not in ("bert", "distilbert"):  # then a masked-LM head may have another activation
+        encoder = make_encoder(encoder.model_type, replace(config, hidden_act="gelu_tanh"))
     model = AllHeads(encoder).eval()
     randomize(model)
     data = build_graph(model).SerializeToString()

@@ -16,6 +16,7 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
+from cloze.reports.describe import describe
 from tiny_models import SIZES, numbered_tokens
 
 pytestmark = pytest.mark.protected
@@ -122,6 +123,8 @@ def test_published_layout_loads_as_it_is(name: str, tmp_path: Path, recwarn: pyt
     torch.testing.assert_close(ours.sequence_output, expected.last_hidden_state[0], atol=1e-5, rtol=0)
     if layout.pooler and expected.pooler_output is not None:
         torch.testing.assert_close(ours.pooled_output, expected.pooler_output, atol=1e-5, rtol=0)
+    written = [w for name, w in theirs.named_parameters() if layout.pooler or "pooler" not in name]
+    assert describe(tmp_path / "model").facts["parameters"] == sum(weight.numel() for weight in written)
     assert Embedder.load(tmp_path / "model", device="cpu")(["w2 w4"]).shape == (1, 24)
     if layout.head in ("BertForMaskedLM", "BertForPreTraining"):
         logits = output.prediction_logits if "prediction_logits" in output else output.logits

@@ -13,6 +13,7 @@ from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.models.bert import BertModel
 from cloze.models.sentence_transformers import load_sentence_encoder_config
+from helpers import edit_json
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 pytestmark = pytest.mark.slow
@@ -127,8 +128,8 @@ def test_settings_are_applied_and_survive_import(saved: tuple[Path, Any], tmp_pa
 def test_unsupported_values_are_refused_by_name(
     copy: Path, file: str, entries: dict[str, object], message: str
 ) -> None:
-    content = json.loads((copy / file).read_text())
-    (copy / file).write_text(json.dumps(content | entries))
+    for key, value in entries.items():
+        edit_json(copy / file, key, to=value)
     with pytest.raises(InputError, match=message):
         load_sentence_encoder_config(copy)
 

@@ -1,7 +1,7 @@
-"""Malicious directories: no code is run, no file outside is touched, and one line of error is printed.
+"""Damaged and malicious directories: no code is run, no file outside is touched, and one line of error is printed.
 
-Each case damages a directory of transformers or sentence-transformers and passes it to every command that reads models,
-in bounded memory.
+Each case damages a directory of transformers or sentence-transformers and passes it to commands that read models, or to
+`load_model` if it names none, in bounded memory.
 """
 
 import base64
@@ -38,6 +38,7 @@ from cloze.models.sentence_transformers import (
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.metrics_log import read_metrics
+from helpers import edit_json
 from tiny_models import SIZES, numbered_tokens
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("attack")]
@@ -112,16 +113,8 @@ def text(file: str, content: str | bytes) -> Spoil:
     return lambda directory: (directory / file).write_bytes(data)
 
 
-def changed(file: str, *path: str, to: Any) -> Spoil:
-    def spoil(directory: Path) -> None:
-        table = json.loads((directory / file).read_text())
-        inner = table
-        for key in path[:-1]:
-            inner = inner[key]
-        inner[path[-1]] = to
-        (directory / file).write_text(json.dumps(table))
-
-    return spoil
+def changed(file: str, *path: str | int, to: Any) -> Spoil:
+    return lambda directory: edit_json(directory / file, *path, to=to)
 
 
 def of_tokenizer(*path: str, to: Any) -> Spoil:
@@ -167,6 +160,26 @@ def several(*spoils: Spoil) -> Spoil:
 
 def gone(file: str) -> Spoil:
     return lambda directory: (directory / file).unlink()
+
+
+def rewritten(file: str, change: Callable[[bytes], bytes]) -> Spoil:
+    return lambda directory: (directory / file).write_bytes(change((directory / file).read_bytes()))
+
+
+def without_a_bias(directory: Path) -> None:
+    own = {name: value.clone() for name, value in load_file(directory / "model.safetensors").items()}
+    del own["bert.pooler.dense.bias"]
+    save_file(own, directory / "model.safetensors")
+
+
+def indexed(index: Any) -> Spoil:
+    def spoil(directory: Path) -> None:
+        shutil.copy(directory / "model.safetensors", directory.parent / "one.safetensors")
+        (directory / "model.safetensors").rename(directory / "one.safetensors")
+        content = index if isinstance(index, str) else json.dumps({"weight_map": index})
+        (directory / "model.safetensors.index.json").write_text(content)
+
+    return spoil
 
 
 class Payload:
@@ -228,7 +241,32 @@ def endless(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-TORCH, ANSWERS = ("import",), ("fill", "export")
+TORCH, ANSWERS, LOAD = ("import",), ("fill", "export"), ()
+CUTS: dict[str, Callable[[bytes], bytes]] = {
+    **{f"cut at {end}": lambda data, end=end: data[:end] for end in (0, 5, 1000, -1)},
+    "with a flipped header": lambda data: data[:3] + bytes([data[3] ^ 255]) + data[4:],
+}
+OTHER_CONFIGS = {
+    "word_embeddings.weight has shape [40, 24], the config says [40, 48]": ("hidden_size", 48),
+    "word_embeddings.weight has shape [40, 24], the config says [41, 24]": ("vocab_size", 41),
+    "no weight bert.encoder.layer.2.attention.self.query.weight, ": ("num_hidden_layers", 3),
+    "unexpected weight bert.encoder.layer.1.": ("num_hidden_layers", 1),
+    "hidden_size = 24 is not a multiple of num_attention_heads = 7": ("num_attention_heads", 7),
+    "hidden_size must be of type int": ("hidden_size", "48"),
+    "hidden_act = 'relu' is not a choice": ("hidden_act", "relu"),
+    "model_type 'electra', cloze reads bert, ": ("model_type", "electra"),
+    "position_embedding_type": ("position_embedding_type", "relative_key"),
+    "vocab.txt: 40 tokens, config.json says vocab_size = 39": ("vocab_size", 39),
+}
+INDEXES: dict[str, tuple[Any, str]] = {
+    **{name: (name, "index.json") for name in ("{", "[]", '{"weight_map": 3}')},
+    "a number for a file": ({"w": 3}, "index.json"),
+    "a missing weight": ({"w": "one.safetensors"}, "the weight w is not in the file one"),
+    **{
+        name: ({"w": name}, "no .safetensors beside it")
+        for name in ("../one.safetensors", "/etc/passwd", "deeper/one.safetensors", "model.bin")
+    },
+}
 HOSTILE = {
     **{
         name: Case(weights(content), "cannot be read")
@@ -246,6 +284,25 @@ HOSTILE = {
             "a type that there is not": raw({"a": tensor(0, 4, [1], "X9")}, bytes(4)),
             "nothing at all": b"",
         }.items()
+    },
+    **{
+        f"weights {name}": Case(rewritten("model.safetensors", change), "safetensors: cannot be read", LOAD)
+        for name, change in CUTS.items()
+    },
+    **{says: Case(of_config(*change), says, LOAD) for says, change in OTHER_CONFIGS.items()},
+    **{f"an index: {name}": Case(indexed(index), says, LOAD) for name, (index, says) in INDEXES.items()},
+    **{
+        f"no {name}": Case(gone(name), f"{name}: no such file", LOAD)
+        for name in ("config.json", "model.safetensors")
+    },
+    "no directory": Case(shutil.rmtree, "no such file", LOAD),
+    "a bias of the pooler alone is missing": Case(without_a_bias, "no weight bert.pooler.dense.bias", LOAD),
+    "a config without sizes": Case(
+        text("config.json", '{"model_type": "bert"}'), "config.json: vocab_size is missing", LOAD
+    ),
+    **{
+        f"a config of {content!r}": Case(text("config.json", content), "config.json: not a JSON", LOAD)
+        for content in (b"{", b"[]", b"\xed\xa0\x80")
     },
     "no tensors": Case(weights(raw({})), "no weight bert.embeddings"),
     "integers": Case(weight(EMBEDDINGS, torch.Tensor.int), "has dtype int32"),
@@ -431,9 +488,13 @@ def refused(command: list[str], directory: Path, capsys: pytest.CaptureFixture[s
 def test_malicious_model_is_refused(name: str, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = HOSTILE[name]
     case.spoil(model)
-    for verb in case.verbs:
-        error = refused(COMMANDS[verb], model, capsys)
-        assert case.says in error, verb
+    errors = [refused(COMMANDS[verb], model, capsys) for verb in case.verbs]
+    if not errors:
+        with pytest.raises(InputError) as caught:
+            load_model(model)
+        errors = [str(caught.value)]
+    for error in errors:
+        assert case.says in error
         assert str(model) in error
 
 
@@ -531,9 +592,8 @@ def test_module_path_cannot_lead_outside(
 ) -> None:
     (model / "trap.py").write_text("import os; os.mkdir('trap')")
     shutil.copytree(model / "1_Pooling", model.parent / "outside")
-    table = json.loads((model / "modules.json").read_text())
-    table[1] |= dict(zip(("path", "type"), module, strict=True))
-    (model / "modules.json").write_text(json.dumps(table))
+    for key, value in zip(("path", "type"), module, strict=True):
+        edit_json(model / "modules.json", 1, key, to=value)
     with pytest.raises(InputError) as caught:
         load_sentence_encoder_config(model)
     assert says in str(caught.value)
@@ -546,9 +606,7 @@ def test_code_in_a_model_directory_is_not_run(model: Path, tmp_path: Path) -> No
     of_config("auto_map", {"AutoModel": "trap.Model", "AutoConfig": "trap.Config"})(model)
     of_config("trust_remote_code", True)(model)
     changed("tokenizer_config.json", "auto_map", to={"AutoTokenizer": ["trap.T", None]})(model)
-    modules = json.loads((model / "modules.json").read_text())
-    modules[1]["type"] = "trap.Pooling"
-    (model / "modules.json").write_text(json.dumps(modules))
+    edit_json(model / "modules.json", 1, "type", to="trap.Pooling")
     for folder in (model, model / "1_Pooling"):
         (folder / "trap.py").write_text("import os; os.mkdir('ran')")
     assert main(["fill", "-m", str(model), "w1 [MASK]"]) == 0

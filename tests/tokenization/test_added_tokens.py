@@ -123,14 +123,3 @@ def test_question_answering_names_words_that_it_does_not_match(tmp_path, file):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     assert load_tokenizer(tmp_path).google_tokenizer.ids("a")
     assert load_tokenizer(tmp_path).tokens == tokens
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize("entry", [{}, {"content": "zz"}, {"content": "zz", "special": False, "id": "x"}, 3])
-def test_damaged_entry_is_refused(tmp_path, entry):
-    add(tmp_path, [])
-    table = json.loads((tmp_path / "tokenizer.json").read_text())
-    table["added_tokens"].append(entry)
-    (tmp_path / "tokenizer.json").write_text(json.dumps(table))
-    with pytest.raises(InputError, match="damaged"):
-        load_tokenizer(tmp_path)

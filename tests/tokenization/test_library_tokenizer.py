@@ -18,6 +18,7 @@ from cloze.tasks.tagging_features import tagging_features
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
+from helpers import edit_json
 
 TEXTS = ("Hello wörld, it's 学 a test.", "the tests  were hello\nworlds", "x", "a</s>b <mask> c", "")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -185,15 +186,6 @@ def test_roles_of_special_tokens_map_and_missing_ones(tmp_path: Path) -> None:
         load_tokenizer(tmp_path)
 
 
-@pytest.mark.protected
-def test_template_without_special_tokens_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, "BPE")
-    table = json.loads((tmp_path / "tokenizer.json").read_text())
-    (tmp_path / "tokenizer.json").write_text(json.dumps(table | {"post_processor": None}))
-    with pytest.raises(InputError, match="one special token before a text and one after it"):
-        load_tokenizer(tmp_path)
-
-
 def test_data_sets_are_wordpiece(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert isinstance(load_tokenizer(directory), LibraryTokenizer)
     (tmp_path / "text.txt").write_text("hello\n\nworld\n")
@@ -238,9 +230,7 @@ def test_offsets_cover_whole_words(tmp_path: Path, name: str, trims: bool) -> No
 def test_dropout_is_for_training(tmp_path: Path) -> None:
     write(tmp_path, "BPE")
     expected = load_tokenizer(tmp_path).encode(TEXTS[1])
-    table = json.loads((tmp_path / "tokenizer.json").read_text())
-    table["model"]["dropout"] = 0.5
-    (tmp_path / "tokenizer.json").write_text(json.dumps(table))
+    edit_json(tmp_path / "tokenizer.json", "model", "dropout", to=0.5)
     tokenizer = load_tokenizer(tmp_path)
     assert all(tokenizer.encode(TEXTS[1]) == expected for _ in range(20))
     tokenizer.save(tmp_path)

@@ -1,7 +1,5 @@
 """The tokenizer, its files, and the same results in other tools."""
 
-import dataclasses
-import json
 import pickle
 
 import pytest
@@ -13,6 +11,7 @@ from transformers import AutoTokenizer
 from cloze.errors import InputError
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from helpers import edit_json
 from tiny_models import SPECIAL
 
 TOKENS = [*SPECIAL, "cafe", "Café", "au", "##x", "la", "##it", "!", "中"]
@@ -48,18 +47,6 @@ def test_offsets_point_into_the_original_text():
     assert encoding.tokens == ["[CLS]", "cafe", "au", "la", "##it", "cafe", "中", "!", "[SEP]"]
     spans = [text[start:end] for start, end in encoding.offsets]
     assert spans == ["", "Café", "au", "la", "it", "CAFÉ", "中", "!", ""]
-
-
-def test_special_tokens_case_and_accents_pairs_and_truncation():
-    cased, tokenizer = (WordPieceTokenizer.from_tokens(TOKENS, lowercase=lower) for lower in (False, True))
-    assert len(tokenizer.encode("la la la la", max_length=5)) == 5
-    assert cased.encode("Café cafe").tokens[1:3] == ["Café", "cafe"]
-    assert tokenizer.encode("cafe [MASK]!").input_ids == [2, 5, tokenizer.mask_id, 11, 3]
-    encoding = tokenizer.encode("la la la la la", "au au au", max_length=8)
-    assert encoding.tokens == ["[CLS]", "la", "la", "la", "[SEP]", "au", "au", "[SEP]"]
-    assert encoding.token_type_ids == [0, 0, 0, 0, 0, 1, 1, 1]
-    with pytest.raises(InputError, match="no room for the 3 special tokens"):
-        tokenizer.encode("la", "la", max_length=2)
 
 
 @pytest.mark.protected
@@ -161,19 +148,6 @@ def test_case_is_inferred_from_the_vocabulary(tmp_path):
     assert load_tokenizer(tmp_path).model_max_length == 512
 
 
-@pytest.mark.parametrize("setting", ["do_lower_case", "strip_accents", "tokenize_chinese_chars"])
-def test_tokenizer_config_overrides_tokenizer_json(tmp_path, setting):
-    WordPieceTokenizer.from_tokens(TOKENS).save(tmp_path)
-    config = {"tokenizer_class": "BertTokenizer", setting: False}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    loaded = load_tokenizer(tmp_path)
-    field = {"do_lower_case": "lowercase"}.get(setting, setting)
-    assert loaded == dataclasses.replace(WordPieceTokenizer.from_tokens(TOKENS), **{field: False})
-    theirs = AutoTokenizer.from_pretrained(tmp_path)
-    for text in ("La Ère", "中文 la"):
-        assert loaded.encode(text).tokens[1:-1] == theirs.tokenize(text)
-
-
 @pytest.mark.protected
 def test_missing_files_are_an_error(tmp_path):
     with pytest.raises(InputError, match=r"no tokenizer: neither tokenizer\.json nor vocab\.txt"):
@@ -186,22 +160,18 @@ def test_missing_files_are_an_error(tmp_path):
     [
         (("model", "type"), "BPE", "damaged"),
         (("normalizer", "clean_text"), False, "clean_text is False"),
-        (("model", "vocab", "la"), 99, "gaps or repeat"),
+        *((("model", "vocab", "la"), number, "gaps or repeat") for number in (99, 5)),
         (("added_tokens", 0, "special"), False, r"\[PAD\] is not marked as special"),
         (("model", "vocab"), [1], "damaged"),
-        (("added_tokens",), [{"id": 1}], "damaged"),
+        *((("added_tokens",), [entry], "damaged") for entry in ({}, {"id": 1}, {"content": "zz"}, 3)),
+        (("added_tokens",), [{"content": "zz", "special": False, "id": "x"}], "damaged"),
         (("model", "max_input_chars_per_word"), 10**7, "not in 1"),
     ],
 )
 def test_damaged_tokenizers_are_refused(tmp_path, path, value, message):
     WordPieceTokenizer.from_tokens(TOKENS).save(tmp_path)
     file = tmp_path / "tokenizer.json"
-    document = json.loads(file.read_text())
-    node = document
-    for key in path[:-1]:
-        node = node[key]
-    node[path[-1]] = value
-    file.write_text(json.dumps(document))
+    edit_json(file, *path, to=value)
     with pytest.raises(InputError, match=message) as error:
         load_tokenizer(tmp_path)
     assert str(file) in str(error.value)

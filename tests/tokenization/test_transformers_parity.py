@@ -24,6 +24,7 @@ from cloze.tokenization.loading import load_tokenizer, load_wordpiece
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from encoder_families import FAMILIES
+from helpers import edit_json
 
 TOKENS = [*SPECIAL_TOKENS, "a", "A", "##b", "é", "e", "中", "文", "中文", ".", "zz"]
 TEXTS = ["A é 中文 ab [MASK].", "", "zz\u200b e", "a" * 101]
@@ -156,6 +157,7 @@ def compare(directory: Path, *inputs: tuple[str, ...]) -> str:
     return ""
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize(("inputs", "tokenizer_class"), [*product(INPUTS, CLASSES)])
 def test_templates_and_segments(tmp_path: Path, name: str, inputs: str, tokenizer_class: str) -> None:
@@ -171,8 +173,11 @@ def test_templates_and_segments(tmp_path: Path, name: str, inputs: str, tokenize
     assert fits or ("tokenizer.json: " in error and "post_processor" in error)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize(("settings", "tokenizer_class"), [*product(SETTINGS, CLASSES)])
+PAIRS = {*product(LIBRARIES, ["none", "cased", "uncased"]), *product(["uncased", "cased"], SETTINGS)}
+
+
+@pytest.mark.parametrize(("library", "settings"), sorted(PAIRS))
+@pytest.mark.parametrize("tokenizer_class", CLASSES)
 def test_settings_of_both_files(tmp_path: Path, library: str, settings: str, tokenizer_class: str) -> None:
     config = {**SETTINGS[settings], **CLASSES[tokenizer_class]}
     error = compare(write(tmp_path, LIBRARIES[library], TEMPLATES["BERT's"], config))
@@ -200,8 +205,7 @@ def test_a_vocabulary_without_tokenizer_json(tmp_path: Path, settings: str, name
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 def test_other_classes_are_refused(tmp_path: Path, name: str, file: str) -> None:
     write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {})
-    table = json.loads((tmp_path / file).read_text())
-    (tmp_path / file).write_text(json.dumps(table | {"tokenizer_class": name}))
+    edit_json(tmp_path / file, "tokenizer_class", to=name)
     with pytest.raises(InputError, match=f"tokenizer_class|{name} has BPE"):
         load_tokenizer(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
@@ -230,7 +234,7 @@ def test_settings_and_parts_of_another_type_are_refused(
 ) -> None:
     config = {"do_lower_case": True, "tokenizer_class": tokenizer_class}
     write(tmp_path, lambda library: None, TEMPLATES["BERT's"], config)
-    (tmp_path / file).write_text(json.dumps(json.loads((tmp_path / file).read_text()) | {key: value}))
+    edit_json(tmp_path / file, key, to=value)
     may_be_read = pytest.raises(InputError) if key != "model_input_names" else suppress(InputError)
     with may_be_read:
         load_tokenizer(tmp_path)
@@ -300,10 +304,8 @@ def test_families_with_another_normalizer(tmp_path: Path, family: str, step: Any
 @pytest.mark.parametrize("tokenizer_class", ["MPNetTokenizer", "PreTrainedTokenizerFast"])
 def test_the_unknown_token_of_mpnet(tmp_path: Path, settings: Json, tokenizer_class: str) -> None:
     FAMILIES["mpnet"].tokenizer(tmp_path).save_pretrained(tmp_path)
-    library = json.loads((tmp_path / "tokenizer.json").read_text())
-    vocabulary = library["model"]["vocab"]
-    vocabulary["<unk>"] = len(vocabulary)
-    (tmp_path / "tokenizer.json").write_text(json.dumps(library))
+    size = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).get_vocab_size()
+    edit_json(tmp_path / "tokenizer.json", "model", "vocab", "<unk>", to=size)
     roles = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
     config = {"tokenizer_class": tokenizer_class, **roles, **settings}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
@@ -316,16 +318,12 @@ def test_the_unknown_token_of_mpnet(tmp_path: Path, settings: Json, tokenizer_cl
 
 def test_another_unknown_id_than_that_of_xlm_roberta_is_refused(tmp_path: Path) -> None:
     FAMILIES["xlm-roberta"].tokenizer(tmp_path).save_pretrained(tmp_path)
-    library = json.loads((tmp_path / "tokenizer.json").read_text())
-    library["model"]["unk_id"] = 4
-    (tmp_path / "tokenizer.json").write_text(json.dumps(library))
+    edit_json(tmp_path / "tokenizer.json", "model", "unk_id", to=4)
     with pytest.raises(
         InputError, match=r"unk_id is 4, where XLMRobertaTokenizer has 3\. .*PreTrainedTokenizerFast"
     ):
         load_tokenizer(tmp_path)
-    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
-    config["tokenizer_class"] = "PreTrainedTokenizerFast"
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    edit_json(tmp_path / "tokenizer_config.json", "tokenizer_class", to="PreTrainedTokenizerFast")
     expected = AutoTokenizer.from_pretrained(tmp_path)("☃ film")["input_ids"]
     assert load_tokenizer(tmp_path).encode("☃ film").input_ids == expected
 

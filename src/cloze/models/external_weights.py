@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cloze import artifacts
 from cloze.choices import GeluForm
 from cloze.errors import InputError
-from cloze.file_io import read_file, read_json
+from cloze.file_io import read_json
 from cloze.file_names import (
     CONFIG_FILE,
     GOOGLE_CONFIG_FILE,
@@ -59,7 +59,6 @@ OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
 
 _TENSORFLOW_SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _MAX_LABELS = 100_000
-_MAX_POINTER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,7 @@ def _find_head(
 
 
 def _find_prefix(source: Path) -> Path:
-    """Return a prefix, given it, a file or a directory, where the file `checkpoint` names the latest of several."""
+    """Return a prefix, given it, a file or a directory with one checkpoint."""
     remedy = "Give the directory of a model, as that with bert_model.ckpt.index"
     if not source.is_dir():
         prefix = Path(_TENSORFLOW_SUFFIX.sub("", str(source)))
@@ -200,18 +199,10 @@ def _find_prefix(source: Path) -> Path:
     if not prefixes:
         what = "no TensorFlow checkpoint here: no file ends in .index"
         raise InputError(what, where=source, remedy=remedy)
-    if len(prefixes) == 1:
-        return prefixes[0]
-    try:
-        pointer = read_file(source / "checkpoint", max_bytes=_MAX_POINTER_BYTES).decode()
-    except (FileNotFoundError, UnicodeDecodeError):
-        pointer = ""
-    match = re.search(r'^model_checkpoint_path: "(?:[^"]*/)?([^"/]+)"', pointer, re.MULTILINE)
-    latest = match[1] if match else ""
-    if latest not in {prefix.name for prefix in prefixes}:
+    if len(prefixes) > 1:
         names = ", ".join(prefix.name for prefix in prefixes)
         raise InputError(f"several checkpoints: {names}", where=source, remedy="Give the prefix of one")
-    return source / latest
+    return prefixes[0]
 
 
 def find_source(source: Path | str) -> Path:
