@@ -137,7 +137,7 @@ def test_unsupported_values_are_refused_by_name(
 def test_other_orders_of_modules_are_refused(copy: Path) -> None:
     modules = json.loads((copy / "modules.json").read_text())
     (copy / "modules.json").write_text(json.dumps([modules[0], modules[2], modules[1]]))
-    with pytest.raises(InputError, match="Transformer, Normalize, Pooling: cloze reads them once"):
+    with pytest.raises(InputError, match="the modules Transformer, Normalize, Pooling: cloze reads"):
         load_sentence_encoder_config(copy)
     modules[1]["kwargs"] = ["task"]
     (copy / "modules.json").write_text(json.dumps(modules))

@@ -160,7 +160,8 @@ def test_missing_files_are_an_error(tmp_path):
     [
         (("model", "type"), "BPE", "damaged"),
         (("normalizer", "clean_text"), False, "clean_text is False"),
-        *((("model", "vocab", "la"), number, "gaps or repeat") for number in (99, 5)),
+        (("model", "vocab", "la"), 99, "gaps or repeat"),
+        (("model", "vocab", TOKENS[-1]), 5, "gaps or repeat"),
         (("added_tokens", 0, "special"), False, r"\[PAD\] is not marked as special"),
         (("model", "vocab"), [1], "damaged"),
         *((("added_tokens",), [entry], "damaged") for entry in ({}, {"id": 1}, {"content": "zz"}, 3)),

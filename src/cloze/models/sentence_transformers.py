@@ -30,7 +30,7 @@ from cloze.tokenization.loading import load_tokenizer
 
 _POOLING_FOLDER = "1_Pooling"
 _MODEL_TYPE, _CROSS_ENCODER = "SentenceTransformer", "CrossEncoder"
-_KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+_MODULES = ("Transformer", "Pooling", "Normalize")
 _REQUIRED_VALUES: Mapping[str, Any] = {
     "transformer_task": "feature-extraction",
     "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
@@ -121,21 +121,18 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
         return None
     modules = read_json(file, list)
     try:
-        kinds = {str(module["type"]).rpartition(".")[2]: str(module["path"]) for module in modules}
+        kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
     except (KeyError, TypeError):
         raise InputError("not a list of modules with type and path", where=file) from None
-    unknown = [kind for kind in kinds if kind not in _KNOWN_MODULES]
-    if unknown or "Pooling" not in kinds:
-        what = f"a module {unknown[0]!r}" if unknown else "no module Pooling"
-        raise InputError(f"{what}: cloze reads {', '.join(_KNOWN_MODULES)}", where=file)
-    order = [kind for kind in _KNOWN_MODULES if kind in kinds]
-    if len(modules) != len(kinds) or list(kinds) != order:
-        what = f"the modules {', '.join(str(module['type']).rpartition('.')[2] for module in modules)}"
-        raise InputError(f"{what}: cloze reads them once, in the order {', '.join(order)}", where=file)
+    order = tuple(kind for kind, _ in kinds)
+    if order not in (_MODULES, _MODULES[:2]):
+        what = f"the modules {', '.join(order)}: cloze reads Transformer, Pooling and, if there is one, Normalize"
+        raise InputError(what, where=file)
+    paths = dict(kinds)
     for module in modules:
         if module.get("kwargs"):
             raise InputError(f"kwargs of the module {module['type']!r}: cloze has none", where=file)
-    pooling_file = file_io.safe_join(directory, kinds["Pooling"], where=file) / CONFIG_FILE
+    pooling_file = file_io.safe_join(directory, paths["Pooling"], where=file) / CONFIG_FILE
     pooling = read_json(pooling_file)
     length_file = directory / SENTENCE_LENGTH_FILE
     length = _read_if_exists(length_file)
@@ -145,13 +142,13 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
             what, where=length_file, remedy="Set do_lower_case to false, and give lower-cased texts"
         )
     _check_values(length, _REQUIRED_VALUES, length_file)
-    if "Normalize" in kinds:
-        normalize_file = file_io.safe_join(directory, kinds["Normalize"], where=file) / CONFIG_FILE
+    if "Normalize" in paths:
+        normalize_file = file_io.safe_join(directory, paths["Normalize"], where=file) / CONFIG_FILE
         names = dict.fromkeys(("module_input_name", "module_output_name"), "sentence_embedding")
         _check_values(_read_if_exists(normalize_file), names, normalize_file)
     return SentenceEncoderConfig(
         pooling=_find_pooling(pooling, pooling_file),
-        normalize="Normalize" in kinds,
+        normalize="Normalize" in paths,
         max_seq_length=load_max_seq_length(directory),
         include_prompt=pooling.get("include_prompt", True) is True,
         **_read_settings(directory / SENTENCE_SETTINGS_FILE),

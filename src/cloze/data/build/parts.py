@@ -22,9 +22,8 @@ from cloze.data.shards import Integers, Shard, to_offsets, write_shard
 from cloze.errors import InputError
 from cloze.results import Result
 from cloze.tables import format_count
-from cloze.tokenization.custom_splitter import hash_splitter, split_with_function
 from cloze.tokenization.loading import load_wordpiece
-from cloze.tokenization.sentences import check_language, split_sentences
+from cloze.tokenization.sentences import check_language, hash_splitter, split_sentences, split_with_function
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
