@@ -89,11 +89,8 @@ def test_the_remedy_keeps_all_ids(tmp_path, lines):
     for _ in range(2):
         with pytest.raises(InputError, match=r"empty line|already") as raised:
             load_tokenizer(tmp_path)
-        where = re.search(r"in line (\d+) already", raised.value.what) or re.search(
-            r"(\d+)$", raised.value.where
-        )
-        line = int(where[1])
-        tokens[line - 1] = re.search(r"Write (\S+) in", raised.value.remedy)[1]
+        placeholder, line = re.search(r"Write (\S+) in line (\d+):", raised.value.remedy).groups()
+        tokens[int(line) - 1] = placeholder
         write(tmp_path, tokens)
     assert {
         token: number for number, token in enumerate(load_tokenizer(tmp_path).tokens)
