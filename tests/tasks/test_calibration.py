@@ -123,11 +123,11 @@ def test_probabilities_are_calibrated_only_if_asked_and_with_enough_examples():
     examples, predictions = _examples(targets), _predictions(TASK, logits)
     assert TASK.answer.calibrated(examples, predictions) == (TASK.answer, 1.0)
     assert TASK.answer.calibration(examples, predictions, is_dev=True) is None
-    (note,) = TASK.answer.dev_notes(examples)
+    (note,) = TASK.answer.notes([], examples, None)
     assert note.startswith("probabilities are not calibrated: there are 49 dev examples")
     plain = task_of("classification", labels=TASK.answer.labels)
     assert plain.answer.calibrated(examples * 2, predictions * 2) == (plain.answer, 1.0)
-    assert plain.answer.dev_notes(examples) == []
+    assert list(plain.answer.notes([], examples, None)) == []
 
 
 def test_predictions_of_a_file_that_lack_labels_are_not_calibrated():

@@ -11,7 +11,6 @@ from cloze.cli import main
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.data import count_classes, read_examples
 from cloze.tasks.labels import PLACEHOLDERS
-from cloze.tasks.texts import LabeledText
 from helpers import task_of, write_rows
 
 Rows = list[tuple[str, Any]]
@@ -93,13 +92,6 @@ def test_other_spellings_are_other_classes(tmp_path, other):
     assert count_classes(task, train) == {"1": 2, other.strip(): 1, "two": 1}
     with pytest.raises(InputError, match=r"a\.tsv:3: unknown label .*\. The labels are 1, two\.$"):
         list(task_of("classification", labels=("1", "two")).examples(tmp_path / "a.tsv"))
-
-
-def test_scores_of_minus_one_alone_are_none():
-    examples = [LabeledText("a", gold=-1.0, where=f"a.tsv:{line}") for line in (2, 3)]
-    with pytest.raises(InputError, match=r"^a\.tsv: every score is -1, which stands for none"):
-        task_of("regression", minimum=0.0, maximum=5.0).answer.check_scorable(examples)
-    task_of("regression", minimum=-1.0, maximum=1.0).answer.check_scorable(examples)
 
 
 def test_the_printed_remedies_work(tmp_path, capsys):

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+import cloze
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.tasks.data import find_split_file
-from cloze.tasks.prediction_files import read_answers, read_na_probs
+from cloze.tasks.prediction_files import read_by_id
 from helpers import task_of
 
 CONTEXT = "\n Marie Curie was born in Warsaw \ud83d in 1867."
@@ -157,21 +158,29 @@ def test_predicted_answers_are_read_in_both_forms(tmp_path):
         tmp_path / "b.jsonl",
         '{"id": "q1", "answer": "Warsaw", "null_odds": -1.5}\n{"id": 2, "answer": "", "null_odds": 3}\n',
     )
-    assert read_answers(official) == read_answers(lines) == {"q1": {"answer": "Warsaw"}, "2": {"answer": ""}}
-    assert read_na_probs(lines) == {"q1": -1.5, "2": 3.0}
     other_order = _write(
         tmp_path / "d.jsonl", '{"answer": "Warsaw", "id": "q1"}\n\n{"answer": "", "id": 2}\n'
     )
-    assert read_answers(other_order) == read_answers(official)
-    assert read_na_probs(_write(tmp_path / "c.json", {"q1": 0.5, "2": 1})) == {"q1": 0.5, "2": 1.0}
+    for path in (official, lines, other_order):
+        answers = {name: row["answer"] for name, row in read_by_id(path, "answer", str).items()}
+        assert answers == {"q1": "Warsaw", "2": ""}
+    odds = _write(tmp_path / "c.json", {"q1": -1.5, "2": 3})
+    for path in (lines, odds):
+        values = {name: row["null_odds"] for name, row in read_by_id(path, "null_odds", float, int).items()}
+        assert values == {"q1": -1.5, "2": 3.0}
 
 
 @pytest.mark.protected
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "9" * 400])
 @pytest.mark.parametrize("form", ['{{"q1": {}}}', '{{"id": "q1", "answer": "x", "null_odds": {}}}\n'])
 def test_odds_must_be_finite_numbers(form, number, tmp_path):
+    gold = _write(
+        tmp_path / "gold.json", {**GOOD, "data": [{"paragraphs": [{"context": CONTEXT, "qas": [Q1]}]}]}
+    )
+    answers = _write(tmp_path / "answers.json", {"q1": "Warsaw"})
+    odds = _write(tmp_path / "odds.json", form.format(number))
     with pytest.raises(InputError, match=r"odds\.json: the value of 'q1': .* is not a number"):
-        read_na_probs(_write(tmp_path / "odds.json", form.format(number)))
+        cloze.score("squad_v2", answers, gold, na_prob=odds)
 
 
 def test_score_command(tmp_path, capsys):

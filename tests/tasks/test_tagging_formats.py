@@ -130,7 +130,7 @@ def test_plain_tags_are_learned_and_scored(write, build_encoder, tokenizer):
     task = task_of("tagging").fit(examples)
     assert task.answer.scheme == "plain"
     assert task.answer.labels == ("ADJ", "DET", "NOUN", "PRON", "VERB")
-    assert task.answer.notes(examples, tokenizer) == [
+    assert list(task.answer.notes(examples, [], tokenizer)) == [
         "5 plain tags, which mark no entities: ADJ, DET, NOUN, PRON, VERB"
     ]
     (feature,) = task.answer.features(examples[1], tokenizer, max_seq_length=16)
@@ -185,7 +185,7 @@ def test_stray_tags_are_read_as_conlleval_does_and_counted(write, tokenizer, con
     fitted = task.fit(examples)
     assert (
         f"{count} tags that the scheme does not allow are read as conlleval"
-        in fitted.answer.notes(examples, tokenizer)[1]
+        in list(fitted.answer.notes(examples, [], tokenizer))[1]
     )
     (feature,) = fitted.answer.features(examples[1], tokenizer, max_seq_length=16)
     assert [fitted.answer.labels[i] for i in feature.targets] == ["O", "B-A", "I-A"]

@@ -134,7 +134,7 @@ def load_data(
             interval = 1.96 * math.sqrt(0.25 / len(dev))
             what = f"{format_count(len(dev), 'example')} to score on: scores are uncertain by up to ±{interval:.2f}"
             progress.note(f"warning: {what} (95%). Label more, or give a larger file to score on")
-    for note in (*task.answer.notes(train, tokenizer), *task.answer.dev_notes(dev)):
+    for note in task.answer.notes(train, dev, tokenizer):
         progress.note(note)
     unlabeled = list(task.examples(sources["unlabeled"], labeled=False)) if "unlabeled" in sources else []
     if "unlabeled" in sources and not unlabeled:
@@ -213,7 +213,7 @@ def _hold_out(
     groups = [number if key is None else key for number, key in enumerate(keys)]
     classes: dict[Hashable, frozenset[str]] = {}
     for group, example in zip(groups, examples, strict=True):
-        classes.setdefault(group, task.answer.classes_of(example))  # of texts that occur twice the first
+        classes.setdefault(group, _classes_of(example))  # of texts that occur twice the first
     is_stratified = stratify and all(len(of_group) == 1 for of_group in classes.values())
     strata = list(classes.values()) if is_stratified else [None] * len(classes)
     chosen = choose_held_out(strata, fraction, seed=_SEED)
@@ -274,5 +274,11 @@ def fraction_size(num_examples: int, fraction: float) -> int:
 
 def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
     """Return the number of examples of each class; empty if the task has no classes."""
-    counts = Counter(chain.from_iterable(map(task.answer.classes_of, examples)))
+    counts = Counter(chain.from_iterable(map(_classes_of, examples)))
     return {name: counts[name] for name in task.answer.class_names} if counts else {}
+
+
+def _classes_of(example: Any) -> frozenset[str]:
+    """Return the label or the labels of an example; empty if it has an answer of another kind."""
+    gold = getattr(example, "gold", None)
+    return gold if isinstance(gold, frozenset) else frozenset([gold] if isinstance(gold, str) else [])

@@ -56,10 +56,6 @@ def with_settings(
         settings: settings by dotted key, as in {"classification.pair_column": "answer"}.
         is_trained: whether it is the task of a model, whose weights depend on some settings.
         by_name: settings over these that many tasks have, such as text_column; None and False are not given.
-            `column_names` may be one text.
-
-    Raises:
-        InputError: an unknown setting, a wrong type, a value out of range, or a setting that the weights depend on.
     """
     task = task if isinstance(task, Task) else find_task(task)
     check_type(settings, Mapping, "settings", remedy=f'Give a dict, as in {{"{task.name}.NAME": VALUE}}')
@@ -80,11 +76,7 @@ def with_settings(
 
 
 def settings_of_keywords(task: AnyTask, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a task among keywords, of which None and False are not given.
-
-    Raises:
-        InputError: the task does not have one.
-    """
+    """Return the settings of a task among keywords, of which None and False are not given."""
     settings = {name: keywords[name] for name in KEYWORDS if keywords.get(name) not in (None, False)}
     if unknown := settings.keys() - task.settings.keys():
         what = f"the task {task.name} has no such setting"
@@ -124,11 +116,7 @@ def save_finetuned(
 def resolve_task(
     config: type[Config], task: str | None, *layers: Mapping[str, Any], where: str = configuration.SETTINGS
 ) -> tuple[AnyTask, Config]:
-    """Return a task and the settings beside its own, as `resolve` does, over the defaults of the task.
-
-    Raises:
-        InputError: no task or another one is named, an unknown key, a wrong type or a value out of range.
-    """
+    """Return a task and the settings beside its own, as `resolve` does, over the defaults of the task."""
     table = configuration.merge(*layers, replaced=getattr(config, "replaced", {}))
     name = table.pop("task", task)
     if name is None or task not in (None, name):

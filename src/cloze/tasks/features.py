@@ -15,7 +15,7 @@ from cloze.choices import LongTexts
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.tasks.prediction_files import input_values
-from cloze.tasks.task_batch import Feature, TaskBatch
+from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
@@ -30,11 +30,6 @@ class TextSequence:
     token_type_ids: list[int]
     is_truncated: bool
 
-    @property
-    def num_tokens(self) -> int:
-        """Tokens, [CLS] and [SEP] included."""
-        return len(self.input_ids)
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TextFeature:
@@ -46,13 +41,12 @@ class TextFeature:
     @property
     def input_ids(self) -> list[int]:
         """The ids of the tokens of all sequences."""
-        first, *others = (sequence.input_ids for sequence in self.sequences)
-        return first if not others else list(chain(first, *others))
+        return list(chain.from_iterable(sequence.input_ids for sequence in self.sequences))
 
     @property
     def num_tokens(self) -> int:
         """Tokens of all sequences."""
-        return sum(sequence.num_tokens for sequence in self.sequences)
+        return sum(len(sequence.input_ids) for sequence in self.sequences)
 
     @property
     def is_truncated(self) -> bool:
@@ -84,24 +78,16 @@ class Losses:
         return Losses(self.truncated + other.truncated, self.unknown + other.unknown)
 
 
-def count_losses(
-    examples: Sequence[Any], features: Sequence[Sequence[Feature]], tokenizer: Tokenizer
-) -> Losses:
+def count_losses(examples: Sequence[Any], features: Sequence[Sequence[Any]], tokenizer: Tokenizer) -> Losses:
     """Return what is lost of examples in their features."""
-    truncated = sum(any(feature.is_truncated for feature in of_example) for of_example in features)
-    unknown_id = tokenizer.unknown_id
-    affected = [
-        (example, of_example)
-        for example, of_example in zip(examples, features, strict=True)
-        if any(unknown_id in feature.input_ids for feature in of_example)
-    ]
-    texts = [
-        " ".join(value for name, value in input_values(example).items() if name not in ("id", "row"))
-        for example, _ in affected
-    ]
-    ids = (set().union(*(feature.input_ids for feature in of_example)) for _, of_example in affected)
-    unknown = replace(count_unknown(tokenizer, texts, ids), texts=len(examples))
-    return Losses(truncated, unknown)
+    truncated, texts, ids = 0, [], []
+    for example, of_example in zip(examples, features, strict=True):
+        truncated += any(feature.is_truncated for feature in of_example)
+        if any(tokenizer.unknown_id in feature.input_ids for feature in of_example):
+            values = input_values(example).items()
+            texts.append(" ".join(value for name, value in values if name not in ("id", "row")))
+            ids.append(set().union(*(feature.input_ids for feature in of_example)))
+    return Losses(truncated, replace(count_unknown(tokenizer, texts, ids), texts=len(examples)))
 
 
 def encode_text(
@@ -115,9 +101,10 @@ def encode_text(
 ) -> list[TextSequence]:
     """Tokenize a text or a pair into one sequence, or into windows if it is too long and `long_texts` is "windows".
 
-    Truncation removes tokens from one side of the longer text first: from the end in google-research/bert
-    run_classifier.py:557 @eedf571. Windows overlap by half. In a pair the longer text is cut into windows; the shorter
-    one is repeated in each and limited to half of the tokens.
+    Truncation removes tokens from one side of the longer text first. Windows overlap by half. In a pair the longer text
+    is cut into windows; the shorter one is repeated in each and limited to half of the tokens.
+
+    Source: google-research/bert run_classifier.py:557 @eedf571 (truncation).
     """
     encoding = tokenizer.encode(text, pair)
     is_long = len(encoding) > max_seq_length
@@ -180,15 +167,9 @@ def half_overlapping(num_tokens: int, size: int) -> list[slice]:
 def sliding_windows(num_tokens: int, size: int, stride: int) -> list[slice]:
     """Cut a text into windows of `size` tokens, each `stride` tokens after the one before.
 
-    >>> sliding_windows(7, size=4, stride=2)
-    [slice(0, 4, None), slice(2, 6, None), slice(4, 7, None)]
-
     Source: google-research/bert run_squad.py:301 @eedf571.
 
     Differs: an empty text has one empty window instead of none.
-
-    Raises:
-        InputError: `size` is not positive.
     """
     if size < 1:
         raise InputError("the model takes too few tokens to read any of the text", where="max_seq_length")

@@ -1,10 +1,10 @@
-"""Read the predictions that `cloze predict` or another program wrote, SQuAD's too, and match them with examples."""
+"""Read the predictions that `cloze predict` or another program wrote, and match them with examples."""
 
 import json
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -20,7 +20,6 @@ from cloze.data.reading.tables import parse_rows
 from cloze.data.reading.tagged_text import TaggedText
 from cloze.data.row_files import PROBABILITY
 from cloze.errors import DataWarning, InputError
-from cloze.remote_files import PathOrUrl
 from cloze.text_encoding import UTF_8
 
 Identity = Mapping[str, str]
@@ -51,7 +50,9 @@ def read_prediction_rows(source: Source, keys: Sequence[str]) -> Iterator[tuple[
 
     Cells of a table are JSON but for texts and labels; probabilities may have a column per class.
     """
-    for values, where in _json_rows(source) if source.format.is_json else _table_rows(source, keys):
+    for values, where in source.rows() if source.format.is_json else _table_rows(source, keys):
+        if isinstance(values, InputError):
+            raise values
         answer = values.get(keys[0], ...) if keys else ...
         if answer is None or (isinstance(answer, str) and not answer.strip()):
             remedy = "Give each row an answer, or leave it out of the data to score on, too"
@@ -59,49 +60,29 @@ def read_prediction_rows(source: Source, keys: Sequence[str]) -> Iterator[tuple[
         yield values, where
 
 
-def _json_rows(source: Source) -> Iterator[tuple[Mapping[str, Any], str]]:
-    for values, where in source.rows():
-        if isinstance(values, InputError):
-            raise values
-        yield values, where
-
-
 def _table_rows(source: Source, keys: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], str]]:
     for row in parse_rows(source, lambda row: row):
-        values = {
-            str(name): value for name, value in row.cells.items() if name == keys[0] or value is not None
-        }
-        is_by_class = "probabilities" in keys
-        by_class = {
-            name: values.pop(name) for name in [*values] if is_by_class and name.startswith(PROBABILITY)
-        }
-        if by_class:
-            values["probabilities"] = {
-                name.removeprefix(PROBABILITY): _parse_number(value, name, row.where)
-                for name, value in by_class.items()
-                if value is not None and value != ""
-            }
-        for name in (key for key in keys if key not in _TEXTS):
-            if isinstance(text := values.get(name), str):
-                if text:
-                    values[name] = _parse(text, name, row.where)
-                elif name != keys[0]:  # an empty cell
-                    del values[name]
-        yield values, row.where
+        values, by_class = dict[str, Any](), dict[str, float]()
+        for name, cell in row.cells.items():
+            is_by_class = "probabilities" in keys and name.startswith(PROBABILITY)
+            is_json = name in keys and name not in _TEXTS
+            if name != keys[0] and (cell is None or (cell == "" and (is_by_class or is_json))):
+                continue
+            if is_by_class:
+                by_class[name.removeprefix(PROBABILITY)] = _parse(finite_number, cell, name, row.where)
+            elif is_json and isinstance(cell, str) and cell:
+                values[name] = _parse(json.loads, cell, name, row.where)
+            else:
+                values[name] = cell
+        yield values | ({"probabilities": by_class} if by_class else {}), row.where
 
 
-def _parse(text: str, name: str, where: str) -> Any:
+def _parse(parse: Callable[[Any], Any], cell: Any, name: str, where: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the cell {name!r} is not JSON: {error}", where=where) from error
-
-
-def _parse_number(value: Any, name: str, where: str) -> float:
-    try:
-        return finite_number(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the cell {name!r} is not a number", where=where) from error
+        return parse(cell)
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = f"JSON: {error}" if parse is json.loads else "a number"
+        raise InputError(f"the cell {name!r} is not {kind}", where=where) from error
 
 
 def finite_number(value: Any) -> float:
@@ -228,55 +209,27 @@ def _show(identity: Identity, names: Sequence[str]) -> str:
     return f"{name} {text[:40]!r}" + ("…" if len(text) > 40 else "")
 
 
-def read_answers(path: Data) -> dict[str, dict[str, Any]]:
-    """Read predicted answers by question id: SQuAD's `{id: text}`, or what `cloze predict` wrote.
-
-    Each is an object with `answer` and, if the file says it, `probability`.
-    """
-    answers = {}
-    for name, row in _by_id(path, "answer").items():
-        answer = check_type(row["answer"], f"the answer to {name!r}", path, str)
-        answers[name] = {"answer": answer} | {
-            key: float(row[key]) for key in ("probability",) if isinstance(row.get(key), (int, float))
-        }
-    return answers
-
-
-def read_na_probs(path: PathOrUrl) -> dict[str, float]:
-    """Read the confidence that a question has no answer: `{id: number}`, or the lines of `cloze predict`."""
-    confidences = {}
-    for name, row in _by_id(path, "null_odds").items():
-        try:
-            number = check_type(row["null_odds"], f"the value of {name!r}", path, float, int)
-            confidences[name] = finite_number(number)
-        except ValueError as error:
-            raise InputError(f"the value of {name!r}: {error}", where=path) from error
-    return confidences
-
-
-def _by_id(path: Data, key: str) -> dict[str, Mapping[str, Any]]:
+def read_by_id(path: Data, key: str, *types: type) -> dict[str, Mapping[str, Any]]:
     """Read one JSON object, with the values of `key` by id; or rows with "id" and `key`, of JSON lines or a table."""
     keys = ("id", key, "probability", "null_odds")
     source = open_predictions(path, keys)
-    if not source.format.is_json or isinstance(path, MemoryRows):
-        return _unique(read_prediction_rows(source, keys), key)
-    text = source.read_whole()
-    try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
-        whole = None
-    if whole is not None and not (isinstance(whole, dict) and "id" in whole):
-        return {name: {key: value} for name, value in check_type(whole, "all of it", path, dict).items()}
-    lines = ((line, f"{path}:{number}") for number, line in enumerate(text.split("\n"), 1))
-    return _unique(json_lines(lines), key)
-
-
-def _unique(rows: Iterable[tuple[Mapping[str, Any], str]], key: str) -> dict[str, Mapping[str, Any]]:
-    """Return rows by their id; an id with two values of `key` is an error."""
+    rows = read_prediction_rows(source, keys)
+    if source.format.is_json and not isinstance(path, MemoryRows):
+        text = source.read_whole()
+        try:
+            whole = json.loads(text)
+        except (ValueError, RecursionError):
+            whole = None
+        if whole is not None and not (isinstance(whole, dict) and "id" in whole):
+            values = check_type(whole, "all of it", path, dict).items()
+            return {
+                name: {key: check_type(value, f"the value of {name!r}", path, *types)}
+                for name, value in values
+            }
+        rows = json_lines((line, f"{path}:{number}") for number, line in enumerate(text.split("\n"), 1))
     by_id: dict[str, Mapping[str, Any]] = {}
     for row, where in rows:
-        name = str(get(row, "id", where, str, int))
-        value = get(row, key, where, str, float, int)
+        name, value = str(get(row, "id", where, str, int)), get(row, key, where, *types)
         if name in by_id and by_id[name][key] != value:
             raise InputError(f"two different answers to the question {name!r}", where=where)
         by_id[name] = row

@@ -5,13 +5,12 @@ Shapes: P tokens of the paragraph, L tokens of a sequence.
 
 import re
 import unicodedata
-from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,37 +31,23 @@ _WORD = re.compile("[^ \t\r\n\u202f]+")  # the white space of Google's reader, n
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Context(ABC):
-    """The tokens of a paragraph, [P]."""
+class OffsetContext:
+    """The tokens of a paragraph, [P], with character offsets: from `starts`, [P], to `ends`, [P]."""
 
     text: str
     input_ids: Integers
-
-    @abstractmethod
-    def token_span(self, answer: Excerpt) -> tuple[int, int]:
-        """Return the first and the last token of an answer; the last is before the first if it has no token."""
-
-    @abstractmethod
-    def excerpt(self, first: int, last: int) -> Excerpt:
-        """Return the text from one token to another."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class OffsetContext(Context):
-    """Tokens with character offsets: from `starts`, [P], to `ends`, [P]."""
-
     starts: Integers
     ends: Integers
 
     @classmethod
-    def create(cls, text: str, tokenizer: Tokenizer) -> Context:
+    def create(cls, text: str, tokenizer: Tokenizer) -> Self:
         """Tokenize a paragraph."""
         encoding = tokenizer.encode(text)
         starts, ends = np.array(encoding.offsets[1:-1], np.int32).reshape(-1, 2).T
         return cls(text, np.array(encoding.input_ids[1:-1], np.int32), starts, ends)
 
     def token_span(self, answer: Excerpt) -> tuple[int, int]:
-        """Return the tokens that overlap the answer."""
+        """Return the first and the last token of an answer; the last is before the first if it has no token."""
         first = np.searchsorted(self.ends, answer.start, side="right")
         last = np.searchsorted(self.starts, answer.end, side="left") - 1
         return int(first), int(last)
@@ -76,19 +61,21 @@ class OffsetContext(Context):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class GoogleContext(Context):
-    """Tokens with the index of their word. An answer is searched for in the text of its words.
+class GoogleContext:
+    """The tokens of a paragraph, [P], with the index of their word. An answer is searched for in the text of its words.
 
     Source: google-research/bert run_squad.py:227, 396, 927 @eedf571.
     """
 
+    text: str
+    input_ids: Integers
     words: tuple[tuple[int, int], ...]
     """First character of each word and the one after its last."""
     word_of_token: Integers
     tokenizer: GoogleTokenizer
 
     @classmethod
-    def create(cls, text: str, tokenizer: Tokenizer) -> Context:
+    def create(cls, text: str, tokenizer: Tokenizer) -> Self:
         """Tokenize each word of a paragraph."""
         words = tuple(match.span() for match in _WORD.finditer(text))
         ids = [tokenizer.google_tokenizer.ids(text[start:end]) for start, end in words]
@@ -121,6 +108,9 @@ class GoogleContext(Context):
         detokenized = " ".join(" ".join(tokens).replace(" ##", "").replace("##", "").split())
         start, end = _find(detokenized, joined, self.tokenizer)
         return Excerpt(joined[start:end], position[start], position[end - 1] + 1)
+
+
+Context: TypeAlias = OffsetContext | GoogleContext
 
 
 def _find(detokenized: str, text: str, tokenizer: GoogleTokenizer) -> tuple[int, int]:
@@ -173,8 +163,8 @@ class Paragraph:
     def context(self, tokenizer: Tokenizer, *, original: bool) -> Context:
         """Return the tokens; `original` is Google's method."""
         if self._context is None or self._context[0] is not tokenizer or self._context[1] is not original:
-            create = GoogleContext.create if original else OffsetContext.create
-            self._context = tokenizer, original, create(self.text, tokenizer)
+            kind = GoogleContext if original else OffsetContext
+            self._context = tokenizer, original, kind.create(self.text, tokenizer)
         return self._context[2]
 
 

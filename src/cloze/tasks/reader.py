@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from cloze.choices import AnnotationFormat, Clean
@@ -42,52 +42,16 @@ class GoldAnswers(Protocol):
         """Return whether a column whose classes Parquet or Arrow name is read as numbers."""
 
 
-class Reader(Protocol[ExampleT]):
-    """A frozen dataclass whose fields are settings that say how data are written."""
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-    file_settings: ClassVar[tuple[str, ...]]
-    """Settings that a checkpoint does not keep for other files."""
-
-    @property
-    def reads_pairs(self) -> bool | None:
-        """Whether each example is a pair of texts, or a single one; None for examples of another form."""
-
-    def columns(self) -> tuple[Column, ...]:
-        """Return the columns that the model reads, in the order of tuples."""
-
-    def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
-        """Return how data are read: their columns in the order of tuples, and more."""
-
-    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[ExampleT]:
-        """Read the examples of a source; unless `labeled`, gold answers are ignored and may be missing.
-
-        Raises:
-            InputError: a row is invalid.
-        """
-
-    def with_cells(self, source: Data, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
-        """Read unlabeled examples, each with the cells of other columns by name; without any if there are none."""
-
-    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[ExampleT]:
-        """Read labeled examples to score the predictions of a file; their texts may be missing."""
-
-    def group(self, example: ExampleT) -> Hashable:
-        """Return the source text of an example; held-out dev data share none with the training data.
-
-        None: the example is a group of its own.
-        """
-
-
 @dataclass(frozen=True, kw_only=True)
 class RowReader(ABC, Generic[ExampleT]):
-    """Reads an example from each row of a table."""
+    """A frozen dataclass whose fields are settings that say how data are written; an example is a row of a table."""
 
     header: ClassVar[tuple[str, ...]] = ()
     """The names of the columns of a TSV whose first line may be a row."""
     skips_broken_rows: ClassVar[bool] = False
     """Whether a few labeled rows with more or fewer cells than columns are left out."""
     file_settings: ClassVar[tuple[str, ...]] = ("encoding", "clean", "column_names")
+    """Settings that a checkpoint does not keep for other files."""
 
     encoding: str | None = None
     """Encoding of text files, as in latin-1, cp1252 or utf-16 (default: utf-8)."""
@@ -102,10 +66,12 @@ class RowReader(ABC, Generic[ExampleT]):
 
     @property
     def reads_pairs(self) -> bool | None:
+        """Whether each example is a pair of texts, or a single one; None for examples of another form."""
         return None
 
     @abstractmethod
-    def columns(self) -> tuple[Column, ...]: ...
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns that the model reads, in the order of tuples."""
 
     @abstractmethod
     def example(self, row: Row, gold: Any) -> ExampleT:
@@ -116,6 +82,7 @@ class RowReader(ABC, Generic[ExampleT]):
         """
 
     def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
+        """Return how data are read: their columns in the order of tuples, and more."""
         columns = (*self.columns(), *answer.columns())
         columns = tuple(column for column in columns if labeled or not column.is_label)
         num_texts = sum(column.kind in ("text", "texts") for column in columns)
@@ -135,17 +102,24 @@ class RowReader(ABC, Generic[ExampleT]):
         )
 
     def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[ExampleT]:
+        """Read the examples of a source; unless `labeled`, gold answers are ignored and may be missing."""
         options = self.options(answer, labeled=labeled)
         return (example for example, _ in self._read(source, answer, options))
 
     def with_cells(self, source: Data, answer: GoldAnswers) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+        """Read unlabeled examples, each with the cells of other columns by name; without any if there are none."""
         options = replace(self.options(answer, labeled=False), keeps_others=True)
         return ((example, row.others) for example, row in self._read(source, answer, options))
 
     def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[ExampleT]:
+        """Read labeled examples to score the predictions of a file; their texts may be missing."""
         return self.examples(source, answer)
 
     def group(self, example: ExampleT) -> Hashable:
+        """Return the source text of an example; held-out dev data share none with the training data.
+
+        None: the example is a group of its own.
+        """
         return None
 
     def _read(self, data: Data, answer: GoldAnswers, options: ReadOptions) -> Iterator[tuple[ExampleT, Row]]:

@@ -175,12 +175,7 @@ TASKS: dict[str, AnyTask] = {task.name: task for task in (*_OWN, *_BENCHMARKS)}
 
 
 def register_task(task: AnyTask) -> AnyTask:
-    """Make a task known by its name to all verbs and classes; return it.
-
-    Raises:
-        InputError: it is no task.
-        ValueError: the name is taken.
-    """
+    """Make a task known by its name, which is new, to all verbs and classes; return it."""
     check_type(task, Task, "task", remedy="Give a cloze.Task")
     if task.name in TASKS:
         raise ValueError(f"there is a task {task.name!r} already")
@@ -190,14 +185,7 @@ def register_task(task: AnyTask) -> AnyTask:
 
 @suggests_keywords()
 def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) -> AnyTask:
-    """Return the task called `name`.
-
-    Args:
-        others: further names that the error may suggest.
-
-    Raises:
-        InputError: there is no such task.
-    """
+    """Return the task called `name`; the error for an unknown one may also suggest `others`."""
     name = check_text(name, "task")
     if name not in TASKS:
         remedy = did_you_mean(name, sorted({*TASKS, *others}), full_list="cloze tasks")

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from cloze.config import from_dict, to_dict
 from cloze.data.reading.memory import Data
 from cloze.errors import InputError
 from cloze.file_names import CONFIG_FILE
 from cloze.models.config_file import load_labels
-from cloze.tasks.answers.kind import AnswerKind, AnswerT, ExampleT
-from cloze.tasks.reader import Reader
+from cloze.tasks.answers.kind import AnswerKind
+from cloze.tasks.reader import RowReader
+from cloze.tasks.tagged_reader import TaggedReader
 from cloze.tasks.task_batch import Scores
 
 Split: TypeAlias = Literal["train", "dev"]
@@ -28,7 +29,7 @@ _SETTING = re.compile(r"(?<=`)\w+(?==|`)")
 
 
 @dataclass(frozen=True)
-class Task(Generic[ExampleT, AnswerT]):
+class Task:
     """What a model learns and answers. The fields of reader and answer are its settings."""
 
     name: str
@@ -36,8 +37,8 @@ class Task(Generic[ExampleT, AnswerT]):
     """What the texts are and what is answered, in a sentence."""
     source: str
     """References for the data and the metrics."""
-    reader: Reader[ExampleT]
-    answer: AnswerKind[ExampleT, AnswerT]
+    reader: RowReader[Any] | TaggedReader
+    answer: AnswerKind[Any, Any]
     metrics: tuple[str, ...] = ()
     """Scores that may choose the best epoch and run, the main one first; by default those of the answer."""
     data_format: str = "a table"
@@ -69,11 +70,7 @@ class Task(Generic[ExampleT, AnswerT]):
         return to_dict(self.reader) | to_dict(self.answer)
 
     def with_settings(self, settings: Mapping[str, Any], *, where: str = "settings") -> Self:
-        """Return the task with other settings; None is not given.
-
-        Raises:
-            InputError: an unknown setting, a wrong type or a value out of range.
-        """
+        """Return the task with other settings, which are checked; None is not given."""
         settings = {name: value for name, value in settings.items() if value is not None}
         prefix, names = f"{self.name}.", [part.name for part in fields(self.reader)]
         of_reader = {name: value for name, value in settings.items() if name in names}
@@ -92,78 +89,60 @@ class Task(Generic[ExampleT, AnswerT]):
         }
         return replace(self, reader=replace(self.reader, **defaults))
 
-    def examples(self, source: Data, *, labeled: bool = True) -> Iterator[ExampleT]:
-        """Read the examples of a source; unless `labeled`, gold answers are ignored and may be missing.
-
-        Raises:
-            InputError: a row is invalid.
-        """
+    def examples(self, source: Data, *, labeled: bool = True) -> Iterator[Any]:
+        """Read the examples of a source; unless `labeled`, gold answers are ignored and may be missing."""
         with self._naming_settings():
             yield from self.reader.examples(source, self.answer, labeled=labeled)
 
-    def with_cells(self, source: Data) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+    def with_cells(self, source: Data) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         """Read unlabeled examples, each with the cells of other columns by name; without any if there are none."""
         with self._naming_settings():
             yield from self.reader.with_cells(source, self.answer)
 
-    def to_score(self, source: Data) -> Iterator[ExampleT]:
+    def to_score(self, source: Data) -> Iterator[Any]:
         """Read labeled examples to score the predictions of a file; their texts may be missing."""
         with self._naming_settings():
             yield from self.reader.to_score(source, self.answer)
 
-    def fit(self, examples: Sequence[ExampleT]) -> Self:
-        """Return the task with the labels and other settings found in the training data.
-
-        Raises:
-            InputError: they cannot be learned from.
-        """
+    def fit(self, examples: Sequence[Any]) -> Self:
+        """Return the task with the labels and other settings found in the training data."""
         with self._naming_settings():
             return replace(self, answer=self.answer.fit(examples))
 
     def for_external_checkpoint(self, directory: Path) -> Self:
-        """Return the task for a checkpoint of another program or another task.
-
-        Raises:
-            InputError: the checkpoint does not fit the task.
-        """
+        """Return the task for a checkpoint of another program or another task."""
         if repeated := [name for name, count in Counter(load_labels(directory)).items() if count > 1]:
             what, remedy = f"id2label has {repeated[0]!r} twice", "Give each class a name of its own"
             raise InputError(what, where=directory / CONFIG_FILE, remedy=remedy)
         return replace(self, answer=self.answer.for_external_checkpoint(directory))
 
-    def tuned(self, examples: Sequence[ExampleT], answers: Sequence[AnswerT]) -> Self:
+    def tuned(self, examples: Sequence[Any], answers: Sequence[Any]) -> Self:
         """Return the task with settings, such as a threshold, tuned on the answers to dev data."""
         return replace(self, answer=self.answer.tuned(examples, answers))
 
     def averaged(self, others: Sequence[Self]) -> Self:
-        """Return the task for the averaged logits of several models.
-
-        Raises:
-            InputError: they have other settings, so that the logits cannot be averaged.
-        """
+        """Return the task for the averaged logits of several models."""
         return replace(self, answer=self.answer.averaged([other.answer for other in others]))
 
-    def collapse(self, examples: Sequence[ExampleT], answers: Sequence[AnswerT]) -> str | None:
+    def collapse(self, examples: Sequence[Any], answers: Sequence[Any]) -> str | None:
         """Describe how answers show that nothing was learned, as in "one class only"; else return None."""
         return self.answer.collapse(examples, answers, self.metrics)
 
-    def score(self, examples: Sequence[ExampleT], answers: Sequence[AnswerT]) -> Scores:
+    def score(self, examples: Sequence[Any], answers: Sequence[Any]) -> Scores:
         """Return the metrics of the answers to at least one labeled example."""
         return self.answer.score(examples, answers, self.metrics)
 
     @contextmanager
     def _naming_settings(self) -> Iterator[None]:
         """Name settings in errors by their keys, such as regression.decimal: reader and answer have no name."""
-
-        def key(name: str) -> str:
-            return f"{self.name}.{name}" if name in self.settings and name not in KEYWORDS else name
+        keys = {name: f"{self.name}.{name}" for name in self.settings.keys() - KEYWORDS}
 
         try:
             yield
         except InputError as error:
-            error.where = error.where and key(error.where)
-            error.remedy = error.remedy and _SETTING.sub(lambda match: key(match[0]), error.remedy)
+            error.where = error.where and keys.get(error.where, error.where)
+            error.remedy = error.remedy and _SETTING.sub(lambda m: keys.get(m[0], m[0]), error.remedy)
             raise
 
 
-AnyTask: TypeAlias = Task[Any, Any]
+AnyTask: TypeAlias = Task

@@ -1,8 +1,8 @@
 """The parts that a task passes on: features, packed batches with targets, outputs and gold answers."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,25 +28,6 @@ Outputs: TypeAlias = Sequence[Array]
 Scores: TypeAlias = dict[str, float]
 Baseline: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
 """From training and dev examples to predictions for the dev examples."""
-
-
-class Feature(Protocol):
-    """One input of the model: a sequence, or several that one output is computed from."""
-
-    @property
-    def input_ids(self) -> Collection[int]:
-        """The ids of the tokens of all sequences."""
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of all sequences."""
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether any text was truncated."""
-
-
-FeatureT = TypeVar("FeatureT", bound=Feature)
 
 
 @dataclass(frozen=True, slots=True)

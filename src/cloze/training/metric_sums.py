@@ -5,6 +5,7 @@ Source: Hinton et al. 2015, 2, for the divergence from a teacher.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +99,11 @@ def cross_entropy(
     loss = nn.functional.cross_entropy(logits, targets, weight=weight, reduction="sum")
     correct = (logits.detach().argmax(-1) == targets).sum()
     return loss, {"loss": (loss.detach(), len(targets)), metric: (correct, len(targets))}
+
+
+def weight_tensor(weights: Any, like: Tensor) -> Tensor | None:
+    """Return the weights of classes as a tensor like another; None without weights."""
+    return torch.tensor(weights).to(like, non_blocking=True) if weights else None
 
 
 def pad_groups(rows: Tensor, counts: Sequence[int], padding: float) -> Tensor:

@@ -67,10 +67,10 @@ def test_windows_learn_the_answer_that_they_contain(original, targets, trained):
     task = task_of("squad_v2", doc_stride=2, original=original)
     features = task.answer.features(example, WORDS, max_seq_length=8)
     assert [feature.target for feature in features] == targets
-    (note,) = task.answer.notes([example, _question(text, answer="c")], WORDS)
+    (note,) = task.answer.notes([example, _question(text, answer="c")], [], WORDS)
     assert note == f"1 of 2 training questions have answers at several places: {trained}"
     same_place = SpanQuestion("q", "a", Paragraph(text), (answers[1], answers[1]))
-    assert task.answer.notes([same_place], WORDS) == []
+    assert list(task.answer.notes([same_place], [], WORDS)) == []
 
 
 def test_questions_on_one_text_are_one_split_group():

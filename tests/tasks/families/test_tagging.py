@@ -136,8 +136,8 @@ def test_labels_and_scheme_are_those_of_the_data():
 def test_notes_name_scheme_and_uncased_model(letters):
     task = TASK.with_settings(dict(scheme="IOB1"))
     cased = replace(letters, lowercase=False)
-    assert task.answer.notes([], cased) == ["tags in IOB1, of 2 types: X, Y"]
-    assert "lower-cases its text" in task.answer.notes([], letters)[1]
+    assert list(task.answer.notes([], [], cased)) == ["tags in IOB1, of 2 types: X, Y"]
+    assert "lower-cases its text" in list(task.answer.notes([], [], letters))[1]
 
 
 def test_unknown_tag_is_named(letters):

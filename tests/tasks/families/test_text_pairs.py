@@ -86,7 +86,7 @@ def test_hard_negatives_are_those_of_sentence_transformers(build_encoder, tokeni
 def test_negatives_are_counted_and_batched(tokenizer):
     answer = task_of("text-pairs").answer
     examples = [LabeledText("good", "film", negatives=("awful", "fine")), pair("bad", "book")]
-    assert answer.notes(examples, None) == ["1 of 2 training examples have a hard negative"]
+    assert list(answer.notes(examples, [], None)) == ["1 of 2 training examples have a hard negative"]
     features = [answer.features(example, tokenizer, max_seq_length=9)[0] for example in examples]
     assert answer.batch(features).targets.shape == (2, 4)
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from cloze.choices import LongTexts, MissingLabels
 from cloze.data.reading.bad_rows import MissingLabelError
-from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
@@ -27,7 +26,6 @@ from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.arrays import softmax
 from cloze.tasks.features import TextFeature, TextFeatures, encode_choices, pack
 from cloze.tasks.labels import NO_LABELS, read_label
-from cloze.tasks.reader import named_column
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import ChoiceQuestion
 from cloze.tokenization.tokenizer import Tokenizer
@@ -57,9 +55,6 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
     """Refuse rows without a label, or drop and count them, with those whose label is a placeholder such as n/a or -."""
     long_texts: LongTexts = "truncate"
     """Truncate long texts, or read the prompt in windows and average their scores."""
-
-    def columns(self) -> tuple[Column, ...]:
-        return (named_column("label_column", self.label_column, kind="label"),)
 
     def read(self, row: Row) -> int:
         label = read_label(row, missing=self.missing_labels)

@@ -6,6 +6,7 @@ Shapes: B sequences, C outputs of the head.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -20,13 +21,14 @@ from cloze.data.reading.memory import Data
 from cloze.data.reading.source import Source
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
-from cloze.metrics.breakdown import Breakdown
-from cloze.metrics.classification import METRICS
+from cloze.metrics import classification, regression
+from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.suggestions import list_names
 from cloze.tasks.arrays import split_rows
 from cloze.tasks.calibration import Calibration
 from cloze.tasks.features import Target, TextFeature, TextFeatures, encode_text, pack
 from cloze.tasks.prediction_files import (
+    finite_number,
     identity_of,
     input_values,
     match_rows,
@@ -53,10 +55,13 @@ from cloze.tokenization.tokenizer import Tokenizer
 ExampleT = TypeVar("ExampleT")
 AnswerT = TypeVar("AnswerT")
 
+METRICS = {**classification.METRICS, **regression.METRICS}
+"""Functions of all gold and all predicted answers by name."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
-    """A frozen dataclass whose fields are settings; a `Reader` reads its examples.
+    """A frozen dataclass whose fields are settings; a reader has the examples.
 
     | question | method |
     |---|---|
@@ -65,6 +70,8 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
     | Which head, which loss? | `head`, `loss`; `distance` to the outputs of a teacher |
     | What is answered? | `outputs` splits the logits by feature, `decode` turns them into an answer |
     | What is right? | `gold`; `pairs` has it beside the answer; `score`; `tuned` fits thresholds on dev data |
+
+    By default an answer is a number, and `example.gold` is what is right.
     """
 
     metrics: ClassVar[tuple[str, ...]]
@@ -85,8 +92,9 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
     """Whether the loss compares the examples of a step, which then are one batch."""
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the columns of gold answers."""
-        return ()
+        """Return the columns of gold answers: by default the one of the setting `label_column`, if there is one."""
+        name = getattr(self, "label_column", None)
+        return () if name is None else (named_column("label_column", name, kind="label"),)
 
     def read(self, row: Row) -> Any:
         """Return the gold answer of a labeled row.
@@ -115,7 +123,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
 
     @property
     def has_head(self) -> bool:
-        """Whether there is a head with weights; without one, every checkpoint answers."""
+        """Whether there is a head with weights."""
         return self.head_name is not None
 
     @property
@@ -123,17 +131,11 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         """The classes of config.json; empty if there are none."""
         return getattr(self, "labels", ())
 
-    def classes_of(self, example: ExampleT) -> frozenset[str]:
-        """Return the classes of an example; empty if there are none."""
-        return frozenset()
-
-    def notes(self, examples: Sequence[ExampleT], tokenizer: Tokenizer) -> list[str]:
-        """Return remarks on the training examples that are printed before training."""
-        return []
-
-    def dev_notes(self, examples: Sequence[ExampleT]) -> list[str]:
-        """Return remarks on the dev examples that are printed before training."""
-        return []
+    def notes(
+        self, train: Sequence[ExampleT], dev: Sequence[ExampleT], tokenizer: Tokenizer
+    ) -> Iterator[str]:
+        """Yield remarks on the examples that are printed before training."""
+        yield from ()
 
     def describe_truncation(self, examples: str, max_seq_length: int) -> str:
         """Return what was truncated of examples, such as "3 of 20 texts"."""
@@ -173,7 +175,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
 
     @abstractmethod
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
-        """Return the summed loss and metrics of the head's logits for the batch, in float32."""
+        """Return the loss of the head's logits, summed over the targets in float32, and metrics to log."""
 
     def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the loss between the logits and `batch.teacher`, summed over the targets, in float32."""
@@ -185,11 +187,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         return cls.distance is not AnswerKind.distance
 
     def check_teacher(self, teacher: Self) -> None:
-        """Check that this kind, whose labels are known, can learn the outputs of a teacher's.
-
-        Raises:
-            InputError: they have other classes.
-        """
+        """Raise `InputError` if this kind, whose labels are known, cannot learn the outputs of a teacher's."""
         names, known = self.class_names, teacher.class_names
         if set(names) != set(known):
             what = f"the teacher's classes are {list_names(known)}, those of the data are {list_names(names)}"
@@ -201,11 +199,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         return factor * np.atleast_2d(output)[:, order] + shift if len(order) else output
 
     def conversion_from(self, other: Self) -> tuple[npt.NDArray[np.int64], float, float]:
-        """Return how to convert outputs of the same classes in another order to this kind's order and scale.
-
-        Returns:
-            The index of each class in the other kind, and what its outputs are multiplied by, and increased by.
-        """
+        """Return the index of each class in another kind, and what its outputs are multiplied and increased by."""
         names = other.class_names
         return np.array([names.index(name) for name in self.class_names], np.int64), 1.0, 0.0
 
@@ -218,7 +212,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         """Return the answer for an example from the outputs of all its features."""
 
     def gold(self, example: Any) -> Any:
-        """Return what is right for an example, as `pairs` has it.
+        """Return what is right for an example.
 
         Raises:
             InputError: nothing says it, or it is not one of the classes.
@@ -235,9 +229,9 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
     def pairs(self, example: ExampleT, answer: AnswerT) -> Iterator[GoldAnswer]:
         """Yield the gold answer of an example, or of each part of it, beside the predicted one.
 
-        Only kinds whose answers are right or wrong define it: not numbers, rankings and vectors.
+        Kinds whose answers are right or wrong define it: not numbers, rankings and vectors.
         """
-        raise NotImplementedError(type(self).__name__)
+        yield GoldAnswer(self.gold(example), answer, None)
 
     @classmethod
     def has_wrong_answers(cls) -> bool:
@@ -248,9 +242,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         self, examples: Sequence[ExampleT], answers: Sequence[AnswerT]
     ) -> tuple[list[Any], list[Any]]:
         """Return the gold and the predicted answers of all `pairs`."""
-        pairs = [
-            p for example, answer in zip(examples, answers, strict=True) for p in self.pairs(example, answer)
-        ]
+        pairs = list(chain.from_iterable(map(self.pairs, examples, answers)))
         return [pair.gold for pair in pairs], [pair.answer for pair in pairs]
 
     def score(
@@ -263,7 +255,9 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
 
     def breakdown(self, examples: Sequence[ExampleT], answers: Sequence[AnswerT]) -> Breakdown | None:
         """Return the scores by class, tag or kind of example; None if there is nothing to tell apart."""
-        return None
+        if not (self.has_wrong_answers() and hasattr(self, "labels")):
+            return None
+        return class_breakdown(*self.compare(examples, answers), self.class_names)
 
     def tuned(self, examples: Sequence[ExampleT], answers: Sequence[AnswerT]) -> Self:
         """Return the kind with settings, such as a threshold, tuned on answers to dev data."""
@@ -294,12 +288,10 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
             unequal = [name for name in names if getattr(self, name) != getattr(other, name)]
             if type(self) is not type(other) or unequal:
                 what = ", ".join(f"{name} is {getattr(other, name)!r}" for name in unequal) or "another kind"
-                raise InputError(
-                    what, remedy="Only models with the same settings of the task can answer together"
-                )
-        means = {
-            name: fmean(getattr(kind, name) for kind in (self, *others)) for name in self.averaged_settings
-        }
+                remedy = "Only models with the same settings of the task can answer together"
+                raise InputError(what, remedy=remedy)
+        kinds = (self, *others)
+        means = {name: fmean(getattr(kind, name) for kind in kinds) for name in self.averaged_settings}
         return replace(self, **means)
 
     def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:
@@ -312,17 +304,19 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         """Describe how answers show that nothing was learned, as in "one class only"; else return None."""
         return None
 
-    @abstractmethod
     def to_json(self, example: ExampleT, answer: AnswerT) -> dict[str, Any]:
         """Return the JSON object that `cloze predict` prints for an answer."""
+        return {self.keys[0]: answer}
 
-    @abstractmethod
     def from_json(self, values: Mapping[str, Any]) -> AnswerT:
         """Return the parts of an answer that `score` needs from the output of `to_json`.
 
         Raises:
             KeyError, TypeError, ValueError: the object is no such output.
         """
+        number: Any = finite_number(values[self.keys[0]])
+        answer: AnswerT = number
+        return answer
 
     def read_answers(self, source: Data, examples: Sequence[ExampleT]) -> list[AnswerT]:
         """Read the answers for examples that `cloze predict` printed or wrote, as JSON lines or a table.
@@ -363,9 +357,6 @@ class TextAnswer(AnswerKind[LabeledText, AnswerT]):
     long_texts: LongTexts = "truncate"
     """Truncate a long text, as Google's code does for GLUE, or read it in windows and average their logits."""
 
-    def columns(self) -> tuple[Column, ...]:
-        return (named_column("label_column", self.label_column, kind="label"),)
-
     def features(
         self, example: LabeledText, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[TextFeature]:
@@ -380,14 +371,13 @@ class TextAnswer(AnswerKind[LabeledText, AnswerT]):
         """Return the training target of a gold answer."""
 
     def targets(self, targets: Sequence[Any]) -> npt.NDArray[Any]:
-        """Return the targets of a batch as an array; an unknown one is 0."""
+        """Return the targets of a batch; an unknown one is 0."""
         return np.array([target or 0 for target in targets], self.target_dtype)
 
     def batch(self, features: TextFeatures) -> TaskBatch:
         return pack(features, self.targets([feature.target for feature in features]))
 
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        """Return the row of logits of each sequence."""
         return list(logits)
 
     def raw_scores(self, outputs: Outputs) -> list[float]:

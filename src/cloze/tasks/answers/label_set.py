@@ -21,7 +21,6 @@ from cloze.data.reading.columns import Column, as_flag
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
-from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.metrics.classification import best_f1_threshold, is_constant, sort_classes
 from cloze.results import Result
 from cloze.suggestions import list_names
@@ -40,10 +39,10 @@ from cloze.tasks.labels import (
     unknown_label,
     warn_of_placeholders,
 )
-from cloze.tasks.reader import named_column
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import class_probabilities, tfidf_features
+from cloze.tokenization.tokenizer import Tokenizer
 
 _THRESHOLD = 0.5
 _SEPARATORS = frozenset(";|")
@@ -101,9 +100,8 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
             raise ValueError("separator is empty")
 
     def columns(self) -> tuple[Column, ...]:
-        if self.label_columns:
-            return tuple(Column(name, "flag", setting="label_columns") for name in self.label_columns)
-        return (named_column("label_column", self.label_column, kind="label"),)
+        flags = tuple(Column(name, "flag", setting="label_columns") for name in self.label_columns)
+        return flags or super().columns()
 
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
         """Return whether the classes of a column have other names than the labels, or are flags."""
@@ -182,10 +180,9 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         if weights == "balanced":
             counts, num_examples = _counts(examples), len(examples)
             weights = {
-                label: (num_examples - counts[label]) / counts[label]
-                if 0 < counts[label] < num_examples
-                else 1.0
-                for label in labels
+                label: (num_examples - count) / count
+                for label, count in counts.items()
+                if count < num_examples and label in labels
             }
         if isinstance(self.thresholds, dict):
             order_weights(self.thresholds, labels, "thresholds")
@@ -195,10 +192,6 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
             positive_weights=order_weights(weights, labels, "positive_weights"),
             tune_thresholds=self.tune_thresholds and self.thresholds == {},
         )
-
-    def classes_of(self, example: LabeledText) -> frozenset[str]:
-        labels: frozenset[str] = example.gold
-        return labels
 
     def for_external_checkpoint(self, directory: Path) -> Self:
         return self.with_class_names(external_labels(directory, self.problem_type))
@@ -220,13 +213,12 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
         """Return the binary cross entropy of logits [B, C], averaged over labels, summed over sequences."""
-        import torch
-        from torch import nn
+        from torch.nn.functional import binary_cross_entropy_with_logits
 
-        weight_C = None
-        if self.positive_weights:
-            weight_C = torch.tensor(self.positive_weights).to(logits, non_blocking=True)
-        loss_BC = nn.functional.binary_cross_entropy_with_logits(
+        from cloze.training.metric_sums import weight_tensor
+
+        weight_C = weight_tensor(self.positive_weights, logits)
+        loss_BC = binary_cross_entropy_with_logits(
             logits, batch.targets, reduction="none", pos_weight=weight_C
         )
         loss = loss_BC.mean(-1).sum()
@@ -250,11 +242,12 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         thresholds = self.thresholds
         return thresholds.get(label, _THRESHOLD) if isinstance(thresholds, dict) else thresholds
 
-    def dev_notes(self, examples: Texts) -> list[str]:
-        known = _counts(examples)
+    def notes(self, train: Texts, dev: Texts, tokenizer: Tokenizer) -> Iterator[str]:
+        known = _counts(dev)
         absent = [label for label in self.labels if label not in known] if self.tune_thresholds else []
         threshold = "its threshold stays" if len(absent) == 1 else "their thresholds stay"
-        return [f"no dev example has {list_names(absent)}: {threshold} {_THRESHOLD}"] if absent else []
+        if absent:
+            yield f"no dev example has {list_names(absent)}: {threshold} {_THRESHOLD}"
 
     def tuned(self, examples: Texts, answers: LabelSetPredictions) -> Self:
         """Return the kind with the threshold of each label that has the best F1; without a gold one it is 0.5."""
@@ -287,9 +280,6 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         gold_text, text = (f"{self.separator} ".join(sorted(names)) for names in (gold, labels))
         yield GoldAnswer(gold, labels, max(sure, default=None), gold_text, text)
 
-    def breakdown(self, examples: Texts, answers: LabelSetPredictions) -> Breakdown:
-        return class_breakdown(*self.compare(examples, answers), self.labels)
-
     def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:
         return {"majority": self._most_frequent, "tfidf_logistic": self._logistic_regression}
 
@@ -308,9 +298,7 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
                 log_N2 = np.log(class_probabilities(train_features, has_label, dev_features, 2))
                 columns.append(log_N2[:, 1] - log_N2[:, 0])
         logits_NC = np.stack(columns, axis=1)
-        return [
-            self.decode(example, [], [logits_C]) for example, logits_C in zip(dev, logits_NC, strict=True)
-        ]
+        return [self.decode(example, [], [row_C]) for example, row_C in zip(dev, logits_NC, strict=True)]
 
     def collapse(self, examples: Texts, answers: LabelSetPredictions, metrics: Sequence[str]) -> str | None:
         return "one set of labels only" if is_constant(*self.compare(examples, answers)) else None

@@ -17,13 +17,11 @@ from cloze.choices import MissingLabels
 from cloze.data.reading.bad_rows import MissingLabelError, source_of
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
-from cloze.metrics.regression import METRICS
 from cloze.models.sentence_transformers import Activation, load_score_activation
 from cloze.tasks.answers.kind import TextAnswer
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.labels import PLACEHOLDERS, external_labels, read_label
-from cloze.tasks.prediction_files import finite_number
-from cloze.tasks.task_batch import Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
+from cloze.tasks.task_batch import Baseline, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import tfidf_cosines, tfidf_features
 
@@ -80,20 +78,6 @@ def fit_scale(examples: Texts, minimum: float | None, maximum: float | None) -> 
     return minimum, maximum
 
 
-def check_scores(examples: Texts, minimum: float | None) -> None:
-    """Refuse a test set of the Hub, whose scores are all -1."""
-    if {example.gold for example in examples} == {-1.0} and (minimum is None or minimum > -1):
-        remedy = "Such a test set can only be predicted: cloze predict"
-        what = "every score is -1, which stands for none"
-        raise InputError(what, where=source_of(examples[0].where), remedy=remedy)
-
-
-def number_scores(examples: Texts, answers: Sequence[float], metrics: Sequence[str]) -> Scores:
-    """Return the correlations, as GLUE does for STS-B, and errors in the unit of the numbers."""
-    gold = [example.gold for example in examples]
-    return {name: METRICS[name](gold, answers) for name in metrics}
-
-
 def are_constant(examples: Texts, answers: Sequence[float], min_spread: float) -> bool:
     """Return whether answers spread less than this, unless all gold numbers are equal."""
     return max(answers) - min(answers) < min_spread and len({example.gold for example in examples}) > 1
@@ -132,10 +116,6 @@ class Number(TextAnswer[float]):
     def fit(self, examples: Texts) -> Self:
         minimum, maximum = fit_scale(examples, self.minimum, self.maximum)
         return replace(self, minimum=minimum, maximum=maximum)
-
-    def check_scorable(self, examples: Texts) -> None:
-        super().check_scorable(examples)
-        check_scores(examples, self.minimum)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -191,9 +171,6 @@ class Number(TextAnswer[float]):
         output = float(sigmoid(logit)) if self.activation == "sigmoid" else logit
         return minimum + (maximum - minimum) * output
 
-    def score(self, examples: Texts, answers: Sequence[float], metrics: Sequence[str]) -> Scores:
-        return number_scores(examples, answers, metrics)
-
     def collapse(self, examples: Texts, answers: Sequence[float], metrics: Sequence[str]) -> str | None:
         minimum, maximum = self.scale
         return "one score only" if are_constant(examples, answers, 0.01 * (maximum - minimum)) else None
@@ -206,12 +183,6 @@ class Number(TextAnswer[float]):
     def _scaled_cosines(self, train: Texts, dev: Texts) -> list[float]:
         minimum, maximum = self.scale
         return [minimum + (maximum - minimum) * cosine for cosine in tfidf_cosines(train, dev)]
-
-    def to_json(self, example: LabeledText, answer: float) -> dict[str, Any]:
-        return {"score": answer}
-
-    def from_json(self, values: Mapping[str, Any]) -> float:
-        return finite_number(values["score"])
 
 
 def _mean(train: Texts, dev: Texts) -> list[float]:

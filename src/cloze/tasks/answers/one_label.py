@@ -20,7 +20,6 @@ from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import DataWarning, InputError
-from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.metrics.classification import is_constant, is_majority_better, sort_classes
 from cloze.results import Result
 from cloze.suggestions import list_names
@@ -48,6 +47,7 @@ from cloze.tasks.labels import (
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import class_probabilities, tfidf_features
+from cloze.tokenization.tokenizer import Tokenizer
 
 _MANY_CLASSES = 20
 
@@ -134,9 +134,6 @@ class OneLabel(TextAnswer[ClassPrediction]):
             weights = {label: len(examples) / (len(labels) * max(counts[label], 1)) for label in labels}
         return replace(kind, class_weights=order_weights(weights, labels, "class_weights"))
 
-    def classes_of(self, example: LabeledText) -> frozenset[str]:
-        return frozenset([example.gold])
-
     def for_external_checkpoint(self, directory: Path) -> Self:
         return self.with_class_names(external_labels(directory, self.problem_type))
 
@@ -159,16 +156,10 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return self.labels.index(gold)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
-        """Return the summed cross entropy of logits [B, C], and the accuracy."""
-        import torch
+        """Return the cross entropy of logits [B, C], and the accuracy."""
+        from cloze.training.metric_sums import cross_entropy, weight_tensor
 
-        from cloze.training.metric_sums import cross_entropy
-
-        assert isinstance(self.class_weights, tuple), "known once the labels are"
-        weight_C = None
-        if self.class_weights:
-            weight_C = torch.tensor(self.class_weights).to(logits, non_blocking=True)
-        return cross_entropy(logits, batch.targets, weight=weight_C)
+        return cross_entropy(logits, batch.targets, weight=weight_tensor(self.class_weights, logits))
 
     def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         from cloze.training.metric_sums import softmax_divergence
@@ -185,16 +176,10 @@ class OneLabel(TextAnswer[ClassPrediction]):
     def pairs(self, example: LabeledText, answer: ClassPrediction) -> Iterator[GoldAnswer]:
         yield GoldAnswer(self.gold(example), answer.label, answer.probability)
 
-    def breakdown(self, examples: Texts, answers: ClassPredictions) -> Breakdown:
-        return class_breakdown(*self.compare(examples, answers), self.labels)
-
-    def dev_notes(self, examples: Texts) -> list[str]:
-        if not self.calibrate or len(examples) >= MIN_EXAMPLES:
-            return []
-        return [
-            f"probabilities are not calibrated: there are {len(examples)} dev examples, fewer than {MIN_EXAMPLES}; "
-            "dev_fraction holds out more"
-        ]
+    def notes(self, train: Texts, dev: Texts, tokenizer: Tokenizer) -> Iterator[str]:
+        if self.calibrate and len(dev) < MIN_EXAMPLES:
+            what = f"there are {len(dev)} dev examples, fewer than {MIN_EXAMPLES}"
+            yield f"probabilities are not calibrated: {what}; dev_fraction holds out more"
 
     def calibrated(self, examples: Texts, answers: ClassPredictions) -> tuple[Self, float]:
         """Fit a temperature if there are enough examples and the model is not calibrated yet."""
@@ -205,26 +190,22 @@ class OneLabel(TextAnswer[ClassPrediction]):
 
     def calibration(self, examples: Texts, answers: ClassPredictions, *, is_dev: bool) -> Calibration | None:
         """Return the temperature and the calibration error, if it is calibrated and there are enough examples."""
-        has_all = all(
-            answer.probabilities.keys() >= {*self.labels} for answer in answers
-        )  # a file may lack some
-        if not (self.calibrate and self.labels and has_all) or len(examples) < MIN_EXAMPLES:
+        if not (self.calibrate and self.labels) or len(examples) < MIN_EXAMPLES:
+            return None
+        if any({*self.labels} - answer.probabilities.keys() for answer in answers):  # as in a file
             return None
         logits_NC, target_N = self._logits_and_targets(examples, answers)
-        error = (
-            cross_fitted_error(logits_NC, target_N)
-            if is_dev
-            else calibration_error(logits_NC, target_N, self.temperature)
-        )
+        if is_dev:
+            error = cross_fitted_error(logits_NC, target_N)
+        else:
+            error = calibration_error(logits_NC, target_N, self.temperature)
         return Calibration(self.temperature, calibration_error(logits_NC, target_N), error)
 
     def _logits_and_targets(
         self, examples: Texts, answers: ClassPredictions
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Return logits [N, C], up to a constant for each example, and the indices of the gold labels, [N]."""
-        probabilities_NC = np.array(
-            [[answer.probabilities[label] for label in self.labels] for answer in answers]
-        )
+        probabilities_NC = [[answer.probabilities[label] for label in self.labels] for answer in answers]
         logits_NC = self.temperature * np.log(np.maximum(probabilities_NC, np.finfo(np.float64).tiny))
         return logits_NC, np.array([self.target(example.gold) for example in examples])
 
@@ -242,9 +223,7 @@ class OneLabel(TextAnswer[ClassPrediction]):
         targets = [self.target(example.gold) for example in train]
         with np.errstate(divide="ignore"):
             logits_NC = np.log(class_probabilities(train_features, targets, dev_features, len(self.labels)))
-        return [
-            self.decode(example, [], [logits_C]) for example, logits_C in zip(dev, logits_NC, strict=True)
-        ]
+        return [self.decode(example, [], [row_C]) for example, row_C in zip(dev, logits_NC, strict=True)]
 
     def collapse(self, examples: Texts, answers: ClassPredictions, metrics: Sequence[str]) -> str | None:
         """Detect a constant answer, and one that scores no better than the most frequent label.

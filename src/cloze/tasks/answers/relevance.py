@@ -23,7 +23,6 @@ from cloze.models.sentence_transformers import Activation, load_score_activation
 from cloze.tasks.answers.kind import TextAnswer
 from cloze.tasks.answers.number import are_constant, read_number
 from cloze.tasks.arrays import sigmoid
-from cloze.tasks.prediction_files import finite_number
 from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import tfidf_cosines
@@ -138,12 +137,6 @@ class Relevance(TextAnswer[float]):
 
     def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:
         return {"tfidf_cosine": tfidf_cosines}
-
-    def to_json(self, example: LabeledText, answer: float) -> dict[str, Any]:
-        return {"score": answer}
-
-    def from_json(self, values: Mapping[str, Any]) -> float:
-        return finite_number(values["score"])
 
 
 def rank_passages(examples: Texts, answers: Sequence[float]) -> dict[str, list[int]]:

@@ -31,7 +31,7 @@ from cloze.metrics.squad import (
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.features import max_context_windows, sliding_windows
-from cloze.tasks.prediction_files import read_answers, read_na_probs
+from cloze.tasks.prediction_files import finite_number, read_by_id
 from cloze.tasks.questions import Questions, SpanFeature, SpanQuestion
 from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
@@ -79,13 +79,14 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
             raise InputError("has no answer", where=row.where, remedy="Use the task squad_v2")
         return answers
 
-    def notes(self, examples: Questions, tokenizer: Tokenizer) -> list[str]:
-        several = sum(len({(answer.start, answer.end) for answer in e.answers}) > 1 for e in examples)
-        trained = (
+    def notes(self, train: Questions, dev: Questions, tokenizer: Tokenizer) -> Iterator[str]:
+        several = sum(len({(answer.start, answer.end) for answer in e.answers}) > 1 for e in train)
+        learned = (
             "only the first is trained" if self.original else "a window learns the first that it contains"
         )
-        what = f"{several:,} of {len(examples):,} training questions have answers at several places"
-        return [f"{what}: {trained}"] if several else []
+        if several:
+            what = f"{several:,} of {len(train):,} training questions have answers at several places"
+            yield f"{what}: {learned}"
 
     def describe_truncation(self, examples: str, max_seq_length: int) -> str:
         """Return what was truncated: of long questions the end; texts are read in windows."""
@@ -184,14 +185,14 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
         return {"id": example.id, **_to_json(answer), **odds, "candidates": candidates}
 
     def from_json(self, values: Mapping[str, Any]) -> SpanPrediction:
-        text = values["answer"]
-        if not isinstance(text, str):
-            raise TypeError(f"answer {text!r} is not a text")
-        return SpanPrediction(text, probability=values.get("probability", math.nan))
+        probability = values.get("probability")
+        if not isinstance(probability, (int, float)):
+            probability = math.nan
+        return SpanPrediction(values["answer"], probability=float(probability))
 
     def read_answers(self, source: Data, examples: Questions) -> list[SpanPrediction]:
         """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
-        answers = read_answers(source)
+        answers = read_by_id(source, "answer", str)
         _check_complete(examples, answers, source)
         return [self.from_json(answers[example.id]) for example in examples]
 
@@ -240,8 +241,14 @@ class SpanOrNone(Span):
         self, examples: Questions, answers: SpanPredictions, na_probs: PathOrUrl
     ) -> Scores:
         """Return all scores of evaluate-v2.0.py, with the best thresholds on the confidences in a file."""
-        confidences = read_na_probs(na_probs)
-        _check_complete(examples, confidences, na_probs)
+        rows = read_by_id(na_probs, "null_odds", float, int)
+        _check_complete(examples, rows, na_probs)
+        confidences = {}
+        for name, row in rows.items():
+            try:
+                confidences[name] = finite_number(row["null_odds"])
+            except ValueError as error:
+                raise InputError(f"the value of {name!r}: {error}", where=na_probs) from error
         return squad_v2_scores(_gold_texts(examples), _predicted_texts(examples, answers), confidences)
 
     def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:

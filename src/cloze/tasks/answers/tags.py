@@ -90,13 +90,16 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         """Return a detector that accepts the tags that the settings allow."""
         return SchemeDetector(is_plain=self.scheme == "plain", stray=self.stray)
 
+    def _detect_scheme(self, examples: TaggedTexts) -> SchemeDetector:
+        schemes = self.scheme_detector()
+        for sentence in _sentences(examples):
+            schemes.add(sentence.tags or (), sentence.where)
+        return schemes
+
     def fit(self, examples: TaggedTexts) -> Self:
         """Return the kind with the labels and the scheme of the examples."""
-        schemes = self.scheme_detector()
         sentences = list(_sentences(examples))
-        for sentence in sentences:
-            schemes.add(sentence.tags or (), sentence.where)
-        scheme = schemes.scheme()
+        scheme = self._detect_scheme(examples).scheme()
         if scheme == "plain":
             labels = sort_classes({tag for sentence in sentences for tag in sentence.tags or ()})
         else:
@@ -112,24 +115,17 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
             num_columns=max(sentence.columns for sentence in sentences) or None,
         )
 
-    def notes(self, examples: TaggedTexts, tokenizer: Tokenizer) -> list[str]:
-        """Name the scheme and the entity types or tags, count stray tags, and warn of an uncased model."""
+    def notes(self, train: TaggedTexts, dev: TaggedTexts, tokenizer: Tokenizer) -> Iterator[str]:
         if self.scheme == "plain":
-            return [f"{len(self.labels)} plain tags, which mark no entities: {', '.join(self.labels)}"]
+            yield f"{len(self.labels)} plain tags, which mark no entities: {', '.join(self.labels)}"
+            return
         types = sorted({label.partition("-")[2] for label in self.labels} - {""})
-        notes = [f"tags in {self.scheme}, of {len(types)} types: {', '.join(types)}"]
+        yield f"tags in {self.scheme}, of {len(types)} types: {', '.join(types)}"
         if self.stray == "as-conlleval":
-            schemes = self.scheme_detector()
-            for sentence in _sentences(examples):
-                schemes.add(sentence.tags or (), sentence.where)
-            notes.append(
-                f"{schemes.num_stray:,} tags that the scheme does not allow are read as conlleval does"
-            )
+            num_stray = self._detect_scheme(train).num_stray
+            yield f"{num_stray:,} tags that the scheme does not allow are read as conlleval does"
         if tokenizer.lowercase:
-            notes.append(
-                "the model lower-cases its text, which hides the capitals of names: a cased one may find more"
-            )
-        return notes
+            yield "the model lower-cases its text, which hides the capitals of names: a cased one may find more"
 
     def for_external_checkpoint(self, directory: Path) -> Self:
         """Return the kind with a model's labels; only a tagger's may be plain tags."""

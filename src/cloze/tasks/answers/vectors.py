@@ -4,7 +4,7 @@ Shapes: B pairs, C second texts and hard negatives, D hidden, N examples, M dist
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -17,7 +17,6 @@ from cloze.choices import MissingLabels
 from cloze.config import Positive
 from cloze.data.batch import collate
 from cloze.data.reading.bad_rows import source_of
-from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
@@ -32,15 +31,11 @@ from cloze.tasks.answers.number import (
     DecimalMark,
     are_constant,
     check_scale,
-    check_scores,
     fit_scale,
-    number_scores,
     read_number,
 )
 from cloze.tasks.arrays import normalize
 from cloze.tasks.features import TextFeature, TextFeatures, encode_text
-from cloze.tasks.prediction_files import finite_number
-from cloze.tasks.reader import named_column
 from cloze.tasks.task_batch import (
     Array,
     Baseline,
@@ -180,19 +175,12 @@ class Cosine(Vectors[float]):
     def __post_init__(self) -> None:
         check_scale(self.minimum, self.maximum)
 
-    def columns(self) -> tuple[Column, ...]:
-        return (named_column("label_column", self.label_column, kind="label"),)
-
     def read(self, row: Row) -> float:
         return read_number(row, self.missing_labels, self.decimal)
 
     def fit(self, examples: Texts) -> Self:
         minimum, maximum = fit_scale(examples, self.minimum, self.maximum)
         return replace(self, minimum=minimum, maximum=maximum)
-
-    def check_scorable(self, examples: Texts) -> None:
-        super().check_scorable(examples)
-        check_scores(examples, self.minimum)
 
     def target(self, gold: float) -> float:
         """Return the score on a scale from 0 to 1; 0 where the scale is unknown."""
@@ -224,20 +212,11 @@ class Cosine(Vectors[float]):
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> float:
         return float(outputs[0][0])
 
-    def score(self, examples: Texts, answers: Sequence[float], metrics: Sequence[str]) -> Scores:
-        return number_scores(examples, answers, metrics)
-
     def collapse(self, examples: Texts, answers: Sequence[float], metrics: Sequence[str]) -> str | None:
         return "one cosine only" if are_constant(examples, answers, _MIN_SPREAD) else None
 
     def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:
         return {"tfidf_cosine": tfidf_cosines}
-
-    def to_json(self, example: LabeledText, answer: float) -> dict[str, Any]:
-        return {"cosine": answer}
-
-    def from_json(self, values: Mapping[str, Any]) -> float:
-        return finite_number(values["cosine"])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -267,9 +246,9 @@ class Retrieval(Vectors[PairVectors]):
     keys: ClassVar[tuple[str, ...]] = ("vectors",)
     uses_in_batch_negatives = True
 
-    def notes(self, examples: Texts, tokenizer: Tokenizer) -> list[str]:
-        count = sum(bool(example.negatives) for example in examples)
-        return [f"{count:,} of {len(examples):,} training examples have a hard negative"] if count else []
+    def notes(self, train: Texts, dev: Texts, tokenizer: Tokenizer) -> Iterator[str]:
+        if count := sum(bool(example.negatives) for example in train):
+            yield f"{count:,} of {len(train):,} training examples have a hard negative"
 
     def fit(self, examples: Texts) -> Self:
         if len({text for example in examples for text in (example.pair, *example.negatives)}) < 2:
