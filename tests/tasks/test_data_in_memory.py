@@ -399,3 +399,32 @@ def test_table_libraries_are_imported_only_by_their_users() -> None:
 def test_texts_of_a_data_set_are_read_whatever_its_format(name: str | None) -> None:
     data = datasets.Dataset.from_list(DICTS).with_format(name)
     assert list(check_unicode_texts(data, "texts")) == TEXTS
+
+
+PRODIGY = [
+    {"text": "fine", "label": "GOOD", "answer": "accept"},
+    {"text": "bad", "label": "GOOD", "answer": "reject"},
+    {"text": "gray", "label": "BAD", "answer": "ignore"},
+]
+
+
+def labels(task, data):
+    return [(example.text, example.gold) for example in task.examples(read_memory(task, data, "train")[1])]
+
+
+def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused() -> None:
+    table, plain = pd.DataFrame(PRODIGY), task_of("classification")
+    with pytest.raises(InputError, match=r"^train\[0\]: the column 'answer' may be Prodigy's\. Say `format="):
+        read_memory(plain, table, "train")
+    named = task_of("classification", format="prodigy")
+    for task, data in ((named, table), (named, PRODIGY), (plain, PRODIGY)):
+        with pytest.warns(DataWarning, match="2 of 3 rows are left out"):
+            assert labels(task, data) == [("fine", "GOOD")]
+    assert len(labels(task_of("classification", label_column="answer"), table)) == 3
+
+
+def test_examples_of_spacy_in_memory() -> None:
+    [text] = read("tagging", [("Ada ran", {"entities": [(0, 3, "PER")]})])
+    assert text.sentences[0].tags == ("B-PER", "O")
+    rows = [("fine", {"cats": {"pos": 1.0, "neg": 0.0}})]
+    assert labels(task_of("classification", label_column="cats"), rows) == [("fine", "pos")]

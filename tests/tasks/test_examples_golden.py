@@ -18,10 +18,6 @@ from typing import Any
 
 import pyarrow
 import pytest
-from test_annotation_tools import OTHER_TAGS, PRODIGY, UNUSED_TAGS
-from test_squad_files import GOOD, LISTED, ROW, STARTS
-from test_tagged_tables import SENTENCES, WORDS
-from test_tagging_formats import SHAPES
 
 from cloze.errors import InputError
 from cloze.tasks.data import read_memory
@@ -35,6 +31,8 @@ pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("default")]
 
 RECORD = Path(__file__).with_name("golden") / "examples.json"
 OF_SHARED = RECORD.with_name("shared.json")
+INPUTS = json.loads(RECORD.with_name("inputs.json").read_text("utf-8"))
+"""Rows and contents of files by the kind of data."""
 LABELED = {"labeled": True, "unlabeled": False}
 
 
@@ -54,17 +52,31 @@ ROWS: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
         for name, case in CASES.items()
         if rows_of(case) and name != "cola"
     },
-    **{f"tagging {name}": ("tagging", {}, [row, row]) for name, row in SHAPES.items()},
-    **{f"tagging left out {name}": ("tagging", {}, rows) for name, rows in UNUSED_TAGS.items()},
-    **{f"tagging {name}": ("tagging", {}, [rows]) for name, rows in OTHER_TAGS.items()},
-    "classification Prodigy": ("classification", {}, PRODIGY),
+    **{f"tagging {name}": ("tagging", {}, [row, row]) for name, row in INPUTS["shapes"].items()},
+    **{f"tagging left out {name}": ("tagging", {}, rows) for name, rows in INPUTS["unused tags"].items()},
+    **{f"tagging {name}": ("tagging", {}, [rows]) for name, rows in INPUTS["other tags"].items()},
+    "classification Prodigy": ("classification", {}, INPUTS["prodigy"]),
     "multi-label lists": (
         "multi-label",
         {},
         [{"text": "a", "labels": ["x", "y"]}, {"text": "b", "labels": []}],
     ),
-    "squad_v1 starts": ("squad_v1", {}, [{**ROW, "answers": STARTS}, {**ROW, "id": 8, "answers": LISTED}]),
-    "squad_v2 none": ("squad_v2", {}, [{**ROW, "answers": []}, {**ROW, "id": "8", "answers": LISTED}]),
+    "squad_v1 starts": (
+        "squad_v1",
+        {},
+        [
+            {**INPUTS["row of squad"], "answers": INPUTS["starts"]},
+            {**INPUTS["row of squad"], "id": 8, "answers": INPUTS["listed"]},
+        ],
+    ),
+    "squad_v2 none": (
+        "squad_v2",
+        {},
+        [
+            {**INPUTS["row of squad"], "answers": []},
+            {**INPUTS["row of squad"], "id": "8", "answers": INPUTS["listed"]},
+        ],
+    ),
     "missing labels": ("classification", {}, [{"text": "a", "label": "x"}, {"text": "b", "label": None}]),
     "missing labels dropped": (
         "classification",
@@ -91,9 +103,9 @@ ROWS: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
 
 FILES: dict[str, tuple[str, dict[str, Any], str, str]] = {
     **{name: (name, case.settings, case.file, case.content) for name, case in CASES.items()},
-    **{f"words {name}": ("tagging", {}, "a.csv", text) for name, text in WORDS.items()},
-    **{f"sentences {name}": ("tagging", {}, "a.csv", text) for name, text in SENTENCES.items()},
-    "squad": ("squad_v2", {}, "a.json", json.dumps(GOOD)),
+    **{f"words {name}": ("tagging", {}, "a.csv", text) for name, text in INPUTS["words"].items()},
+    **{f"sentences {name}": ("tagging", {}, "a.csv", text) for name, text in INPUTS["sentences"].items()},
+    "squad": ("squad_v2", {}, "a.json", json.dumps(INPUTS["squad"])),
     "plain text": ("classification", {}, "a.txt", "one text\n\nanother\n"),
     "tagged plain text": ("tagging", {}, "a.txt", "Ada lives in Oslo. She works.\n\nBo ran.\n"),
     "documents": ("tagging", {"context": "document"}, "a.conll", "-DOCSTART- O\n\nA B-X\nb O\n\nc O\n"),

@@ -2,9 +2,6 @@
 
 import json
 import lzma
-from copy import deepcopy
-from functools import reduce
-from operator import getitem
 from typing import Any
 
 import pytest
@@ -40,109 +37,12 @@ def test_questions_share_their_paragraph_and_keep_their_answers(tmp_path):
     assert other.where == f"{tmp_path}/dev.json: data[0].paragraphs[0].qas[1] (id 2)"
 
 
-def test_is_impossible_is_optional_and_answers_are_ignored_for_prediction(tmp_path):
-    table = deepcopy(GOOD)
-    rows = table["data"][0]["paragraphs"][0]["qas"]
-    for row in rows:
-        row.pop("is_impossible")
-    first, second = task_of("squad_v2").examples(_write(tmp_path / "a.json", table))
-    assert first.answers
-    assert not second.answers
-    for row in rows:
-        row["answers"] = "unknown"
-    examples = list(task_of("squad_v1").examples(_write(tmp_path / "b.json", table), labeled=False))
-    assert [example.answers for example in examples] == [(), ()]
-
-
 def test_compressed_benchmark_files_are_found(tmp_path):
     (tmp_path / "train-v2.0.json.xz").write_bytes(lzma.compress(json.dumps(GOOD).encode("utf-8-sig")))
     file = find_split_file(task_of("squad_v2"), tmp_path, "train")
     assert len(list(task_of("squad_v2").examples(file))) == 2
     with pytest.raises(InputError, match=r"no train-v1.1.json nor"):
         find_split_file(task_of("squad_v1"), tmp_path, "train")
-
-
-@pytest.mark.protected
-def test_repeated_id_must_be_the_same_question(tmp_path):
-    table = deepcopy(GOOD)
-    table["data"].append(deepcopy(GOOD["data"][0]))
-    assert len(list(task_of("squad_v2").examples(_write(tmp_path / "a.json", table)))) == 4
-    table["data"][1]["paragraphs"][0]["context"] += " She moved to Paris."
-    with pytest.raises(InputError) as raised:
-        list(task_of("squad_v2").examples(_write(tmp_path / "b.json", table)))
-    assert str(raised.value) == (
-        f"{tmp_path}/b.json: data[1].paragraphs[0].qas[0] (id q1): "
-        "data[0].paragraphs[0].qas[0] (id q1) has the same id"
-    )
-
-
-PARAGRAPH = "data/0/paragraphs/0"
-ROW = f"{PARAGRAPH}/qas/0"
-AT_ROW = "bad.json: data[0].paragraphs[0].qas[0] (id q1)"
-INVALID: list[tuple[str, object, str]] = [
-    ("data", 3, "bad.json: 'data' must be a list, not 3"),
-    ("data", ..., "bad.json: 'data' is missing. There are 'version'"),
-    (
-        "data",
-        [{"id": "1", "context": "x", "question": "y"}],
-        "bad.json: data[0]: 'paragraphs' is missing. There are 'id', 'context', 'question'",
-    ),
-    ("data", ["x"], 'bad.json: data[0]: "x" is no JSON object'),
-    ("data", [], "bad.json: holds no questions"),
-    (f"{PARAGRAPH}/context", ..., "data[0].paragraphs[0]: 'context' is missing. There are 'qas'"),
-    (f"{PARAGRAPH}/context", " \n", "data[0].paragraphs[0]: 'context' is empty"),
-    (f"{PARAGRAPH}/context", ["a"], "data[0].paragraphs[0]: 'context' must be a text, not [\"a\"]"),
-    (f"{PARAGRAPH}/qas", ..., "data[0].paragraphs[0]: 'qas' is missing"),
-    (f"{ROW}/id", ..., "data[0].paragraphs[0].qas[0]: 'id' is missing"),
-    (f"{ROW}/id", True, "qas[0]: 'id' must be a text or a whole number, not true"),
-    (f"{PARAGRAPH}/qas/1/id", "q1", "qas[1] (id q1): data[0].paragraphs[0].qas[0] (id q1) has the same id"),
-    (f"{ROW}/question", "", f"{AT_ROW}: 'question' is empty"),
-    (f"{ROW}/answers", ..., f"{AT_ROW}: 'answers' is missing"),
-    (
-        f"{ROW}/answers",
-        {"text": ["Warsaw"], "answer_start": [26]},
-        f"{AT_ROW}: 'answers' must be a list, not",
-    ),
-    (f"{ROW}/answers", ["Warsaw"], 'qas[0] (id q1).answers[0]: "Warsaw" is no JSON object'),
-    (f"{ROW}/is_impossible", True, f"{AT_ROW}: is_impossible is true, and there are 2 answers"),
-    (
-        f"{PARAGRAPH}/qas/1/is_impossible",
-        False,
-        "qas[1] (id 2): is_impossible is false, and there are 0 answers",
-    ),
-    (f"{ROW}/is_impossible", 0, f"{AT_ROW}: 'is_impossible' must be true or false, not 0"),
-    (
-        f"{ROW}/answers/1/answer_start",
-        22,
-        f"{AT_ROW}.answers[1]: the answer 'in Warsaw' is not at character 22; the text there is ' in Warsa'. "
-        "The text has 43 characters; answer_start counts them from 0",
-    ),
-    (f"{ROW}/answers/1/answer_start", -3, "is not at character -3; the text there is ''"),
-    (f"{ROW}/answers/1/answer_start", 99, "is not at character 99; the text there is ''"),
-    (f"{ROW}/answers/1/answer_start", "23", "answers[1]: 'answer_start' must be a whole number, not \"23\""),
-    (f"{ROW}/answers/1/text", "", f"{AT_ROW}.answers[1]: 'text' is empty"),
-    (f"{ROW}/answers/0/text", ..., "answers[0]: 'text' is missing. There are 'answer_start'"),
-]
-"""A place in GOOD, its invalid value (...: none), and the error message."""
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize(("place", "value", "message"), INVALID, ids=[message for *_, message in INVALID])
-def test_invalid_value_is_named_by_its_place(place, value, message, tmp_path):
-    table = deepcopy(GOOD)
-    *parents, key = (int(name) if name.isdigit() else name for name in place.split("/"))
-    parent = reduce(getitem, parents, table)
-    parent.pop(key) if value is ... else parent.update({key: value})
-    with pytest.raises(InputError) as raised:
-        list(task_of("squad_v2").examples(_write(tmp_path / "bad.json", table)))
-    assert message in str(raised.value)
-    assert raised.value.exit_code == 2
-
-
-@pytest.mark.protected
-def test_version_1_refuses_questions_without_answer(tmp_path):
-    with pytest.raises(InputError, match=r"qas\[1\] \(id 2\): has no answer. Use the task squad_v2"):
-        list(task_of("squad_v1").examples(_write(tmp_path / "a.json", GOOD)))
 
 
 @pytest.mark.protected
@@ -201,11 +101,6 @@ def test_score_command(tmp_path, capsys):
     assert "--na-prob: is for the task squad_v2 only" in errors[0]
     assert "qas[1] (id 2): has no answer" in errors[1]
     assert "the value of 'q1' must be a number or a whole number, not \"Warsaw in\"" in errors[2]
-
-
-ROW = {"id": "7", "question": "Where?", "context": "Ada saw a film in Oslo.", "title": "Ada"}
-STARTS = {"text": ["Oslo"], "answer_start": [18]}
-LISTED = [{"text": "Oslo", "answer_start": 18}]
 
 
 def test_a_file_of_one_long_line_is_read_as_the_official_one_is(tmp_path):

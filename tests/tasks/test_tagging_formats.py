@@ -19,8 +19,6 @@ from cloze.tasks.config import with_settings
 from cloze.tasks.tag_predictions import TagPrediction
 from helpers import task_of, write_rows
 
-ADA = "Ada lives in Oslo."
-SPANS = [[0, 3, "PER"], [13, 17, "LOC"]]
 TAGGED = [("Ada", "B-PER"), ("lives", "O"), ("in", "O"), ("Oslo", "B-LOC"), (".", "O")]
 Write = Callable[[str, Any], Path]
 
@@ -33,37 +31,6 @@ def tagged(texts):
 
 def read(path, task=None):
     return tagged(list((task or task_of("tagging")).examples(path)))
-
-
-def named(*keys):
-    return [dict(zip(keys, span, strict=True)) for span in SPANS]
-
-
-LABEL_STUDIO = [
-    {"value": {"start": start, "end": end, "text": ADA[start:end], "labels": [label]}, "type": "labels"}
-    for start, end, label in SPANS
-]
-SHAPES = {
-    "doccano": {"text": ADA, "label": SPANS},
-    "doccano of old": {"id": 7, "text": ADA, "labels": SPANS, "meta": {}},
-    "doccano with relations": {
-        "text": ADA,
-        "entities": named("start_offset", "end_offset", "label"),
-        "relations": [],
-    },
-    "spaCy and Prodigy": {"text": ADA, "tokens": [{"text": "Ada"}], "spans": named("start", "end", "label")},
-    "rasa": {"text": ADA, "entities": named("start", "end", "entity")},
-    "cloze predict": {"text": ADA, "entities": named("start", "end", "type"), "sentences": []},
-    "Label Studio": {"data": {"text": ADA}, "annotations": [{"result": LABEL_STUDIO}]},
-    "Label Studio, another field": {"data": {"letter": ADA}, "completions": [{"result": LABEL_STUDIO}]},
-    "Label Studio, short": {"text": ADA, "label": [result["value"] for result in LABEL_STUDIO]},
-    "tokens": {"tokens": [word for word, _ in TAGGED], "ner_tags": [tag for _, tag in TAGGED]},
-    "tokens and other tags": {
-        "words": [word for word, _ in TAGGED],
-        "tags": [tag for _, tag in TAGGED],
-        "langs": ["en"] * 5,
-    },
-}
 
 
 def test_examples_of_the_documentation_are_read(write):

@@ -67,13 +67,10 @@ class Breakdown:
 
     def confused_pairs(self, limit: int) -> list[tuple[str, str, int]]:
         """Return the most frequent confusions: gold class, predicted class, and count."""
-        pairs = [
-            (gold, predicted, count)
-            for gold, row in (self.confusion or {}).items()
-            for predicted, count in row.items()
-            if gold != predicted
-        ]
-        return sorted(pairs, key=lambda pair: -pair[2])[:limit]
+        rows = (self.confusion or {}).items()
+        pairs = [(gold, predicted, count) for gold, row in rows for predicted, count in row.items()]
+        wrong = (pair for pair in pairs if pair[0] != pair[1])
+        return sorted(wrong, key=lambda pair: -pair[2])[:limit]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON has it: scores and support of each part, and the confusion matrix."""
@@ -87,12 +84,10 @@ class Breakdown:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Breakdown | None":
         """Return the breakdown among other values, such as those of `scores.json`; None without one."""
-        key = next(
-            (key for key, value in values.items() if key.startswith(_PREFIX) and isinstance(value, dict)),
-            None,
-        )
-        if key is None:
+        keys = [key for key, value in values.items() if key.startswith(_PREFIX) and isinstance(value, dict)]
+        if not keys:
             return None
+        key = keys[0]
         parts = {}
         for name, row in values[key].items():
             scores = {score: value for score, value in row.items() if score not in ("support", "errors")}

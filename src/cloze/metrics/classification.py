@@ -6,10 +6,9 @@ An answer is a class, or a frozenset of labels where a text may have any number 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from types import MappingProxyType
 from typing import Any
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -52,11 +51,8 @@ class Counts:
 
 def sum_counts(counts: Collection[Counts]) -> Counts:
     """Return the counts of all classes together."""
-    return Counts(
-        sum(of_class.gold for of_class in counts),
-        sum(of_class.predicted for of_class in counts),
-        sum(of_class.correct for of_class in counts),
-    )
+    gold, predicted = sum(one.gold for one in counts), sum(one.predicted for one in counts)
+    return Counts(gold, predicted, sum(one.correct for one in counts))
 
 
 def class_counts(gold: Sequence[Any], answers: Sequence[Any]) -> dict[Any, Counts]:
@@ -109,22 +105,16 @@ def matthews(gold: Sequence[Any], answers: Sequence[Any]) -> float:
         total**2 - sum(of_class.gold**2 for of_class in counts),
         total**2 - sum(of_class.predicted**2 for of_class in counts),
     )
-    return (
-        (total * sum_counts(counts).correct - expected) / math.sqrt(math.prod(spreads))
-        if all(spreads)
-        else 0.0
-    )
+    covariance = total * sum_counts(counts).correct - expected
+    return covariance / math.sqrt(math.prod(spreads)) if all(spreads) else 0.0
 
 
 def best_f1_threshold(
     probabilities: Sequence[float], is_gold: Sequence[bool], *, default: float = 0.5
 ) -> float:
-    """Return the threshold above which to predict a label for the best F1, halfway between two probabilities.
+    """Return the threshold on the probabilities of a label that has the best F1, halfway between two of them.
 
-    Args:
-        probabilities: of the label, for each example, from 0 to 1.
-        is_gold: whether the example has the label.
-        default: returned if no threshold is better, or no example has the label; of equal ones the closest is taken.
+    Of equal ones the closest to the default is taken, and the default if none is better.
     """
     _check(probabilities, is_gold)
     num_gold = sum(is_gold)
@@ -147,17 +137,15 @@ def best_f1_threshold(
     return best[2]
 
 
-METRICS: Mapping[str, Callable[[Sequence[Any], Sequence[Any]], float]] = MappingProxyType(
-    {
-        "accuracy": accuracy,
-        "exact_match": accuracy,
-        "majority_accuracy": majority_accuracy,
-        "micro_f1": micro_f1,
-        "macro_f1": macro_f1,
-        "f1": positive_f1,
-        "matthews": matthews,
-    }
-)
+METRICS: dict[str, Callable[[Sequence[Any], Sequence[Any]], float]] = {
+    "accuracy": accuracy,
+    "exact_match": accuracy,
+    "majority_accuracy": majority_accuracy,
+    "micro_f1": micro_f1,
+    "macro_f1": macro_f1,
+    "f1": positive_f1,
+    "matthews": matthews,
+}
 """Metrics by name."""
 
 

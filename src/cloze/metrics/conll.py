@@ -67,11 +67,7 @@ Entity(type='ORG', start=5, end=6)]
 
 
 def entity_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> EntityScores:
-    """Compare predicted with gold tags, sentence by sentence.
-
-    Raises:
-        ValueError: the numbers of sentences or words differ.
-    """
+    """Compare predicted with gold tags, sentence by sentence."""
     num_words = num_correct_tags = 0
     num_gold, num_predicted, num_correct = Counter[str](), Counter[str](), Counter[str]()
     for gold_tags, predicted_tags in zip(gold, predicted, strict=True):

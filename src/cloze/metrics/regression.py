@@ -1,8 +1,7 @@
 """Metrics of regression, equal to SciPy's: functions of gold numbers and of predicted ones."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -41,9 +40,11 @@ def root_mean_squared_error(gold: Sequence[float], answers: Sequence[float]) -> 
     return float(np.sqrt(np.mean((true - predicted) ** 2)))
 
 
-METRICS: Mapping[str, Callable[[Sequence[float], Sequence[float]], float]] = MappingProxyType(
-    {"spearman": spearman, "pearson": pearson, "rmse": root_mean_squared_error}
-)
+METRICS: dict[str, Callable[[Sequence[float], Sequence[float]], float]] = {
+    "spearman": spearman,
+    "pearson": pearson,
+    "rmse": root_mean_squared_error,
+}
 """Metrics by name."""
 LOWER_IS_BETTER = frozenset({"rmse"})
 """Metrics whose lower values are better."""

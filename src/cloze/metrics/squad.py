@@ -56,9 +56,6 @@ def squad_v2_scores(
         predictions: by question id; "" is "no answer".
         na_probs: confidence in "no answer" by question id; one above 1 replaces the prediction by "no answer". Adds the
             best thresholds to the result.
-
-    Raises:
-        KeyError: a prediction or a confidence is missing.
     """
     exact, f1 = squad_v2_question_scores(answers, predictions)
     has_answer = {question for question, accepted in answers.items() if accepted}
@@ -94,10 +91,8 @@ def squad_v2_question_scores(
         question: [answer for answer in accepted if normalize_answer(answer)] or [""]
         for question, accepted in answers.items()
     }
-    exact = {
-        question: exact_score(accepted, predictions[question]) for question, accepted in accepted_of.items()
-    }
-    f1 = {question: f1_score(accepted, predictions[question]) for question, accepted in accepted_of.items()}
+    exact = {id_: exact_score(accepted, predictions[id_]) for id_, accepted in accepted_of.items()}
+    f1 = {id_: f1_score(accepted, predictions[id_]) for id_, accepted in accepted_of.items()}
     return exact, f1
 
 
@@ -118,13 +113,7 @@ def question_breakdown(
     answers: Mapping[str, Sequence[str]],
     predictions: Mapping[str, str],
 ) -> Breakdown:
-    """Return exact match and F1, in percent, by question word, and by whether there is an answer if some have none.
-
-    Args:
-        questions: by id.
-        answers: accepted answers by question id; may be empty.
-        predictions: by question id; "" is "no answer".
-    """
+    """Return exact match and F1, in percent, by question word, and by whether there is an answer if some have none."""
     exact, f1 = squad_v2_question_scores(answers, predictions)
     groups: dict[str, list[str]] = {name: [] for name in _QUESTION_TYPES}
     for question in answers:
@@ -150,15 +139,9 @@ def best_threshold(
     na_probs: Mapping[str, float],
     has_answer: Collection[str],
 ) -> BestThreshold:
-    """Return the threshold on `na_probs` with the highest mean score; the lowest of equals.
+    """Return the threshold on `na_probs`, on any scale, with the highest mean score, 0 to 1; the lowest of equals.
 
     Starting with no question answered, the predictions are accepted in order of confidence.
-
-    Args:
-        scores: score of each prediction by question id, 0 to 1.
-        predictions: by question id; "" is "no answer".
-        na_probs: confidence in "no answer" by question id, on any scale.
-        has_answer: the questions with an answer.
     """
     total = best_total = float(sum(question not in has_answer for question in scores))
     threshold = None

@@ -45,13 +45,7 @@ def plain_label(label: str) -> str:
 
 
 def warn_of_placeholders(labels: Iterable[str], classes: Sequence[str], where: str) -> None:
-    """Warn of classes that may stand for a missing label, as -1 beside numbers that have no opposites.
-
-    Args:
-        labels: the labels of all rows.
-        classes: the different ones.
-        where: the data.
-    """
+    """Warn of classes among the labels of all rows that may stand for a missing one, as -1 without opposites."""
     numbers = {float(name) for name in classes if name.lstrip("+-").replace(".", "", 1).isdecimal()}
     has_opposites = numbers == {-number for number in numbers}
     known = PLACEHOLDERS if has_opposites else NO_LABELS
@@ -64,10 +58,9 @@ def warn_of_placeholders(labels: Iterable[str], classes: Sequence[str], where: s
 
 
 def read_label(row: Row, *, labels: Sequence[str] = (), missing: MissingLabels = "refuse") -> str:
-    """Return the label of a row as text; pandas and JSON write the number 1 as 1.0, too.
+    """Return the label of a row as text.
 
     Args:
-        row: the row.
         labels: the task's, as far as they are known.
         missing: whether placeholders are left out; otherwise they are labels.
 
@@ -88,8 +81,7 @@ def read_label(row: Row, *, labels: Sequence[str] = (), missing: MissingLabels =
             if label
             else f"the cell {name!r} is empty"
         )
-        remedy = "`missing_labels=drop` leaves out such rows"
-        raise MissingLabelError(what, where=row.where, remedy=remedy)
+        raise MissingLabelError(what, where=row.where, remedy="`missing_labels=drop` leaves out such rows")
     return plain_label(label)
 
 
@@ -99,23 +91,16 @@ def keeps_numbers(labels: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def external_labels(directory: Path, problem_type: str | None) -> tuple[str, ...]:
-    """Return the classes in config.json of another program's checkpoint.
-
-    Raises:
-        InputError: it says that they are classes of another problem.
-    """
+    """Return the classes in config.json of another program's checkpoint, which are classes of the same problem."""
     names, config = load_labels(directory), read_json(directory / CONFIG_FILE)
     if len(names) < 2:  # a single logit is one number to all kinds
         return names
     named = str(config.get("problem_type"))
+    what, task = f"config.json says problem_type {named!r}", _TASK_OF_PROBLEM_TYPE.get(named)
     if load_activation(directory, config) == "sigmoid" and problem_type == "single_label_classification":
-        raise InputError(
-            "no model for the task: activation_fn is a sigmoid for each class: see the task multi-label"
-        )
-    if named != problem_type and (task := _TASK_OF_PROBLEM_TYPE.get(named)):
-        raise InputError(
-            f"no model for the task: config.json says problem_type {named!r}: see the task {task}"
-        )
+        what, task, named = "activation_fn is a sigmoid for each class", "multi-label", "sigmoid"
+    if task is not None and named != problem_type:
+        raise InputError(f"no model for the task: {what}: see the task {task}")
     return names
 
 
@@ -141,24 +126,21 @@ def check_weights(
     """Raise `ValueError` if the setting `name`, weights of labels in a loss, has other numbers than it may."""
     if weights == "balanced":
         return
-    by_label = isinstance(weights, Mapping)
-    if weights and not by_label and len(weights) != len(labels):
-        raise ValueError(f"{len(weights)} {name} for {len(labels)} labels: give both, in one order")
     numbers = [*(weights.values() if isinstance(weights, Mapping) else map(float, weights))]
     if not all(0 <= weight < math.inf for weight in numbers):
         raise ValueError(f"{name} must be numbers of 0 or more")
-    if numbers and not by_label and not any(numbers):
+    if isinstance(weights, Mapping) or not weights:
+        return
+    if len(weights) != len(labels):
+        raise ValueError(f"{len(weights)} {name} for {len(labels)} labels: give both, in one order")
+    if not any(numbers):
         raise ValueError(f"{name} are all 0: nothing would be learned")
 
 
 def order_weights(
     weights: tuple[float, ...] | Mapping[str, float], labels: Sequence[str], where: str
 ) -> tuple[float, ...]:
-    """Return weights by label in the order of the labels, where others have 1; other weights are in this order.
-
-    Raises:
-        InputError: a label is unknown.
-    """
+    """Return weights by label in the order of the labels, where others have 1; other weights are in this order."""
     if not isinstance(weights, Mapping):
         return weights
     if unknown := [label for label in weights if label not in labels]:
@@ -168,8 +150,7 @@ def order_weights(
 
 def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind: str = "label") -> InputError:
     """Return the error for a label that the task does not have; one that may stand for none can be left out."""
-    what, remedy = f"unknown {kind} {label!r}", f"The {kind}s are {list_names(labels)}"
+    what, remedy, error = f"unknown {kind} {label!r}", f"The {kind}s are {list_names(labels)}", InputError
     if plain_label(label or "") in NO_LABELS and kind == "label":
-        remedy = f"{remedy}; `missing_labels=drop` leaves out such rows"
-        return MissingLabelError(what, where=where, remedy=remedy)
-    return InputError(what, where=where, remedy=remedy)
+        remedy, error = f"{remedy}; `missing_labels=drop` leaves out such rows", MissingLabelError
+    return error(what, where=where, remedy=remedy)

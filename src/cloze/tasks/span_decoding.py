@@ -97,7 +97,7 @@ class ScoredWindow:
 
 
 def best_answers(
-    windows: Sequence[ScoredWindow], *, n_best_size: int, max_answer_length: int, allows_no_answer: bool
+    windows: Sequence[ScoredWindow], n_best_size: int, max_answer_length: int, *, allows_no_answer: bool
 ) -> list[Answer]:
     """Return the `n_best_size` best answers of a paragraph's windows, with different texts.
 
@@ -125,6 +125,5 @@ def best_answers(
 
 
 def _largest(logits: Logits, count: int) -> list[int]:
-    """Return the indices of the largest logits, in descending order; of equals the first."""
     indices: list[int] = np.argsort(-logits, kind="stable")[:count].tolist()
     return indices

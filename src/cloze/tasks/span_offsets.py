@@ -30,11 +30,7 @@ class LabeledSpan(NamedTuple):
 
 @dataclass(slots=True)
 class SpanReader:
-    """Reads the spans of a file, and counts those that begin or end inside a word.
-
-    Args:
-        offsets: what they count.
-    """
+    """Reads the spans of a file, and counts those that begin or end inside a word."""
 
     offsets: Offsets
     _num_spans: int = 0
@@ -42,11 +38,7 @@ class SpanReader:
     _first_cut: str = ""
 
     def read(self, values: Sequence[Any], text: str, where: str) -> list[LabeledSpan]:
-        """Return the spans of a text, sorted, without the white space around them.
-
-        Raises:
-            InputError: one is no span, is not in the text, or is not where its own text is.
-        """
+        """Return the spans of a text, sorted, without the white space around them."""
         return sorted({self._read(value, text, where) for value in values})
 
     def _read(self, value: Any, text: str, where: str) -> LabeledSpan:

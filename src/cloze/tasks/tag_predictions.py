@@ -42,14 +42,11 @@ class PredictedEntity(Result):
 
 def read_columns(source: Source, examples: Sequence[TaggedText]) -> list[TagPrediction]:
     """Read predictions in columns, the word first and the predicted tag last."""
-    columns = ConllColumns(0, -1)
-    sentences = (s for s in read_sentences(source, columns, source.lines) if s.words)
-    predictions = [
-        TagPrediction(
-            tuple(_matching_tags(next(sentences, None), gold, source) for gold in example.sentences)
-        )
-        for example in examples
-    ]
+    sentences = (s for s in read_sentences(source, ConllColumns(0, -1), source.lines) if s.words)
+    predictions = []
+    for example in examples:
+        tags = (_matching_tags(next(sentences, None), gold, source) for gold in example.sentences)
+        predictions.append(TagPrediction(tuple(tags)))
     if (more := next(sentences, None)) is not None:
         raise InputError("more sentences than there are to score", where=more.where(0))
     return predictions
@@ -89,9 +86,8 @@ def _tag_spans(example: TaggedText, prediction: TagPrediction, scheme: Scheme | 
 
 def are_columns(source: Source) -> bool:
     """Return whether predictions are in columns without names, not as `cloze predict` writes them."""
-    if str(source) == STDIN or not (source.format.is_json or source.format is FORMATS["table"]):
-        return False
-    if isinstance(source.data, MemoryRows):
+    is_text = source.format.is_json or source.format is FORMATS["table"]
+    if str(source) == STDIN or isinstance(source.data, MemoryRows) or not is_text:
         return False
     first = next(iter(source.sample), "")
     return not (is_json(first) or '"sentences"' in first)

@@ -53,19 +53,11 @@ _SENTENCE_ENDS = frozenset(".!?。！？।؟")
 
 
 class KnownTags(Protocol):
-    """The labels, the scheme and the number of columns, as far as they are known before data are read."""
+    """What a kind of answer knows of the tags before data are read."""
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The tags of a trained model, or of a setting."""
-
-    @property
-    def scheme(self) -> Scheme | None:
-        """The scheme of the training data, or of a setting."""
-
-    @property
-    def num_columns(self) -> int | None:
-        """Number of columns of the training data."""
+    labels: tuple[str, ...]
+    scheme: Scheme | None
+    num_columns: int | None
 
     def scheme_detector(self) -> SchemeDetector:
         """Return a detector that accepts the tags that the settings allow."""
@@ -103,7 +95,6 @@ class TaggedReader:
         return (Column("text"),)
 
     def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
-        """Return how data are read; the columns are those of tuples: a text or its words, and their tags."""
         known = cast(KnownTags, answer)
         tags = [Column("tags", "label", (self.tags_field or "tags",))] if labeled else []
         return ReadOptions(
@@ -131,17 +122,17 @@ class TaggedReader:
         return self.examples(source, answer)
 
     def group(self, example: TaggedText) -> str | None:
-        """Return file and line of a sentence's document."""
         return example.document
 
     def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[TaggedText]:
-        """Yield the sentences, texts or documents of data in any format, with tags in one scheme.
-
-        Raises:
-            InputError: the format is unclear, or the data are invalid.
-        """
-        texts = _check_tags(self._read(source, answer, labeled=labeled), cast(KnownTags, answer))
-        yield from texts
+        """Yield the sentences, texts or documents of data in any format, with tags in one scheme."""
+        texts, known = self._read(source, answer, labeled=labeled), cast(KnownTags, answer)
+        schemes = known.scheme_detector()
+        for text in texts if known.scheme == "plain" else _with_usual_tags(texts, known.labels):
+            for sentence in text.sentences:
+                schemes.add(sentence.tags or (), sentence.where)
+            yield text
+        schemes.scheme()
 
     def _read(self, data: Data, answer: GoldAnswers, *, labeled: bool) -> Iterator[TaggedText]:
         # rows need not have the columns of tuples
@@ -162,16 +153,12 @@ class TaggedReader:
         self, rows: Iterator[RawRow], columns: WordColumns, *, labeled: bool
     ) -> Iterator[RawRow]:
         """Yield the sentences of rows with a word each."""
-        tag = None
-        if labeled:
-            tags = (self.tags_field,) if self.tags_field else columns.tags
-            if len(tags) != 1:
-                raise self._unclear_tags(tags, next(rows)[1])
-            tag = tags[0]
-        return group_words(rows, columns, tag, self._tag_name)
+        tags = (self.tags_field,) if self.tags_field else columns.tags
+        if labeled and len(tags) != 1:
+            raise self._unclear_tags(tags, next(rows)[1])
+        return group_words(rows, columns, tags[0] if labeled else None, self._tag_name)
 
     def _is_read(self, name: str) -> bool:
-        """Return whether a column may have words, tags, spans, or the number of a sentence."""
         return name in _SPANS or self._may_be_tags(name) or is_word_column(name)
 
     def _may_be_tags(self, name: str) -> bool:
@@ -182,23 +169,19 @@ class TaggedReader:
         """Return the text of a row of sentences, of words, or of a text with spans."""
         if SENTENCES in row and isinstance(row[SENTENCES], tuple):
             return TaggedText(row[SENTENCES], document=row.get(DOCUMENT_PLACE))
-        text, tokens = (
-            row.get("text", row.get("data")),
-            next((row[name] for name in _TOKENS if name in row), row.get("text")),
-        )
+        text = row.get("text", row.get("data"))
+        tokens = next((row[name] for name in _TOKENS if name in row), row.get("text"))
         if isinstance(text, str) and (not isinstance(tokens, list) or any(name in row for name in _SPANS)):
             return self._tag_text(text, row, where, spans, labeled=labeled)
         if not isinstance(tokens, list) or not all(isinstance(word, str) and word.strip() for word in tokens):
-            what = (
-                f"there is no field 'text' with a text, nor 'tokens' with a list of words: {show_value(row)}"
-            )
-            raise InputError(what, where=where, remedy="Name the fields so")
+            what = "there is no field 'text' with a text, nor 'tokens' with a list of words"
+            raise InputError(f"{what}: {show_value(row)}", where=where, remedy="Name the fields so")
         tags = self._token_tags(row, len(tokens), where) if labeled else None
         return sentence_of_words(tokens, tags, where)
 
     def _token_tags(self, row: Mapping[str, Any], num_tokens: int, where: str) -> tuple[str, ...]:
-        fields = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
-        fields = without_numbers(row, fields)
+        named = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
+        fields = without_numbers(row, named)
         if not any(row[name] for name in fields) and not num_tokens:
             return ()
         if len(fields) != 1:
@@ -282,16 +265,6 @@ class TaggedReader:
     def split(self, text: str) -> TaggedText:
         """Split plain text into sentences and words."""
         return TaggedText(split_text(text, language=self.language), text)
-
-
-def _check_tags(texts: Iterable[TaggedText], answer: KnownTags) -> Iterator[TaggedText]:
-    """Yield texts, and check that their tags are in one scheme."""
-    schemes = answer.scheme_detector()
-    for text in texts if answer.scheme == "plain" else _with_usual_tags(texts, answer.labels):
-        for sentence in text.sentences:
-            schemes.add(sentence.tags or (), sentence.where)
-        yield text
-    schemes.scheme()
 
 
 def _with_usual_tags(texts: Iterable[TaggedText], labels: Iterable[str]) -> Iterator[TaggedText]:

@@ -67,7 +67,6 @@ class TextReader(RowReader[LabeledText]):
         return (example for example, _ in self._read(source, answer, replace(options, columns=columns)))
 
     def group(self, example: LabeledText) -> Hashable:
-        """Return the text or the pair, so that duplicates are all in the training or all in the dev data."""
         return example.text, example.pair
 
 
@@ -79,7 +78,7 @@ class PassageReader(TextReader):
     pair_column: str | None = "passage"
 
     def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[LabeledText]:
-        """Read all columns: the query says which passages are ranked together."""
+        """Read all columns: passages of one query are ranked together."""
         return self.examples(source, answer)
 
     def group(self, example: LabeledText) -> Hashable:
@@ -104,7 +103,6 @@ class TripletReader(TextReader):
         return (*columns, Column("negative", "texts", is_required=False))
 
     def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
-        """Read examples, and warn of labels that differ: they are not used."""
         labels = set()
         for example in super().examples(source, answer, labeled=labeled):
             labels.add(example.gold)
@@ -119,7 +117,6 @@ class TripletReader(TextReader):
         return self.examples(source, answer)
 
     def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
-        """Return how tables are read, with the columns of further hard negatives."""
         is_further = labeled and self.negative_column is None
         return replace(
             super().options(answer, labeled=labeled),
@@ -127,7 +124,6 @@ class TripletReader(TextReader):
         )
 
     def example(self, row: Row, gold: Any) -> LabeledText:
-        """Return the texts of a row; in labeled data no text is empty."""
         text, pair = map(row.required if row.labeled else row.text, ("text", "pair"))
         columns = [key for key in row.cells if key not in ("text", "pair", "label", "id")]
         negatives = tuple(negative for key in columns for negative in _negatives(row, key))
@@ -175,7 +171,6 @@ class ChoiceReader(RowReader[ChoiceQuestion]):
         return prompt, *(Column(name, setting="choice_columns") for name in self.choice_columns)
 
     def choices(self, row: Row) -> list[str]:
-        """Return the choices of a row."""
         return [row.text(column) for column in self.choice_columns] or row.texts("choices")
 
     def example(self, row: Row, gold: Any) -> ChoiceQuestion:
@@ -188,5 +183,4 @@ class ChoiceReader(RowReader[ChoiceQuestion]):
         return ChoiceQuestion(row.text("prompt"), choices, gold, row.where, row=row.number)
 
     def group(self, example: ChoiceQuestion) -> Hashable:
-        """Return prompt and choices, so that duplicates are all in the training or all in the dev data."""
         return example.prompt, example.choices

@@ -242,3 +242,14 @@ def test_batch_has_positions_and_targets_of_all_features(letters):
     assert batch.targets.tolist() == [1, 0, 3]
     logits = np.arange(8)[:, None].repeat(5, 1)
     assert [output[:, 0].tolist() for output in TASK.answer.outputs(logits, batch)] == [[1, 2], [6]]
+
+
+def test_models_whose_classes_are_in_other_forms():
+    answer = task_of("tagging").answer.with_class_names(("O", "PER-B", "PER-I"))
+    assert (answer.labels, answer.scheme) == (("O", "B-PER", "I-PER"), "IOB2")
+    answer = task_of("tagging").answer.with_class_names(("B-O", "I-O", "B-PER", "I-PER"))
+    example = task_of("tagging").reader.split("Ada ran far")
+    logits = np.eye(4, dtype=np.float32)[[2, 0, 1]]
+    prediction = answer.decode(example, [], [logits])
+    assert prediction.tags == (("B-PER", "O", "O"),)
+    assert [entity.text for entity in answer.entities(example, prediction)] == ["Ada"]

@@ -10,7 +10,7 @@ Source: Devlin et al. 2019, 4.4.
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,11 +76,10 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
         return [TextFeature(tuple(sequences), example.gold) for sequences in windows]
 
     def batch(self, features: TextFeatures) -> TaskBatch:
-        """Pack the choices in the given order; an unknown label is packed as 0."""
         return pack(features, np.array([feature.target or 0 for feature in features], np.int64))
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
-        """Return the summed cross entropy of scores [S], a softmax over each example's choices, and the accuracy."""
+        """Return the cross entropy of scores [S], a softmax over each example's choices, and the accuracy."""
         from cloze.training.metric_sums import cross_entropy, pad_groups
 
         return cross_entropy(pad_groups(logits, batch.counts, -math.inf), batch.targets)
@@ -94,7 +93,7 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
         return softmax_divergence(student_BC, teacher_BC, temperature)
 
     def decode(self, example: ChoiceQuestion, features: TextFeatures, outputs: Outputs) -> ChoicePrediction:
-        """Return the most probable choice (the first of equals) from the mean scores of the windows."""
+        """Return the most probable choice, the first of equals."""
         probabilities_C = softmax(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
         best = int(np.argmax(probabilities_C))
         return ChoicePrediction(best, probabilities_C[best], probabilities_C)
@@ -109,20 +108,14 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
     def collapse(
         self, examples: ChoiceQuestions, answers: Sequence[ChoicePrediction], metrics: Sequence[str]
     ) -> str | None:
-        """Detect a score no better than a constant index gets, unless that index is always right."""
         is_collapsed = is_majority_better(*self.compare(examples, answers), ["accuracy"])
         return "no better than the majority" if is_collapsed else None
 
     def to_json(self, example: ChoiceQuestion, answer: ChoicePrediction) -> dict[str, Any]:
-        return {
-            "choice": answer.choice,
-            "text": example.choices[answer.choice],
-            "probability": answer.probability,
-            "probabilities": answer.probabilities,
-        }
+        text = example.choices[answer.choice]
+        return {"choice": answer.choice, "text": text, **asdict(answer)}
 
     def from_json(self, values: Mapping[str, Any]) -> ChoicePrediction:
-        """Read the index of a choice; probabilities are optional."""
         choice = values["choice"]
         if not isinstance(choice, int):
             raise TypeError(f"choice {choice!r} is not a number")
@@ -132,7 +125,6 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
         return ChoicePrediction(choice, values.get("probability", math.nan), probabilities)
 
     def read_answers(self, source: Data, examples: ChoiceQuestions) -> list[ChoicePrediction]:
-        """Read answers for examples; each must be one of its example's choices."""
         answers = super().read_answers(source, examples)
         for example, answer in zip(examples, answers, strict=True):
             if not 0 <= answer.choice < len(example.choices):

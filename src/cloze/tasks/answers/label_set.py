@@ -104,7 +104,6 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         return flags or super().columns()
 
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
-        """Return whether the classes of a column have other names than the labels, or are flags."""
         is_asked = super().keeps_numbers(column, names)
         return is_asked and (bool(self.label_columns) or keeps_numbers(self.labels, names))
 
@@ -113,25 +112,24 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         if self.label_columns:
             return self._of_flags([row.cells[name] for name in self.label_columns], row)
         value = unwrap_labels(row.cells["label"])
+        cell = f"the cell {row.name('label')!r} is"
         if isinstance(value, str) and value.strip() in _EMPTY_COLLECTIONS:
-            return frozenset()
-        if isinstance(value, str) and _is_bracketed(value.strip()):
+            value = []
+        elif isinstance(value, str) and _is_bracketed(value.strip()):
             value = parse_list(value)
             if value is None:
-                what = f"the cell {row.name('label')!r} is {row.text('label')[:40]!r}, a list that cannot be read"
+                what = f"{cell} {row.text('label')[:40]!r}, a list that cannot be read"
                 remedy = f"Write its labels with {self.separator!r} between them, or as JSON"
                 raise InputError(what, where=row.where, remedy=remedy)
         if isinstance(value, list):
             labels = self._of_list(value, row)
         elif value is None or (isinstance(value, float) and math.isnan(value)):
             remedy = "`missing_labels=drop` leaves out such rows; a text without labels has an empty list"
-            raise MissingLabelError(
-                f"the cell {row.name('label')!r} is empty", where=row.where, remedy=remedy
-            )
+            raise MissingLabelError(f"{cell} empty", where=row.where, remedy=remedy)
+        elif not str(value).strip():
+            labels = frozenset()
         else:
-            text = (
-                read_label(row, labels=self.labels, missing=self.missing_labels) if str(value).strip() else ""
-            )
+            text = read_label(row, labels=self.labels, missing=self.missing_labels)
             labels = frozenset(map(str.strip, text.split(self.separator))) - {""}
         if self.labels and (unknown := sorted(labels.difference(self.labels))):
             raise unknown_label(unknown[0], self.labels, row.where)
@@ -205,7 +203,6 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         return [index for index, label in enumerate(self.labels) if label in gold]
 
     def targets(self, targets: Sequence[Any]) -> npt.NDArray[np.float32]:
-        """Return 1 for each label of a sequence, [B, C]."""
         targets_BC = np.zeros((len(targets), len(self.labels)), np.float32)
         for row_C, indices in zip(targets_BC, targets, strict=True):
             row_C[indices or []] = 1
@@ -231,7 +228,6 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         return sigmoid_divergence(logits, batch.teacher, temperature).mean(-1).sum()
 
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> LabelSetPrediction:
-        """Return the labels above their thresholds from the mean logits of the windows."""
         probabilities_C = sigmoid(self.raw_scores(outputs)).tolist()
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
         labels = (label for label, value in probabilities.items() if value > self.threshold(label))
@@ -251,25 +247,17 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
 
     def tuned(self, examples: Texts, answers: LabelSetPredictions) -> Self:
         """Return the kind with the threshold of each label that has the best F1; without a gold one it is 0.5."""
-        if not self.tune_thresholds:
-            return self
-        tuned = {
-            label: best_f1_threshold(
-                [answer.probabilities[label] for answer in answers],
-                [label in example.gold for example in examples],
-                default=_THRESHOLD,
-            )
-            for label in self.labels
-        }
-        return replace(self, thresholds=tuned)
+        tuned = {}
+        for label in self.labels if self.tune_thresholds else ():
+            probabilities = [answer.probabilities[label] for answer in answers]
+            is_gold = [label in example.gold for example in examples]
+            tuned[label] = best_f1_threshold(probabilities, is_gold, default=_THRESHOLD)
+        return replace(self, thresholds=tuned or self.thresholds)
 
     def averaged(self, others: Sequence[Self]) -> Self:
         """Return the kind with the probability of the mean logit of each threshold, as the logits are means, too."""
-        alike = [
-            replace(other, thresholds=self.thresholds, tune_thresholds=self.tune_thresholds)
-            for other in others
-        ]
-        kind, kinds = super().averaged(alike), (self, *others)
+        same: dict[str, Any] = {"thresholds": self.thresholds, "tune_thresholds": self.tune_thresholds}
+        kind, kinds = super().averaged([replace(other, **same) for other in others]), (self, *others)
         means = {label: fmean(_logit(kind.threshold(label)) for kind in kinds) for label in self.labels}
         return replace(kind, thresholds={label: float(sigmoid(mean)) for label, mean in means.items()})
 

@@ -21,6 +21,7 @@ from cloze.models.sentence_transformers import Activation, load_score_activation
 from cloze.tasks.answers.kind import TextAnswer
 from cloze.tasks.arrays import sigmoid
 from cloze.tasks.labels import PLACEHOLDERS, external_labels, read_label
+from cloze.tasks.prediction_files import finite_number
 from cloze.tasks.task_batch import Baseline, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import tfidf_cosines, tfidf_features
@@ -35,23 +36,19 @@ def read_number(row: Row, missing: MissingLabels, decimal: DecimalMark = ".") ->
         MissingLabelError: there is none. InputError: it is not a number.
     """
     label = read_label(row, missing=missing)
-    other = "," if decimal == "." else "."
+    if (other := "," if decimal == "." else ".") in label:
+        what, remedy = (
+            f"score {label!r} has {other!r}",
+            "`decimal=,` reads decimal commas, `decimal=.` points",
+        )
+        raise InputError(what, where=row.where, remedy=remedy)
     try:
-        number = math.nan if other in label else float(label.replace(",", "."))
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        what, remedy = f"score {label!r} is not a number", "Write finite numbers without units, as in 4.5"
-        if other in label:
-            what, remedy = (
-                f"score {label!r} has {other!r}",
-                "`decimal=,` reads decimal commas, `decimal=.` points",
-            )
-        kind = InputError
+        return finite_number(label.replace(",", "."))
+    except ValueError as error:
+        kind, remedy = InputError, "Write finite numbers without units, as in 4.5"
         if label in PLACEHOLDERS:
             kind, remedy = MissingLabelError, "`missing_labels=drop` leaves out such rows"
-        raise kind(what, where=row.where, remedy=remedy)
-    return number
+        raise kind(f"score {label!r} is not a number", where=row.where, remedy=remedy) from error
 
 
 def check_scale(minimum: float | None, maximum: float | None) -> None:
@@ -63,18 +60,13 @@ def check_scale(minimum: float | None, maximum: float | None) -> None:
 
 
 def fit_scale(examples: Texts, minimum: float | None, maximum: float | None) -> tuple[float, float]:
-    """Return both ends of the scale of the training data; an end that is set stays.
-
-    Raises:
-        InputError: all numbers are equal.
-    """
+    """Return both ends of the scale of the training data; an end that is set stays."""
     numbers = [example.gold for example in examples]
     minimum = min(numbers) if minimum is None else minimum
     maximum = max(numbers) if maximum is None else maximum
     if minimum >= maximum:
-        raise InputError(
-            f"no score is between {minimum:g} and {maximum:g}", where=source_of(examples[0].where)
-        )
+        what = f"no score is between {minimum:g} and {maximum:g}"
+        raise InputError(what, where=source_of(examples[0].where))
     return minimum, maximum
 
 
@@ -130,11 +122,6 @@ class Number(TextAnswer[float]):
         return self.minimum, self.maximum
 
     def for_external_checkpoint(self, directory: Path) -> Self:
-        """Return the kind for a model of another program, with its activation.
-
-        Raises:
-            InputError: it has several classes, or cloze lacks its activation.
-        """
         if (num_classes := len(external_labels(directory, self.problem_type))) != 1:
             raise InputError(f"no regression: config.json names {num_classes} classes")
         return replace(self, minimum=0.0, maximum=1.0, activation=load_score_activation(directory))
@@ -145,7 +132,7 @@ class Number(TextAnswer[float]):
         return (gold - minimum) / (maximum - minimum)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
-        """Return the summed squared error of logits [B, 1]."""
+        """Return the squared error of logits [B, 1]."""
         from torch import nn
 
         scores_B = logits[:, 0].sigmoid() if self.activation == "sigmoid" else logits[:, 0]
@@ -158,14 +145,12 @@ class Number(TextAnswer[float]):
         return nn.functional.mse_loss(logits, batch.teacher, reduction="sum")
 
     def conversion_from(self, other: Self) -> tuple[npt.NDArray[np.int64], float, float]:
-        """Return the factor and the shift from the scale of another model to this one's."""
         order, _, _ = super().conversion_from(other)
         (minimum, maximum), (from_minimum, from_maximum) = self.scale, other.scale
         width = maximum - minimum
         return order, (from_maximum - from_minimum) / width, (from_minimum - minimum) / width
 
     def decode(self, example: LabeledText, features: Sequence[Any], outputs: Outputs) -> float:
-        """Return the score of the mean logit of the windows."""
         minimum, maximum = self.scale
         (logit,) = self.raw_scores(outputs)
         output = float(sigmoid(logit)) if self.activation == "sigmoid" else logit
@@ -176,7 +161,6 @@ class Number(TextAnswer[float]):
         return "one score only" if are_constant(examples, answers, 0.01 * (maximum - minimum)) else None
 
     def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:
-        """Return the mean, a ridge regression on TF-IDF weights, and the cosine of the weights of pairs."""
         cosine = {} if train[0].pair is None else {"tfidf_cosine": self._scaled_cosines}
         return {"mean": _mean, "tfidf_ridge": _ridge_regression, **cosine}
 

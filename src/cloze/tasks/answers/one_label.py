@@ -96,11 +96,9 @@ class OneLabel(TextAnswer[ClassPrediction]):
         check_weights("class_weights", self.class_weights, self.labels)
 
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
-        """Return whether the classes of a column have other names than the labels."""
         return keeps_numbers(self.labels, names) and super().keeps_numbers(column, names)
 
     def read(self, row: Row) -> str:
-        """Return the label of a row, one of `labels` if they are known."""
         label = self._named(read_label(row, labels=self.labels, missing=self.missing_labels))
         if self.labels and label not in self.labels:
             raise unknown_label(label, self.labels, row.where)
@@ -113,7 +111,6 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return self.label_names[int(label)] if int(label) < len(self.label_names) else label
 
     def fit(self, examples: Texts) -> Self:
-        """Return the kind with the labels of the examples, at least two, and their weights if these are balanced."""
         if self.temperature != 1:
             remedy = "Say `calibrate=true`"
             raise InputError("is fitted after training", where="temperature", remedy=remedy)
@@ -124,10 +121,10 @@ class OneLabel(TextAnswer[ClassPrediction]):
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
         if not self.labels:
             warn_of_placeholders((example.gold for example in examples), labels, where)
-        if not self.labels and len(labels) > max(_MANY_CLASSES, len(examples) / 2):
-            what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
-            remedy = "Numbers are learned by the task regression; `label_column` names another column"
-            warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
+            if len(labels) > max(_MANY_CLASSES, len(examples) / 2):
+                what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
+                remedy = "Numbers are learned by the task regression; `label_column` names another column"
+                warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
         kind, weights = replace(self, labels=labels, class_weights=()), self.class_weights
         if weights == "balanced":
             counts = Counter(example.gold for example in examples)
@@ -140,16 +137,15 @@ class OneLabel(TextAnswer[ClassPrediction]):
     def with_class_names(self, names: tuple[str, ...]) -> Self:
         """Return the kind with a model's labels, which must equal the task's if it has labels of its own.
 
-        transformers calls unnamed classes LABEL_0, LABEL_1. They are accepted only for a task whose labels are
-        numbers, since the order of other labels is unknown.
+        transformers calls unnamed classes LABEL_0, LABEL_1: the labels of a task whose labels are numbers.
         """
         if len(names) < 2:
             what = "one class only, which is a number: see the task regression" if names else "no labels"
             raise InputError(f"no classifier: config.json names {what}")
         if self.labels:
             names = tuple(name.removeprefix("LABEL_") for name in names)
-        if self.labels and set(names) != set(self.labels):
-            raise InputError(f"its classes are {list_names(names)}, the task's {list_names(self.labels)}")
+            if set(names) != set(self.labels):
+                raise InputError(f"its classes are {list_names(names)}, the task's {list_names(self.labels)}")
         return replace(self, labels=names)
 
     def target(self, gold: str) -> int:
@@ -167,7 +163,7 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return softmax_divergence(logits, batch.teacher, temperature)
 
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> ClassPrediction:
-        """Return the most probable label (the first of equals) from the mean logits of the windows."""
+        """Return the most probable label, the first of equals."""
         probabilities_C = softmax(np.array(self.raw_scores(outputs))).tolist()
         best = int(np.argmax(probabilities_C))
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
@@ -182,14 +178,12 @@ class OneLabel(TextAnswer[ClassPrediction]):
             yield f"probabilities are not calibrated: {what}; dev_fraction holds out more"
 
     def calibrated(self, examples: Texts, answers: ClassPredictions) -> tuple[Self, float]:
-        """Fit a temperature if there are enough examples and the model is not calibrated yet."""
         if not self.calibrate or self.temperature != 1 or len(examples) < MIN_EXAMPLES:
             return self, 1.0
         temperature = fit_temperature(*self._logits_and_targets(examples, answers))
         return replace(self, temperature=temperature), temperature
 
     def calibration(self, examples: Texts, answers: ClassPredictions, *, is_dev: bool) -> Calibration | None:
-        """Return the temperature and the calibration error, if it is calibrated and there are enough examples."""
         if not (self.calibrate and self.labels) or len(examples) < MIN_EXAMPLES:
             return None
         if any({*self.labels} - answer.probabilities.keys() for answer in answers):  # as in a file
@@ -226,14 +220,10 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return [self.decode(example, [], [row_C]) for example, row_C in zip(dev, logits_NC, strict=True)]
 
     def collapse(self, examples: Texts, answers: ClassPredictions, metrics: Sequence[str]) -> str | None:
-        """Detect a constant answer, and one that scores no better than the most frequent label.
-
-        Both the main metric and the accuracy are compared: where most labels are 1, as in MRPC, the constant 1 has
-        a high F1.
-        """
         gold, predicted = self.compare(examples, answers)
         if is_constant(gold, predicted):
             return "one class only"
+        # both: where most labels are 1, as in MRPC, the constant 1 has a high F1
         is_collapsed = is_majority_better(gold, predicted, (metrics[0], "accuracy"))
         return "no better than the majority" if is_collapsed else None
 
@@ -241,7 +231,6 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return asdict(answer)
 
     def from_json(self, values: Mapping[str, Any]) -> ClassPrediction:
-        """Read a label, which must be known if there are labels; probabilities are optional."""
         label = as_text(values["label"])
         if label is None:
             raise TypeError(f"label is {values['label']!r}, not a text")
@@ -251,7 +240,6 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
 
     def read_answers(self, source: Data, examples: Texts) -> list[ClassPrediction]:
-        """Read answers for examples, and warn if they have none of the examples' classes."""
         answers = super().read_answers(source, examples)
         labels, predicted = map(set, self.compare(examples, answers))
         if min(len(labels), len(predicted)) > 1 and labels.isdisjoint(predicted):

@@ -52,7 +52,6 @@ class Relevance(TextAnswer[float]):
     """The function from the logit to the score: a sigmoid, or none, as some cross-encoders of other programs have."""
 
     def read(self, row: Row) -> int:
-        """Return the grade of a passage, a whole number from 0."""
         relevance = read_number(row, self.missing_labels)
         if relevance < 0 or relevance != int(relevance):
             raise InputError(f"relevance {relevance:g} is not a whole number of 0 or more", where=row.where)
@@ -74,9 +73,6 @@ class Relevance(TextAnswer[float]):
         """Return the kind for a cross-encoder with one output, or two: the second class is relevance.
 
         The score of one output equals sentence-transformers', which applies the activation and truncates texts.
-
-        Raises:
-            InputError: it has more classes, or its classes do not exclude each other.
         """
         labels = load_labels(directory)
         if len(labels) < 2:
@@ -93,7 +89,7 @@ class Relevance(TextAnswer[float]):
         return float(gold > 0)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
-        """Return the summed binary cross entropy of logits [B, 1] or [B, 2]."""
+        """Return the binary cross entropy of logits [B, 1] or [B, 2]."""
         from torch import nn
 
         margins_B = _margins(logits)[:, 0]
@@ -109,14 +105,12 @@ class Relevance(TextAnswer[float]):
         """Accept any teacher: one with two classes has the same outputs."""
 
     def teacher_rows(self, output: Array, teacher: Self) -> Array:
-        """Return the logit of relevance, [1, 1]."""
         return output[None]
 
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
         return list(logits if logits.shape[1] == 1 else np.diff(logits))
 
     def raw_scores(self, outputs: Outputs) -> list[float]:
-        """Return the highest logit of the windows."""
         return [float(np.max(outputs))]
 
     def decode(self, example: LabeledText, features: Sequence[Any], outputs: Outputs) -> float:

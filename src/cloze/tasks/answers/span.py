@@ -89,13 +89,11 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
             yield f"{what}: {learned}"
 
     def describe_truncation(self, examples: str, max_seq_length: int) -> str:
-        """Return what was truncated: of long questions the end; texts are read in windows."""
         return f"{examples} have a question of more than {self.max_query_length} tokens"
 
     def features(
         self, example: SpanQuestion, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[SpanFeature]:
-        """Tokenize a question and put it before each window of its paragraph."""
         context = example.paragraph.context(tokenizer, original=self.original)
         if self.original:
             query = tokenizer.google_tokenizer.ids(example.question)
@@ -109,23 +107,19 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
         features = []
         for window in sliding_windows(len(context.input_ids), size, self.doc_stride):
             input_ids, token_type_ids = tokenizer.join(kept, context.input_ids[window].tolist())
-            features.append(
-                SpanFeature(
-                    np.array(input_ids, np.int32),
-                    np.array(token_type_ids, np.int8),
-                    context,
-                    window,
-                    _target(answers, window, front_length),
-                    is_truncated=len(kept) < len(query),
-                )
+            feature = SpanFeature(
+                np.array(input_ids, np.int32),
+                np.array(token_type_ids, np.int8),
+                context,
+                window,
+                _target(answers, window, front_length),
+                is_truncated=len(kept) < len(query),
             )
+            features.append(feature)
         return features
 
     def batch(self, features: Sequence[SpanFeature]) -> TaskBatch:
-        batch = collate(
-            [feature.input_ids for feature in features],
-            [feature.token_type_ids for feature in features],
-        )
+        batch = collate([f.input_ids for f in features], [f.token_type_ids for f in features])
         targets = np.array([feature.target for feature in features])
         return TaskBatch.extend(batch, targets=targets, counts=tuple(f.num_tokens for f in features))
 
@@ -151,10 +145,7 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
             for index, (feature, logits_L2) in enumerate(zip(features, outputs, strict=True))
         ]
         candidates = best_answers(
-            windows,
-            n_best_size=self.n_best_size,
-            max_answer_length=self.max_answer_length,
-            allows_no_answer=self.allows_no_answer,
+            windows, self.n_best_size, self.max_answer_length, allows_no_answer=self.allows_no_answer
         )
         return SpanPrediction.choose(candidates[0], candidates)
 
@@ -175,7 +166,6 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
         return squad_v1_scores(_gold_texts(examples), _predicted_texts(examples, answers))
 
     def breakdown(self, examples: Questions, answers: SpanPredictions) -> Breakdown:
-        """Return exact match and F1, in percent, by question word."""
         questions = {example.id: example.question for example in examples}
         return question_breakdown(questions, _gold_texts(examples), _predicted_texts(examples, answers))
 
@@ -191,7 +181,6 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
         return SpanPrediction(values["answer"], probability=float(probability))
 
     def read_answers(self, source: Data, examples: Questions) -> list[SpanPrediction]:
-        """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
         answers = read_by_id(source, "answer", str)
         _check_complete(examples, answers, source)
         return [self.from_json(answers[example.id]) for example in examples]
@@ -211,13 +200,9 @@ class SpanOrNone(Span):
     def decode(
         self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Outputs
     ) -> SpanPrediction:
-        """Return the best answer, or "no answer" if its odds exceed the threshold."""
         prediction = super().decode(example, features, outputs)
-        null = next(answer for answer in prediction.candidates if not answer.text)
-        best = prediction.best
-        odds = sys.float_info.max
-        if best is not None:
-            odds = null.score - best.start_logit - best.end_logit
+        null, best = next(answer for answer in prediction.candidates if not answer.text), prediction.best
+        odds = sys.float_info.max if best is None else null.score - best.start_logit - best.end_logit
         answer = null if best is None or odds > self.null_threshold else best
         return SpanPrediction.choose(answer, prediction.candidates, null_odds=odds)
 
@@ -233,7 +218,6 @@ class SpanOrNone(Span):
         return replace(self, null_threshold=_between_odds(tuned.threshold, odds.values()))
 
     def score(self, examples: Questions, answers: SpanPredictions, metrics: Sequence[str]) -> Scores:
-        """Return exact match and F1, of all questions and of those with and without an answer, in percent."""
         scores = squad_v2_scores(_gold_texts(examples), _predicted_texts(examples, answers))
         return {name: value for name, value in scores.items() if not name.endswith("total")}
 
@@ -255,7 +239,6 @@ class SpanOrNone(Span):
         return {"no_answer": lambda train, dev: [SpanPrediction("")] * len(dev)}
 
     def collapse(self, examples: Questions, answers: SpanPredictions, metrics: Sequence[str]) -> str | None:
-        """Detect predictions without an answer, or no better than that, unless no question has an answer."""
         if not any(example.answers for example in examples):
             return None
         if not any(answer.text for answer in answers):

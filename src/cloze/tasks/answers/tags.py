@@ -5,7 +5,7 @@ Shapes: T tokens in the packed batch, W words to tag, C classes.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, repeat
@@ -97,7 +97,6 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         return schemes
 
     def fit(self, examples: TaggedTexts) -> Self:
-        """Return the kind with the labels and the scheme of the examples."""
         sentences = list(_sentences(examples))
         scheme = self._detect_scheme(examples).scheme()
         if scheme == "plain":
@@ -106,8 +105,8 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
             types = {entity.type for sentence in sentences for entity in entities(sentence.tags or ())}
             labels = ("O", *(join_tag(prefix, type_) for type_ in sorted(types) for prefix in ("B", "I")))
         if len(labels) < 2:
-            what, remedy = "no word has a tag but O", "A tagger needs examples of entities"
-            raise InputError(what, where=sentences[0].file if sentences else None, remedy=remedy)
+            where, remedy = sentences[0].file if sentences else None, "A tagger needs examples of entities"
+            raise InputError("no word has a tag but O", where=where, remedy=remedy)
         return replace(
             self,
             labels=self.labels or labels,
@@ -157,15 +156,18 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
 
     @property
     def _learned_scheme(self) -> Scheme:
-        """The scheme of the model's classes."""
         return "plain" if self.scheme == "plain" else "IOB2"
+
+    def _usual(self, tags: Collection[str]) -> Mapping[str, str]:
+        """Return the usual form of tags of entities in another one."""
+        return {} if self.scheme == "plain" else usual_tags(tags)
 
     @cached_property
     def _class_indices(self) -> dict[str, int]:
         """The class of each tag."""
         index_of = {label: index for index, label in enumerate(self.labels)}
-        if "O" in (usual := usual_tags(self.labels)).values() and self.scheme != "plain":
-            index_of["O"] = self.labels.index(next(tag for tag, name in usual.items() if name == "O"))
+        if outside := [tag for tag, name in self._usual(self.labels).items() if name == "O"]:
+            index_of["O"] = index_of[outside[0]]
         # IOB1 data may hold no B of a type; there I begins an entity
         for label, index in [*index_of.items()]:
             prefix, _, type_ = label.partition("-")
@@ -188,7 +190,6 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         return np.array(targets, np.int64)
 
     def gold(self, example: TaggedText) -> list[tuple[str, ...]]:
-        """Return the tags of each sentence, which must be known if there are labels."""
         for sentence in example.sentences:
             if sentence.tags is None:
                 raise InputError("no tags: nothing says what is right", where=sentence.where(0))
@@ -200,13 +201,13 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         return pack(features)
 
     def word_logits(self, logits: Tensor, batch: TaskBatch) -> Tensor:
-        """Select the logits of the words, [W, C], from those of the tokens, [T, C]."""
+        """Return the logits of the words, [W, C], from those of the tokens, [T, C]."""
         assert batch.positions is not None
         # not logits[...]: on a CPU, the gradient of indexing is summed in a different order each time
         return logits.index_select(0, batch.positions)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
-        """Return the summed cross entropy of the words, and the accuracy of the tags."""
+        """Return the cross entropy of the words, and the accuracy of the tags."""
         from cloze.training.metric_sums import cross_entropy
 
         return cross_entropy(self.word_logits(logits, batch), batch.targets)
@@ -230,13 +231,13 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         logits_WC = np.concatenate([np.zeros((0, len(self.labels))), *outputs])
         probabilities_W = softmax(logits_WC).max(-1)
         best_W = logits_WC.argmax(-1)
-        usual = {} if self.scheme == "plain" else usual_tags(self.labels)
+        usual = self._usual(self.labels)
+        names = [usual.get(label, label) for label in self.labels]
         tags, probabilities = [], []
         start = 0
         for sentence in example.sentences:
             end = start + len(sentence.words)
-            predicted = [usual.get(self.labels[index], self.labels[index]) for index in best_W[start:end]]
-            tags.append(convert_tags(predicted, self.scheme or "IOB2"))
+            tags.append(convert_tags([names[i] for i in best_W[start:end]], self.scheme or "IOB2"))
             probabilities.append(tuple(probabilities_W[start:end].tolist()))
             start = end
         return TagPrediction(tuple(tags), tuple(probabilities))
@@ -258,10 +259,10 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         The words of an entity count under its type, all others under O.
         """
         sides = self._comparable_tags(examples, answers)
-        types = [
+        types = (
             ["O" if tag == "O" else tag.partition("-")[2] for tag in chain.from_iterable(tags)]
             for tags in sides
-        ]
+        )
         by_type = entity_scores(*sides).by_type
         parts = {name: class_scores(counts, scale=100) for name, counts in by_type.items()}
         part = "tag" if self._is_plain(examples) else "entity_type"
@@ -296,7 +297,7 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
     def _most_frequent(self, train: TaggedTexts, dev: TaggedTexts) -> list[TagPrediction]:
         """Tag every word with its most frequent tag; an unseen word is O, or has the most frequent plain tag."""
         assert self.scheme is not None
-        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        counts = defaultdict[str, Counter[str]](Counter)
         for sentence in _sentences(train):
             tags = convert_tags(sentence.tags or (), self._learned_scheme)
             for word, tag in zip(sentence.words, tags, strict=True):
@@ -311,12 +312,10 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         return answers
 
     def collapse(self, examples: TaggedTexts, answers: TagPredictions, metrics: Sequence[str]) -> str | None:
-        """Detect answers without any entity, or without a right one, unless the examples have none."""
         counts = entity_scores(*self._comparable_tags(examples, answers)).all_types
-        if not counts.gold:
+        if counts.correct or not counts.gold:
             return None
-        wrong = None if counts.correct else "no entity right"
-        return wrong if counts.predicted else "no entity predicted"
+        return "no entity right" if counts.predicted else "no entity predicted"
 
     def entities(self, example: TaggedText, answer: TagPrediction) -> list[PredictedEntity]:
         """Return the entities that the tags mark, with their characters."""
@@ -331,25 +330,16 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         return predicted
 
     def to_json(self, example: TaggedText, answer: TagPrediction) -> dict[str, Any]:
-        """Return the text, the entities with their characters, and the tags of all words.
-
-        The text of words in columns has a space between words and a line per sentence.
-        """
-        text, _ = example.text_and_offsets()
+        """Return the text, the entities with their characters, and the tags of all words."""
+        entities = [asdict(entity) for entity in self.entities(example, answer)]
+        columns = ([s.words for s in example.sentences], answer.tags, answer.probabilities)
         sentences = [
-            {"words": list(sentence.words), "tags": list(tags), "probabilities": list(probabilities)}
-            for sentence, tags, probabilities in zip(
-                example.sentences, answer.tags, answer.probabilities, strict=True
-            )
+            {"words": list(words), "tags": list(tags), "probabilities": list(probabilities)}
+            for words, tags, probabilities in zip(*columns, strict=True)
         ]
-        return {
-            "text": text,
-            "entities": [asdict(entity) for entity in self.entities(example, answer)],
-            "sentences": sentences,
-        }
+        return {"text": example.text_and_offsets()[0], "entities": entities, "sentences": sentences}
 
     def from_json(self, values: Mapping[str, Any]) -> TagPrediction:
-        """Read the tags; probabilities and entities are optional."""
         sentences = values["sentences"]
         tags = tuple(tuple(str(tag) for tag in sentence["tags"]) for sentence in sentences)
         probabilities = tuple(tuple(sentence.get("probabilities", ())) for sentence in sentences)
@@ -362,15 +352,13 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         return TagPrediction(tags, probabilities, tuple(spans))
 
     def read_answers(self, source: Data, examples: TaggedTexts) -> list[TagPrediction]:
-        """Read answers as `cloze predict` prints them, or columns whose last is the predicted tag."""
         opened = open_predictions(source, self.keys)
         if are_columns(opened):
             answers = read_columns(opened, examples)
         else:
             pairs = zip(examples, self.answers_of(opened, examples), strict=True)
             answers = [fit_to_words(example, answer, self.scheme, source) for example, answer in pairs]
-        tags = {tag for answer in answers for sentence in answer.tags for tag in sentence}
-        usual = {} if self.scheme == "plain" else usual_tags(tags)
+        usual = self._usual({tag for answer in answers for sentence in answer.tags for tag in sentence})
         return [
             replace(a, tags=tuple(tuple(usual.get(tag, tag) for tag in tags) for tags in a.tags))
             for a in answers

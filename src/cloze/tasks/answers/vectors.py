@@ -111,7 +111,6 @@ class Vectors(AnswerKind[LabeledText, AnswerT]):
     def features(
         self, example: LabeledText, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[TextFeature]:
-        """Tokenize both texts and the negatives, each alone, after the prompt."""
         sequences = (
             encode_text(tokenizer, (self.prompt or "") + text, max_seq_length=max_seq_length)[0]
             for text in (example.text, example.pair or "", *example.negatives)
@@ -131,7 +130,7 @@ class Vectors(AnswerKind[LabeledText, AnswerT]):
         return 0.0
 
     def targets(self, features: TextFeatures) -> npt.NDArray[Any]:
-        """Return the targets of a batch, one row for each pair; an unknown one is 0."""
+        """Return the targets of a batch; an unknown one is 0."""
         return np.array([feature.target or 0.0 for feature in features], np.float32)
 
     def head(self, bert: Encoder, *, generator: OptionalGenerator = None) -> Module:
@@ -183,7 +182,6 @@ class Cosine(Vectors[float]):
         return replace(self, minimum=minimum, maximum=maximum)
 
     def target(self, gold: float) -> float:
-        """Return the score on a scale from 0 to 1; 0 where the scale is unknown."""
         if self.minimum is None or self.maximum is None:
             return 0.0
         return (gold - self.minimum) / (self.maximum - self.minimum)
@@ -194,7 +192,7 @@ class Cosine(Vectors[float]):
         return (first_BD * second_BD).sum(-1)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
-        """Return the summed squared error of the cosines, from pooled vectors [2B, D]."""
+        """Return the squared error of the cosines, from pooled vectors [2B, D]."""
         from torch import nn
 
         loss = nn.functional.mse_loss(self.cosines(logits, batch), batch.targets, reduction="sum")
@@ -271,7 +269,7 @@ class Retrieval(Vectors[PairVectors]):
         return np.array([[(first, other) in pairs for other in others_C] for first in first_B])
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
-        """Return the summed cross entropy of the right pairs, and the share that have the largest cosine."""
+        """Return the cross entropy of the right pairs, and the share that have the largest cosine."""
         import torch
 
         from cloze.training.metric_sums import cross_entropy
@@ -284,10 +282,7 @@ class Retrieval(Vectors[PairVectors]):
         return cross_entropy(scores_BC, targets_B, metric="batch_accuracy")
 
     def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
-        """Return the divergence of the softmax over the second texts of the step from the teacher's.
-
-        Only cosines are compared, so that vectors may have other lengths. Hard negatives are left to the labels.
-        """
+        """Return the divergence of the softmax over the second texts of the step, whose cosines are compared."""
         from cloze.training.metric_sums import softmax_divergence
 
         first_BD, others_CD = self.vectors(logits, batch)
@@ -296,7 +291,6 @@ class Retrieval(Vectors[PairVectors]):
         return softmax_divergence(scores_BB, teacher_BB, temperature)
 
     def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        """Return both vectors of each pair, [2, D]."""
         return list(np.stack(self.vector_arrays(logits, batch), axis=1))
 
     def decode(self, example: LabeledText, features: TextFeatures, outputs: Outputs) -> PairVectors:
@@ -345,7 +339,6 @@ class Retrieval(Vectors[PairVectors]):
         return PairVectors(first, second)
 
     def read_answers(self, source: Data, examples: Texts) -> list[PairVectors]:
-        """Read answers for examples; all vectors must have the same length."""
         answers = super().read_answers(source, examples)
         if len(lengths := sorted({len(answer.first) for answer in answers})) > 1:
             what = f"vectors of {lengths[0]} numbers and of {lengths[-1]}"
