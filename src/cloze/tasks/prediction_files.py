@@ -105,10 +105,9 @@ def input_values(example: Any) -> dict[str, Any]:
     if isinstance(example, TaggedText):
         return {"text": example.text_and_offsets()[0]}
     values = {name: getattr(example, name, None) for name in ("id", "row", *IDENTITY[1:])}
-    has_id = values["id"] is not None
-    return {
-        name: value for name, value in values.items() if value is not None and not (has_id and name == "row")
-    }
+    if values["id"] is not None:
+        del values["row"]
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def identity_of(values: Mapping[str, Any]) -> Identity:
@@ -135,18 +134,24 @@ def match_rows(
     if not has_others and _agree(rows, examples, shared):
         return range(len(rows))
     for names in (shared, [name for name in shared if name != "row"] or shared):
-        by_key = defaultdict(list)
+        by_key = defaultdict[tuple[str, ...], list[int]](list)
         for index, row in enumerate(rows):
             by_key[_key(row, names)].append(index)
-        for indices in by_key.values():
-            indices.reverse()
         keys = [_key(example, names) for example in examples]
-        matched = [by_key[key].pop() if by_key.get(key) else None for key in keys]
+        remaining = {key: iter(indices) for key, indices in by_key.items()}
+        matched = [next(remaining.get(key, iter(())), None) for key in keys]
         order = [index for index in matched if index is not None]
         if len(order) < len(examples):
             continue
-        alike = [(key, index) for key in dict.fromkeys(keys) for index in by_key[key]]
-        _check_equal([*keys, *(k for k, _ in alike)], [*order, *(i for _, i in alike)], predictions, where)
+        for first, *alike in (by_key[key] for key in dict.fromkeys(keys)):
+            for index in alike:
+                if not _is_close(predictions[first], predictions[index]):
+                    both = (
+                        f"rows {first + 1:,} and {index + 1:,} have the same texts and different predictions"
+                    )
+                    what = f"{both}, and the gold data another order or size"
+                    remedy = "Give one prediction for each row of the gold data, in order"
+                    raise InputError(what, where=where, remedy=remedy)
         if has_others:
             other = rows[min({*range(len(rows))} - {*order})]
             what = f"{len(rows) - len(order):,} of {len(rows):,} predictions have no gold example"
@@ -157,21 +162,6 @@ def match_rows(
     what = f"no prediction for {_show(examples[missing], shared)}, example {missing + 1:,} of the gold data"
     remedy = f"Score predictions of the same data; without {' and '.join(shared)} they are scored in order"
     raise InputError(what, where=where, remedy=remedy)
-
-
-def _check_equal(
-    keys: Sequence[tuple[str, ...]], order: Sequence[int], predictions: Sequence[Any], where: Data
-) -> None:
-    """Refuse rows in another order, or more rows, whose key occurs twice with unequal predictions."""
-    first: dict[tuple[str, ...], int] = {}
-    for key, index in zip(keys, order, strict=True):
-        other = first.setdefault(key, index)
-        if not _is_close(predictions[other], predictions[index]):
-            rows = f"rows {min(other, index) + 1:,} and {max(other, index) + 1:,}"
-            what = f"{rows} have the same texts and different predictions, and the gold data another order or size"
-            raise InputError(
-                what, where=where, remedy="Give one prediction for each row of the gold data, in order"
-            )
 
 
 def _agree(rows: Sequence[Identity], examples: Sequence[Identity], names: Sequence[str]) -> bool:
@@ -191,15 +181,15 @@ def _key(identity: Identity, names: Sequence[str]) -> tuple[str, ...]:
 def _is_close(one: Any, other: Any) -> bool:
     """Return whether two predictions are equal but for the rounding of numbers."""
     if hasattr(one, "__dataclass_fields__"):
-        return type(one) is type(other) and _is_close(astuple(one), astuple(other))
+        one, other = astuple(one), astuple(other)
+    elif isinstance(one, Mapping):
+        one, other = sorted(one.items()), sorted(other.items())
+    elif isinstance(one, np.ndarray):
+        one, other = one.tolist(), other.tolist()
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_is_close, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, abs_tol=1e-3) or (math.isnan(one) and math.isnan(other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_is_close(one[name], other[name]) for name in one)
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.shape == other.shape and np.allclose(one, other, atol=1e-3)
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(_is_close, one, other))
     return bool(one == other)
 
 

@@ -58,13 +58,10 @@ def tagging_features(
         for window, tagged in _windows(start, end, len(ids_P), max_seq_length - 2):
             first, last = np.searchsorted(first_tokens, (tagged.start, tagged.stop))
             if first < last:
-                features.append(
-                    TaggingFeature(
-                        np.concatenate([[tokenizer.cls_id], ids_P[window], [tokenizer.sep_id]]),
-                        first_tokens[first:last] - window.start + 1,
-                        None if targets is None else targets[first:last],
-                    )
-                )
+                input_ids = np.concatenate([[tokenizer.cls_id], ids_P[window], [tokenizer.sep_id]])
+                positions = first_tokens[first:last] - window.start + 1
+                of_words = None if targets is None else targets[first:last]
+                features.append(TaggingFeature(input_ids, positions, of_words))
     return features
 
 
@@ -73,10 +70,7 @@ def pack(features: Sequence[TaggingFeature]) -> TaskBatch:
     batch = collate([feature.input_ids for feature in features])
     starts = batch.cu_seqlens[:-1].astype(np.int64)
     positions = [feature.positions + start for feature, start in zip(features, starts, strict=True)]
-    targets = [
-        np.zeros_like(feature.positions) if feature.targets is None else feature.targets
-        for feature in features
-    ]
+    targets = [np.zeros_like(f.positions) if f.targets is None else f.targets for f in features]
     return TaskBatch.extend(
         batch,
         targets=np.concatenate(targets),
@@ -112,8 +106,5 @@ def _windows(start: int, end: int, num_tokens: int, size: int) -> Iterator[tuple
     for index, window in enumerate(windows):
         tagged = np.flatnonzero(best_P == index)
         if len(tagged):
-            first, last = int(tagged[0]), int(tagged[-1])
-            yield (
-                slice(start + window.start, start + window.stop),
-                slice(start + first, start + last + 1),
-            )
+            first, end_tagged = start + int(tagged[0]), start + int(tagged[-1]) + 1
+            yield slice(start + window.start, start + window.stop), slice(first, end_tagged)
