@@ -9,6 +9,8 @@ Everything that the command line does is also available in Python, imported on f
     cloze.pretrain(data="data", output="run", steps=100_000)
     fill_mask = cloze.FillMask.load("run")
     fill_mask("The capital of France is [MASK].")
+
+A function raises `InputError` for a wrong input, before it writes anything, and `RunError` for a failure while it runs.
 """
 
 import re

@@ -5,7 +5,7 @@ Ordered collections and iterators are taken as lists. Everything else is refused
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from numbers import Number
 from operator import index
 from pathlib import Path
@@ -28,15 +28,7 @@ def check_text(text: object, name: str = "text") -> str:
     """Return a text as a str, also if it is a subclass such as NumPy's."""
     if isinstance(text, str):
         return str.__str__(text)
-    if is_missing(text):
-        remedy = 'Leave it out, or give "" for an empty text' if name.endswith("]") else "Give a text"
-    elif isinstance(text, (bytes, bytearray)):
-        remedy = f'Decode it, as in {name}.decode("utf-8")'
-    elif isinstance(text, (Iterable, Path)):
-        remedy = "Give one text in its place"
-    else:
-        remedy = f"Write it as text, as in str({name})"
-    raise InputError(f"{name} is {describe(text)}", remedy=remedy)
+    raise InputError(f"{name} is {describe(text)}", remedy='Give a text, or "" for an empty one')
 
 
 def check_texts(texts: object, name: str = "texts", *, paired_with: list[str] | None = None) -> list[str]:
@@ -248,33 +240,18 @@ def describe(value: object) -> str:
 
 
 def iterate(values: Any, name: str, of: str) -> Iterator[Any]:
-    """Iterate over an ordered collection or an iterator; refuse others, such as a dict, whose keys would be taken."""
-    remedy = f"Give a list of {of}s"
-    if isinstance(values, str):
-        raise InputError(f"is one {of}", where=name, remedy=remedy)
-    columns = _column_names(values)
-    if columns:
-        column = "text" if "text" in columns else columns[0]
-        remedy = f"Give one of its columns, as in {name}[{column!r}]"
-    elif isinstance(values, Mapping):
-        remedy += f", as in list({name}.values())"
-    elif isinstance(values, Set):
-        remedy = f"A set has no order: give a list, as in sorted({name})"
-    elif hasattr(values, "to_pylist"):  # of Arrow, whose items are no objects of Python
-        return iter(values.to_pylist())
-    elif not isinstance(values, (bytes, bytearray)):
+    """Iterate over an ordered collection or an iterator.
+
+    Others are refused: the items of a dict would be its keys, those of a table its columns, and a set has no order.
+    """
+    is_table = hasattr(values, "column_names") or hasattr(values, "columns")
+    if not isinstance(values, (str, bytes, bytearray, Mapping, Set)) and not is_table:
+        if hasattr(values, "to_pylist"):  # of Arrow, whose items are no objects of Python
+            return iter(values.to_pylist())
         try:
             return iter(values)
         except TypeError:
             pass
-    raise InputError(f"is {describe(values)}", where=name, remedy=remedy)
-
-
-def _column_names(values: Any) -> list[Any]:
-    """Return the names of the columns of a table, or of a dict of lists; none for anything else."""
-    if isinstance(values, Mapping):
-        return [
-            key for key, value in values.items() if not isinstance(value, str) and hasattr(value, "__len__")
-        ]
-    names = getattr(values, "column_names", getattr(values, "columns", ()))
-    return list(names) if isinstance(names, Iterable) else []
+    what = f"is one {of}" if isinstance(values, str) else f"is {describe(values)}"
+    remedy = f"Give a list of {of}s{', such as one of its columns' if is_table else ''}"
+    raise InputError(what, where=name, remedy=remedy)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import cloze
 from cloze.errors import InputError
 from cloze.reports.run_report import collect_metrics, write_report
 from pages import page_data, read_page
@@ -186,10 +187,10 @@ def test_directories_that_are_not_runs_are_refused(tmp_path, write_run):
 def test_an_existing_output_is_kept(write_run, tmp_path):
     run = write_run([train(1)])
     output = tmp_path / "page.html"
-    assert write_report(run, output=output) == output
+    assert cloze.report(run, output=output) == output
     with pytest.raises(InputError, match="already exists"):
-        write_report(run, output=output)
-    write_report(run, output=output, overwrite=True)
+        cloze.report(run, output=output)
+    cloze.report(run, output=output, overwrite=True)
 
 
 def test_baselines_belong_to_their_metrics():

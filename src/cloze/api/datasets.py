@@ -62,10 +62,6 @@ def build_dataset(
 
     Returns:
         Counts of what the inputs became.
-
-    Raises:
-        InputError: the text, the vocabulary or a setting is wrong, or there is no data set to append to.
-        RunError: the disk is full, or a worker died.
     """
     from cloze.data.build import corpus as build
     from cloze.data.build.parts import BuildConfig
@@ -122,9 +118,6 @@ def audit(
         seq_lengths: maximum number of tokens of an instance, one value per phase.
         whole_word: mask whole words.
         sample: maximum number of instances measured per length.
-
-    Raises:
-        InputError: the data set is damaged, or the output exists.
     """
     from cloze.data.audit import AuditConfig, audit_dataset
     from cloze.data.dataset import Dataset
@@ -153,9 +146,6 @@ def preview_inputs(inputs: Inputs, **options: Unpack[ReadingOptions]) -> "InputP
 
     Args:
         inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
-
-    Raises:
-        InputError: the beginning of the text cannot be read.
     """
     from cloze.data.build import survey
     from cloze.data.build.input_shards import plan_input_shards
@@ -177,9 +167,6 @@ def check_inputs(
 
     Args:
         inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
-
-    Raises:
-        InputError: the text cannot be read; the message has the place.
     """
     from cloze.data.build import survey
     from cloze.data.build.input_shards import plan_input_shards

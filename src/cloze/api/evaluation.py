@@ -130,9 +130,6 @@ def evaluate(
         label_column: column with the label (default: label, or as in training).
         settings: setting of the task, as in classification.pair_column=answer, or of mlm and nsp, as in
             max_seq_length=512; may be repeated. In Python a dict, as in {"classification.pair_column": "answer"}.
-
-    Raises:
-        InputError: a row of the data, the model or a setting is wrong, or a file exists.
     """
     from cloze.inference.load import as_predictor, check_models
     from cloze.inference.pretrained_scores import USED_ARGUMENTS, score_pretrained
@@ -211,9 +208,6 @@ def score(
             at the best threshold for "no answer".
         errors: path or URL of a file for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet.
         progress: True notes the file that is written.
-
-    Raises:
-        InputError: a row is wrong, or there are not as many predictions as examples, or the file exists.
     """
     from cloze.data.reading.memory import rows_from_memory
     from cloze.remote_files import to_path_or_url

@@ -83,9 +83,7 @@ def finetune(
         The scores on the dev data of the best checkpoint of all runs, and its path and model.
 
     Raises:
-        InputError: a setting, a row of the data or the model to start from is wrong; nothing was written.
         Interrupted: SIGINT or SIGTERM arrived, and the state was saved.
-        RunError: the loss stayed infinite or NaN, the disk is full, or a rank or a worker was lost.
 
     Source:
         Devlin et al. 2019, 4; google-research/bert run_classifier.py @eedf571.

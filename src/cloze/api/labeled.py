@@ -64,9 +64,6 @@ def baseline(
             data).
         sizes: numbers of training examples for a learning curve, as in 100,500,2000,all. They are drawn at random; each
             sample contains the smaller ones. In Python also a list, as in [100, 500, "all"].
-
-    Raises:
-        InputError: a row of the data or a setting is wrong, or scikit-learn is not installed.
     """
     from cloze.finetuning.data import read_examples, sample
     from cloze.finetuning.preparation import check_trainable
@@ -127,9 +124,6 @@ def glue_submission(
 
     Returns:
         The source of each file by its name, as in "run-of-cola" or "majority: 0".
-
-    Raises:
-        InputError: a task has no model, a model is not for a task of GLUE, or test data are missing or incomplete.
     """
     from cloze.artifacts import check_output_path
     from cloze.inference.glue_submission import write_submission

@@ -39,9 +39,6 @@ def fill(
         texts: one or more texts; - reads them from stdin, one per line.
         top_k: number of tokens per mask.
         long_texts: windows reads as much of a long text as fits around each mask (default: refuse it).
-
-    Raises:
-        InputError: a text has no [MASK] or too many tokens for the model, or there is no text.
     """
     from cloze.data.reading.files import read_lines_of_stdin
     from cloze.inference.pretrained_heads import FillMask
@@ -65,9 +62,6 @@ def next_sentence(
     Args:
         sentence_a: first sentence; - reads it from stdin, a single line.
         sentence_b: second sentence; or -.
-
-    Raises:
-        InputError: the sentences have too many tokens for the model, or it has no next-sentence head.
     """
     from cloze.data.reading.files import read_line_of_stdin
     from cloze.inference.pretrained_heads import NextSentence
@@ -97,9 +91,6 @@ def attention(
         text: text, in quotes; - reads it from stdin, a single line.
         output: HTML file with the weights; it opens without a network (default: none).
         pair: second text, read as sentence B.
-
-    Raises:
-        InputError: the text has more tokens than the model takes, the model is causal, or the output exists.
     """
     from cloze.arguments import check_path
     from cloze.artifacts import check_output_path
@@ -139,9 +130,6 @@ def explain(
 
     Returns:
         An `Explanation`, or a list of them.
-
-    Raises:
-        InputError: the task has no logit for a whole text, a text is wrong, or the output exists.
     """
     from cloze.arguments import check_path
     from cloze.artifacts import check_output_path
@@ -207,10 +195,6 @@ def export_model(
         to: format: onnx, or int8, which has a quarter of the size and is a model for every verb but training.
         precision: number format of a graph: float32; float16 for weights and arithmetic; or int8 for matrices and
             embeddings.
-
-    Raises:
-        InputError: the model is damaged, has no graph, or is too large for one file; the output exists.
-        RunError: the graph differs from PyTorch, or the disk is full.
     """
     from cloze.arguments import check_path
     from cloze.errors import InputError
@@ -252,10 +236,6 @@ def import_model(
 
     Returns:
         The model, with its tokenizer and labels.
-
-    Raises:
-        InputError: a file is missing or damaged, or the output exists.
-        RunError: the disk is full or cannot be written.
     """
     from cloze.arguments import check_path
     from cloze.artifacts import check_output_path, write_directory

@@ -67,10 +67,6 @@ def predict_file(
 
     Returns:
         The rows, computed while they are read; none if they are written to a file or a page.
-
-    Raises:
-        InputError: the input, the model or a setting is wrong, or a file exists.
-        RunError: a worker died, or the disk is full.
     """
     from cloze.data.row_files import write_rows
     from cloze.inference.load import as_predictor, check_models, stream_predictions

@@ -40,9 +40,7 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
         The last metrics on held-out documents: losses in nats, accuracies in 0..1.
 
     Raises:
-        InputError: a setting, the data set or the checkpoint to start from is wrong; nothing was written.
         Interrupted: SIGINT or SIGTERM arrived, and the state was saved.
-        RunError: the loss stayed infinite or NaN, the disk is full, or a rank was lost.
 
     Source:
         Devlin et al. 2019, 3.1 and A.2; google-research/bert run_pretraining.py @eedf571.

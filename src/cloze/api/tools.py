@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cloze.arguments import check_integer, check_path
+from cloze.arguments import check_integer, check_path, check_text
 from cloze.options import Device, ModelPrecision, Overwrite, ShowProgress
 from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
@@ -25,9 +25,6 @@ def info(directory: str | Path) -> "Description":
 
     Args:
         directory: checkpoint, data set, vocabulary or run, or hf://org/name.
-
-    Raises:
-        InputError: the directory is of another kind, or a file differs from the manifest.
     """
     from cloze.reports.describe import describe
 
@@ -44,15 +41,14 @@ def report(run: str | Path, *, output: str | Path | None = None, overwrite: Over
 
     Returns:
         The path of the file.
-
-    Raises:
-        InputError: there is no such run, its metrics are damaged, or the output exists.
-        RunError: the file cannot be written.
     """
+    from cloze.artifacts import check_output_path
     from cloze.reports.run_report import write_report
 
-    place = None if output is None else check_path(output, "output")
-    return write_report(check_path(run, "run"), output=place, overwrite=overwrite)
+    source, page = check_path(run, "run"), None if output is None else check_path(output, "output")
+    if page is not None:
+        check_output_path(page, overwrite=overwrite, directory=False)
+    return write_report(source, page)
 
 
 @suggests_keywords()
@@ -74,15 +70,12 @@ def push(
         name: repository on the Hub, as in org/name; created if it does not exist.
         private: create it as a private repository.
         revision: branch to upload to (default: main); created if it does not exist.
-
-    Raises:
-        InputError: the directory is no checkpoint or is damaged, the name is wrong, or the token may not write there.
-        RunError: the Hub cannot be reached or is busy.
     """
-    from cloze.export.push import push_checkpoint
+    from cloze.export.push import find_checkpoint, parse_target, upload
 
-    progress = resolve_progress(progress)
-    return push_checkpoint(directory, name, private=private, revision=revision, progress=progress)
+    target = parse_target(check_text(name, "name"), revision)
+    checkpoint = find_checkpoint(check_path(directory, "directory"))
+    return upload(checkpoint, target, private=private, progress=resolve_progress(progress))
 
 
 @suggests_keywords()
@@ -114,9 +107,6 @@ def serve(
         top_k: maximum number of classes that /predict returns, the most probable first (default: all).
         max_batch_texts: maximum number of texts, or pairs of texts, in a request.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
-
-    Raises:
-        InputError: a model or setting is wrong, or the address cannot be used.
     """
     from cloze.optional_dependencies import require
 

@@ -53,10 +53,6 @@ def embed_file(
         tokens: write a vector per word, with its line and characters, instead of one per text.
         text_column: column with the text, if the input is a table.
         dtype: number format of the output.
-
-    Raises:
-        InputError: a file or a setting is wrong, or a number is too large for the output.
-        RunError: the disk is full, or a worker died.
     """
     from functools import partial
 
@@ -110,10 +106,6 @@ def neighbors(
         texts: embedded text file of an .npy file.
         text_column: column with the text, if the text file is a table.
         top_k: number of results.
-
-    Raises:
-        InputError: the file is damaged or was made with another model or settings, a word is not in the vocabulary, or
-            a setting applies to files alone.
     """
     from cloze.arguments import check_integer, check_path
     from cloze.data.reading.files import read_line_of_stdin

@@ -42,9 +42,6 @@ def load_tokenizer(directory: str | Path) -> "Tokenizer":
 
     Args:
         directory: directory of cloze or of any BERT tool, run, cloze-mini or hf://org/name.
-
-    Raises:
-        InputError: the files are missing or damaged, or the vocabulary lacks special tokens.
     """
     from cloze.tokenization import loading
 
@@ -85,10 +82,6 @@ def train_vocabulary(
         cased: keep upper case and accents.
         keep_accents: lower-case without removing accents and the marks of scripts such as Devanagari, Thai or Korean.
         max_word_chars: words of more characters are [UNK]. Runs of Thai, Lao or Khmer are often longer than 100.
-
-    Raises:
-        InputError: the text is wrong, or too little for this size. OUTPUT.parts keeps the counts for the next call.
-        RunError: the disk is full.
     """
     from cloze.data.build import vocabulary
 
@@ -137,10 +130,6 @@ def extend_vocabulary(
         words: file of words to add, one per line. In Python also a list of words.
         number: instead of words, number of words to add: the most frequent ones of the text that are not tokens yet.
         texts: instead of inputs, texts in memory.
-
-    Raises:
-        InputError: neither or both of words and number, a line that is not one word, or nothing to add.
-        RunError: the disk is full.
     """
     from cloze.data.build.accents import AccentCounts
     from cloze.data.build.input_shards import local_paths
@@ -218,9 +207,6 @@ def inspect_vocabulary(
 
     Returns:
         The vocabulary, then those beside it.
-
-    Raises:
-        InputError: a vocabulary is damaged, or the text is wrong or empty.
     """
     from cloze.data.build.vocabulary import count_input_words
     from cloze.tokenization.loading import load_wordpiece

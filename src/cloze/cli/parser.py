@@ -3,7 +3,6 @@
 import dataclasses
 import errno
 import inspect
-import os
 import re
 import shlex
 import shutil
@@ -28,8 +27,6 @@ from cloze.tables import MIN_COLUMNS
 
 _QUOTED = re.compile(r"`([\w.-]+)(?:=([^`]*))?`")
 """A parameter or a setting in a text, which may have a value."""
-_FLAGS_OF_FILES = ("train", "data", "model")
-"""Parameters that take a file or directory, the most likely first."""
 
 
 Shown: TypeAlias = tuple[Any, str]
@@ -279,12 +276,7 @@ class Command:
             remedy = did_you_mean(value, choices)
             return InputError(f"{value[:40]!r} is not a choice", where=name, remedy=remedy)
         if isinstance(error, exceptions.UnusedCliTokensError) and error.unused_tokens:
-            word = error.unused_tokens[0]
-            name = next(filter(self._flag_of, _FLAGS_OF_FILES), None)
-            if name and os.path.exists(word):
-                text = self.parameters[name].help.partition(";")[0].rstrip(".")
-                remedy = f"Put {self._flag_of(name)} before it: {text}. {remedy}"
-            return InputError("is one word too many", where=word, remedy=remedy)
+            return InputError("is one word too many", where=error.unused_tokens[0], remedy=remedy)
         return InputError(str(error).rstrip("."), remedy=remedy)
 
     def _settings(self) -> list[str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from cloze import artifacts
-from cloze.arguments import check_path, check_text
 from cloze.errors import InputError
 from cloze.file_names import TRAINING_FOLDER, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.hub import (
@@ -26,7 +25,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.weight_files import weight_files
-from cloze.progress import SILENT, Progress
+from cloze.progress import Progress
 from cloze.results import Result
 
 
@@ -43,17 +42,8 @@ class PushReport(Result):
     """Files of an earlier model that loading would read."""
 
 
-def push_checkpoint(
-    directory: Path | str,
-    name: str,
-    *,
-    private: bool = False,
-    revision: str | None = None,
-    progress: Progress = SILENT,
-) -> PushReport:
-    """Upload a checkpoint with its card as one commit; `cloze.push` describes the arguments."""
-    target = _parse_target(check_text(name, "name"), revision)
-    checkpoint = _check_checkpoint(check_path(directory, "directory"))
+def upload(checkpoint: Path, target: HubName, *, private: bool, progress: Progress) -> PushReport:
+    """Upload a checkpoint with its card as one commit."""
     files = model_files(checkpoint)
     size = sum((checkpoint / file).stat().st_size for file in files)
     hub = import_hub()
@@ -88,7 +78,8 @@ def push_checkpoint(
     )
 
 
-def _parse_target(name: str, revision: str | None) -> HubName:
+def parse_target(name: str, revision: str | None) -> HubName:
+    """Return the repository and the branch to upload to."""
     target = parse_hub_name(name if name.startswith(PREFIX) else f"{PREFIX}{name}")
     if target is None or "/" not in target.repo or not is_repo(target.repo):
         remedy = "Write org/name, with your name on the Hub or that of an organization"
@@ -100,7 +91,7 @@ def _parse_target(name: str, revision: str | None) -> HubName:
     return HubName(target.repo, None if branch == MAIN else branch)
 
 
-def _check_checkpoint(directory: Path) -> Path:
+def find_checkpoint(directory: Path) -> Path:
     """Return the checkpoint that a directory or a run has."""
     remedy = "Give the directory of a checkpoint or a run"
     if not directory.is_dir():

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from cloze import artifacts
 from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
 from cloze.errors import InputError
@@ -77,12 +76,9 @@ class Metric:
     baseline_name: str | None
 
 
-def write_report(run: Path, *, output: Path | None = None, overwrite: bool = False) -> Path:
-    """Write a run's report as one HTML file, as `cloze.report` does; the same run gives the same bytes."""
-    rows = read_run_metrics(run)
-    if output is not None:
-        artifacts.check_output_path(output, overwrite=overwrite, directory=False)
-    path = output or run / REPORT
+def write_report(run: Path, output: Path | None = None) -> Path:
+    """Write a run's report as one HTML file; the same run gives the same bytes."""
+    rows, path = read_run_metrics(run), output or run / REPORT
     settings = read_toml(run / RUN_CONFIG) if (run / RUN_CONFIG).is_file() else {}
     scores, environment = (
         read_json(run / name) if (run / name).exists() else {} for name in (SCORES, ENVIRONMENT)
