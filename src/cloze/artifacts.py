@@ -151,7 +151,6 @@ def write_directory(
     overwrite: bool = False,
     temporary_parent: Path | None = None,
     before_commit: Callable[[Path], object] = lambda directory: None,
-    exchange: bool = True,
 ) -> Iterator[Path]:
     """Yield a temporary directory to fill; rename it to `path` on success, delete it on an error.
 
@@ -160,7 +159,6 @@ def write_directory(
         temporary_parent: where to fill it, on the same disk; None is next to `path`. A killed writer leaves the
             temporary directory there, which the next one deletes.
         before_commit: called with the finished directory just before the rename.
-        exchange: replace an existing directory in one step, where the system can.
     """
     assert kind in KINDS, kind
     path = Path(path)
@@ -178,7 +176,7 @@ def write_directory(
                 _write_manifest(temporary, kind)
                 before_commit(temporary)
                 check_output_path(path, overwrite=overwrite)  # another process may have created it meanwhile
-                old = _move_into_place(temporary, path, exchange=exchange)
+                old = _move_into_place(temporary, path)
         except ClozeError as error:
             if error.where is not None:
                 error.where = error.where.replace(str(temporary), str(path))  # the name that the user knows
@@ -203,10 +201,10 @@ def _write_manifest(directory: Path, kind: str) -> None:
         sync_directory(folder)
 
 
-def _move_into_place(temporary: Path, path: Path, *, exchange: bool) -> Path | None:
+def _move_into_place(temporary: Path, path: Path) -> Path | None:
     """Rename `temporary` to `path`; return the directory that was there, under its new name."""
     old = None
-    if path.exists() and exchange and exchange_directories(temporary, path):
+    if path.exists() and exchange_directories(temporary, path):
         old = temporary
     elif path.exists():
         # A directory with files cannot be replaced by a rename: for a moment there is neither.

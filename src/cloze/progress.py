@@ -13,7 +13,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cloze.tables import fit_terminal
 from cloze.text_encoding import escape_controls
 
 _LOG_INTERVAL_SECONDS = 10.0
@@ -52,7 +51,7 @@ class Progress:
     def note(self, text: str) -> None:
         """Print one line."""
         if not self.quiet:
-            print(fit_terminal(text, sys.stderr), file=sys.stderr, flush=True)  # noqa: T201
+            print(escape_controls(text), file=sys.stderr, flush=True)  # noqa: T201
 
     @contextmanager
     def bar(self, label: str, *, total: float | None, unit: str = "", done: float = 0.0) -> Iterator[Bar]:

@@ -109,7 +109,8 @@ def suggests_keywords(
 
         @functools.wraps(function)
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            check_keywords(function.__qualname__, kwargs, known, settings)
+            if not kwargs.keys() <= known.keys():
+                check_keywords(function.__qualname__, kwargs, known, settings)
             return function(*args, **(of_group | kwargs))
 
         checked.__doc__ = docstring

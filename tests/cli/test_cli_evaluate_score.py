@@ -126,43 +126,6 @@ def test_labels_may_be_booleans(tmp_path: Path, cloze: Cloze) -> None:
     assert scores["accuracy"] == 1.0
 
 
-BAD_PREDICTIONS = {
-    "null label": (
-        '{"label": null}\n' * 10,
-        "predictions.jsonl:1: no answer: 'label' is empty. Give each row an answer",
-    ),
-    "too few": ('{"label": "neutral"}\n' * 9, "predictions.jsonl: 9 predictions for 10 examples"),
-    "no label": (
-        '{"label": "neutral"}\n{"lable": 1}\n',
-        "predictions.jsonl:2: no prediction: no field 'label'",
-    ),
-    "unknown label": (
-        '{"label": "neutral"}\n{"label": "natural"}\n',
-        "predictions.jsonl:2: no prediction: unknown label 'natural', not one of entailment",
-    ),
-    "not JSON": ("neutral\n", "predictions.jsonl:1: not JSON"),
-    "empty": ("", "predictions.jsonl: 0 predictions for 10 examples"),
-}
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize(("content", "message"), BAD_PREDICTIONS.values(), ids=BAD_PREDICTIONS)
-def test_score_refuses_bad_predictions(
-    mnli: Path, tmp_path: Path, error_line: ErrorLine, content: str, message: str
-) -> None:
-    (tmp_path / "predictions.jsonl").write_text(content)
-    assert message in error_line(f"score mnli {tmp_path}/predictions.jsonl {mnli}/data/dev_matched.tsv")
-
-
-@pytest.mark.protected
-def test_score_refuses_unknown_gold_labels(tmp_path: Path, error_line: ErrorLine) -> None:
-    (tmp_path / "gold.tsv").write_text(f"{HEADER}a\tb\tneutral\na\tb\tperhaps\n")
-    (tmp_path / "predictions.jsonl").write_text('{"label": "neutral"}\n' * 2)
-    assert "gold.tsv:3: unknown label 'perhaps'. The labels are entail" in error_line(
-        f"score mnli {tmp_path}/predictions.jsonl {tmp_path}/gold.tsv"
-    )
-
-
 @pytest.mark.protected
 @pytest.mark.parametrize("verb", ["predict mnli", "evaluate mnli -d"])
 def test_a_bad_line_is_reported_before_the_model_runs(

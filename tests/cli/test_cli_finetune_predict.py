@@ -127,20 +127,6 @@ def test_printing_settings_downloads_nothing(hub: Hub, cloze: Cloze) -> None:
     assert not hub.requests
 
 
-WRONG = {
-    "finetune classification": "the flag --model is missing",
-    "finetune classification -m {films}/model": "the flag --train is missing",
-    "finetune classification --resume --epochs 3": "the flag --model is missing",
-}
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize("command", WRONG)
-def test_wrong_input_gives_one_line(films: Path, tmp_path: Path, error_line: ErrorLine, command: str) -> None:
-    assert WRONG[command] in error_line(f"{command.format(films=films)} -o {tmp_path}/out")
-    assert not (tmp_path / "out").exists()
-
-
 # Files of answers
 
 

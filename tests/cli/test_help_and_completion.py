@@ -10,7 +10,6 @@ import pytest
 from samples import Cloze, ErrorLine
 
 from cloze.cli import VERBS, main, split_verb
-from cloze.tables import text_table
 from cloze.tasks.registry import TASKS
 from helpers import assert_help_is_complete
 
@@ -104,16 +103,6 @@ def test_output_ends_in_narrow_terminals(
         main(command.split())
         printed = capsys.readouterr()
         assert printed.out or printed.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("columns", [50, 80, 120])
-def test_wide_tables_are_cut_into_several(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    names = [f"model {number}" for number in range(20)]
-    table = text_table(["", *names], [["score", *("0.1234" for _ in names)]])
-    assert max(map(len, table.splitlines())) <= columns
-    assert [word for word in table.split() if word.isdigit()] == [str(number) for number in range(20)]
-    assert table.count("score") == table.count("\n\n") + 1
 
 
 def test_redirected_lists_are_not_wrapped(cloze: Cloze, monkeypatch: pytest.MonkeyPatch) -> None:

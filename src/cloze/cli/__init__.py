@@ -81,7 +81,11 @@ def _run(arguments: list[str]) -> int:
         return 0
     warnings.formatwarning = lambda message, *_, **__: f"{_for_people(f'warning: {message}')}\n"
     verb, rest = split_verb(arguments)
-    return _unknown_verb(arguments[0]) if verb is None else _run_verb(verb, rest)
+    if verb is None:
+        return _unknown_verb(arguments[0])
+    longer = {name: text for name, text in VERBS.items() if name.startswith(f"{verb} ")}
+    epilogue = "\n\n".join(f"See also cloze {name} --help: {text}." for name, text in longer.items())
+    return run_command(f"cloze {verb}", lambda: load_verb(verb), rest, epilogue=epilogue)
 
 
 def open_closed_streams() -> None:
@@ -122,12 +126,6 @@ def load_verb(verb: str) -> "Verb":
     import_module(f"cloze.cli.{_TABLE[verb][0]}")
     loaded: Verb = import_module("cloze.cli.parser").VERBS[verb]()
     return loaded
-
-
-def _run_verb(verb: str, arguments: list[str]) -> int:
-    longer = {name: text for name, text in VERBS.items() if name.startswith(f"{verb} ")}
-    epilogue = "\n\n".join(f"See also cloze {name} --help: {text}." for name, text in longer.items())
-    return run_command(f"cloze {verb}", lambda: load_verb(verb), arguments, epilogue=epilogue)
 
 
 def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], *, epilogue: str = "") -> int:
@@ -245,9 +243,9 @@ def _report(error: Exception) -> int:
 
 
 def _for_people(text: str) -> str:
-    from cloze.tables import fit_terminal
+    from cloze.text_encoding import escape_controls
 
-    return fit_terminal(text, sys.stderr)
+    return escape_controls(text)
 
 
 def _unknown_verb(word: str) -> int:

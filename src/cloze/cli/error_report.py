@@ -14,7 +14,7 @@ from cloze.errors import ClozeError, InputError, RunError, is_out_of_memory
 
 def report(error: Exception) -> int:
     """Print an error and return the exit code."""
-    from cloze.tables import fit_terminal
+    from cloze.text_encoding import escape_controls
 
     is_left = isinstance(error, BrokenPipeError) and _is_closed_pipe(sys.stdout)  # as after `| head`
     _flush_or_discard_stdout()
@@ -22,7 +22,7 @@ def report(error: Exception) -> int:
         return 0
     reported = _to_cloze_error(error)
     with suppress(OSError):  # stderr may be closed, too
-        print(fit_terminal(f"error: {reported}", sys.stderr), file=sys.stderr)
+        print(escape_controls(f"error: {reported}"), file=sys.stderr)
     return reported.exit_code
 
 

@@ -1,12 +1,10 @@
 """Flags and output that commands share: results go to stdout, progress and logs to stderr."""
 
-import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 from cloze.progress import Progress
-from cloze.tables import fit_terminal
-from cloze.text_encoding import to_json_text
+from cloze.text_encoding import escape_controls, to_json_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +38,7 @@ class CommonOptions:
 
     def print(self, result: Any, text: str) -> None:
         """Print the result as text or, with `--json`, as JSON."""
-        print(to_json_text(result) if self.json else fit_terminal(text, sys.stdout))
+        print(to_json_text(result) if self.json else escape_controls(text))
 
 
 Flags: TypeAlias = Annotated[CommonOptions, Flag(name="")]
