@@ -1,6 +1,4 @@
-"""Scores by class and the confusion matrix as text for a terminal of 80 columns."""
-
-from collections.abc import Sequence
+"""Scores by class and the confusion matrix as text for a terminal."""
 
 from cloze.metrics.breakdown import Breakdown
 from cloze.tables import terminal_width, text_table
@@ -9,8 +7,6 @@ _MAX_ROWS = 30
 _MAX_PAIRS = 10
 _MAX_NAME = 24
 _INDENT = "  "
-_GAP = 2  # of `text_table`, between columns
-_MIN_SHARE = 0.3  # of the classes that a matrix must show
 _PLURALS = {
     "class": "classes",
     "label": "labels",
@@ -18,90 +14,61 @@ _PLURALS = {
     "entity_type": "entity types",
     "question_type": "kinds of questions",
 }
+_IN_PERCENT = ("entity_type", "tag", "question_type")
 
 
 def format_breakdown(breakdown: Breakdown) -> list[str]:
     """Return lines with the scores of each part and the confusion matrix, each after an empty line.
 
-    Of many parts those with the most errors are shown, and a line says how many are left out.
+    Of many parts those with the most errors are shown, and a line says how many are left out. In the place of a matrix
+    that does not fit the terminal stand the most frequent confusions.
     """
     lines = ["", *_part_lines(breakdown)]
     if breakdown.confusion is not None and len(breakdown.classes) > 1:
-        lines += ["", *_matrix_lines(breakdown, (terminal_width() or 80) - len(_INDENT))]
+        lines += ["", *_confusion_lines(breakdown, (terminal_width() or 80) - len(_INDENT))]
     return [f"{_INDENT}{line}" if line else "" for line in lines]
 
 
 def _part_lines(breakdown: Breakdown) -> list[str]:
     names = list(breakdown.parts)
     shown = breakdown.worst(names, _MAX_ROWS)
-    scores = list(breakdown.means)
-    digits = 2 if breakdown.part in ("entity_type", "tag", "question_type") else 4  # these are in percent
-
-    def cells(values: Sequence[float]) -> list[str]:
-        return [f"{value:.{digits}f}" for value in values]
-
-    rows = [
-        [_short(name), *cells([part.scores[score] for score in scores]), f"{part.support:,}"]
-        for name, part in ((name, breakdown.parts[name]) for name in shown)
-    ]
+    digits = 2 if breakdown.part in _IN_PERCENT else 4
+    rows = [(_short(name), breakdown.parts[name].scores, breakdown.parts[name].support) for name in shown]
     if breakdown.has_means and len(names) > 1:
-        support = sum(part.support for part in breakdown.parts.values())
         mean = "mean" if len(shown) == len(names) else f"mean of all {len(names):,}"
-        rows.append([mean, *cells(list(breakdown.means.values())), f"{support:,}"])
-    lines = text_table([breakdown.part.replace("_", " "), *scores, "support"], rows).split("\n")
-    return [*lines, *_left_out(breakdown, len(shown), len(names))]
-
-
-def _matrix_lines(breakdown: Breakdown, width: int) -> list[str]:
-    names = breakdown.classes
-    counts = [count for row in (breakdown.confusion or {}).values() for count in row.values()]
-    cell = max(len(str(max(counts))), len(str(len(names)))) + _GAP
-    first = len(f"{len(names)} ") + min(_MAX_NAME, max(map(len, names)))
-    fits = (width - first) // cell
-    if fits < len(names):
-        fits -= 2  # the sums of the others are longer
-    if fits < max(2, _MIN_SHARE * len(names)):
-        what = f"the confusion matrix of {len(names):,} {_PLURALS[breakdown.part]} is too large here"
-        return [*_pair_lines(breakdown), f"{what}; --json prints it"]
-    shown = breakdown.worst(names, fits)
-    has_others = len(shown) < len(names)
-    labels = [*map(_short, shown), *(["(others)"] if has_others else [])]
-    columns = labels
-    if max(map(len, labels)) + sum(max(len(label) + _GAP, cell) for label in labels) > width:
-        columns = [*map(str, range(1, len(shown) + 1)), *(["…"] if has_others else [])]
-        labels = [
-            f"{column:>{len(str(len(shown)))}} {label}" for column, label in zip(columns, labels, strict=True)
-        ]
-    rows = [
-        [label, *(str(count or ".") for count in row)]
-        for label, row in zip(labels, breakdown.matrix(shown), strict=True)
+        rows.append((mean, breakdown.means, sum(part.support for part in breakdown.parts.values())))
+    cells = [
+        [name, *(f"{score:.{digits}f}" for score in scores.values()), f"{support:,}"]
+        for name, scores, support in rows
     ]
-    lines = [
-        f"confusion matrix{'' if breakdown.part == 'class' else ' of words'}: rows are gold, columns predicted",
-        *text_table(["", *columns], rows).split("\n"),
-    ]
-    if has_others:
-        lines += [*_left_out(breakdown, len(shown), len(names)), "", *_pair_lines(breakdown)]
+    lines = text_table([breakdown.part.replace("_", " "), *breakdown.means, "support"], cells).split("\n")
+    if len(shown) < len(names):
+        what = f"{len(shown):,} of {len(names):,} {_PLURALS[breakdown.part]}"
+        lines.append(f"{what}, those with the most errors; --json prints all")
     return lines
 
 
-def _pair_lines(breakdown: Breakdown) -> list[str]:
-    pairs = [
+def _confusion_lines(breakdown: Breakdown, width: int) -> list[str]:
+    classes = breakdown.classes
+    names, numbers = list(map(_short, classes)), [str(number) for number in range(1, len(classes) + 1)]
+    numbered = [f"{number:>{len(numbers[-1])}} {name}" for number, name in zip(numbers, names, strict=True)]
+    matrix = breakdown.matrix(classes) if len(classes) < width else []
+    for columns, labels in ((names, names), (numbers, numbered)) if matrix else ():
+        rows = [
+            [label, *(str(count or ".") for count in row)] for label, row in zip(labels, matrix, strict=True)
+        ]
+        lines = text_table(["", *columns], rows).split("\n")
+        if "" not in lines and max(map(len, lines)) <= width:
+            what = "confusion matrix" if breakdown.part == "class" else "confusion matrix of words"
+            return [f"{what}: rows are gold, columns predicted", *lines]
+    what = f"the confusion matrix of {len(classes):,} {_PLURALS[breakdown.part]} is too large here"
+    confusions = [
         [f"{_short(gold)} → {_short(predicted)}", f"{count:,}"]
         for gold, predicted, count in breakdown.confused_pairs(_MAX_PAIRS)
     ]
-    return (
-        text_table(["most frequent confusions, gold → predicted", "count"], pairs).split("\n")
-        if pairs
-        else []
-    )
-
-
-def _left_out(breakdown: Breakdown, shown: int, total: int) -> list[str]:
-    if shown == total:
-        return []
-    plural = _PLURALS[breakdown.part]
-    return [f"{shown:,} of {total:,} {plural}, those with the most errors; --json prints all"]
+    title = ["most frequent confusions, gold → predicted", "count"]
+    table = text_table(title, confusions).split("\n") if confusions else []
+    return [*table, f"{what}; --json prints it"]
 
 
 def _short(name: str) -> str:

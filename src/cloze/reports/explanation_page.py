@@ -19,11 +19,7 @@ ExplainedText: TypeAlias = tuple[LabeledText, Explanation]
 
 
 def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str, model: str) -> None:
-    """Write explained texts as one HTML file without external resources.
-
-    Args:
-        texts: in order; the first `MAX_TEXTS` are shown.
-    """
+    """Write the first `MAX_TEXTS` explained texts as one HTML file without external resources."""
     shown = texts[:MAX_TEXTS]
     gaps = [abs(explanation.convergence_gap) for _, explanation in texts]
     steps = sorted({explanation.steps for _, explanation in texts})

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -43,26 +43,8 @@ Rows = Sequence[Mapping[str, Any]]
 """Rows of `metrics.jsonl`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Values of a metric at rising steps."""
-
-    steps: tuple[int, ...] = ()
-    values: tuple[float, ...] = ()
-
-    @property
-    def last(self) -> float | None:
-        """The value at the last step; None for an empty curve."""
-        return self.values[-1] if self.values else None
-
-    def downsample(self, max_points: int) -> "Curve":
-        """Average adjacent points so that at most `max_points` remain."""
-        size = max(1, math.ceil(len(self.steps) / max_points))
-        starts = range(0, len(self.steps), size)
-        return Curve(
-            tuple(self.steps[start : start + size][-1] for start in starts),
-            tuple(fmean(self.values[start : start + size]) for start in starts),
-        )
+Curve: TypeAlias = dict[int, float]
+"""The values of a metric by step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +73,6 @@ def write_report(run: Path, output: Path | None = None) -> Path:
         if not isinstance(value, dict) and name != "collapse"
     ]
     breakdown = Breakdown.from_dict(scores)
-    skipped = [row for row in rows if row["kind"] == "skipped"]
     write_page(
         path,
         "report",
@@ -102,12 +83,13 @@ def write_report(run: Path, output: Path | None = None) -> Path:
         tiles=_tiles(metrics),
         scores=values if scores else None,
         collapse=scores.get("collapse"),
-        classes=breakdown and scores_by_class(breakdown),
-        matrix=breakdown and confusion_matrix(breakdown),
+        classes=breakdown and _scores_by_class(breakdown),
+        matrix=breakdown and _confusion_matrix(breakdown),
         has_phases=any(row.get("phase", 0) != 0 for row in rows),
-        held_out=_table("evaluations", [row for row in rows if row["kind"] == "validation"]),
-        training=_table("logged training steps", [row for row in rows if row["kind"] == "train"]),
-        skipped=[(f"step {row['step']:,}", row.get("reason", "")) for row in skipped],
+        held_out=_table([row for row in rows if row["kind"] == "validation"]),
+        skipped=[
+            (f"step {row['step']:,}", row.get("reason", "")) for row in rows if row["kind"] == "skipped"
+        ],
         settings=tables_in(settings, "run"),
         environment=tables_in(environment),
     )
@@ -139,27 +121,32 @@ def _tiles(metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
     """Return label, last value and context of every result; the context has the baseline."""
     tiles = []
     for metric in metrics:
-        value, context = metric.train.last, "training, last"
-        if metric.held_out.last is not None:
-            value, context = metric.held_out.last, "held-out"
-        elif metric.name == "tokens_per_second" and metric.train.values:
-            value, context = median(metric.train.values), "training, median"
-        if value is None or metric.name in _WITHOUT_TILE:
+        if metric.held_out:
+            value, context = _last(metric.held_out), "held-out"
+        elif metric.name == "tokens_per_second":
+            value, context = median(metric.train.values()), "training, median"
+        elif metric.train and metric.name not in _WITHOUT_TILE:
+            value, context = _last(metric.train), "training, last"
+        else:
             continue
-        if metric.baseline.last is not None:
-            context += f"; {metric.baseline_name} {format_value(metric.baseline.last)}"
+        if metric.baseline:
+            context += f"; {metric.baseline_name} {format_value(_last(metric.baseline))}"
         tiles.append((metric_label(metric.name), format_value(value), context))
     return tiles
 
 
-def _table(kind: str, rows: Rows) -> Table | None:
+def _last(curve: Curve) -> float:
+    return [*curve.values()][-1]
+
+
+def _table(rows: Rows) -> Table | None:
     """Return a table of at most `_MAX_TABLE_ROWS` evenly spaced rows, first and last included; None without rows."""
     if not rows:
         return None
-    shown, caption = rows, f"All {kind}"
+    shown, caption = rows, "All evaluations"
     if len(rows) > _MAX_TABLE_ROWS:
         shown = [rows[round(i * (len(rows) - 1) / (_MAX_TABLE_ROWS - 1))] for i in range(_MAX_TABLE_ROWS)]
-        caption = f"{len(shown):,} of {len(rows):,} {kind}"
+        caption = f"{len(shown):,} of {len(rows):,} evaluations"
     names = list(dict.fromkeys(name for row in shown for name in row if name != "kind"))
 
     def cell(name: str, value: object) -> str:
@@ -194,18 +181,18 @@ def collect_metrics(rows: Sequence[Mapping[str, Any]]) -> list[Metric]:
         key=lambda name: (name != "loss", not name.endswith("loss"), name in _OPTIMIZATION),
     ):
         baseline, kind = baselines.get(name, ("", None))
-        curves = (train.get(name, Curve()), held_out.get(name, Curve()), held_out.get(baseline, Curve()))
+        curves = (train.get(name, {}), held_out.get(name, {}), held_out.get(baseline, {}))
         metrics.append(Metric(name, *curves, kind))
     return metrics
 
 
 def _curves(rows: Iterable[Mapping[str, Any]]) -> dict[str, Curve]:
-    points: dict[str, list[tuple[int, float]]] = {}
+    curves: dict[str, Curve] = {}
     for row in rows:
         for name, value in row.items():
             if name not in _NOT_METRICS and isinstance(value, (int, float)) and math.isfinite(value):
-                points.setdefault(name, []).append((row["step"], float(value)))
-    return {name: Curve(*map(tuple, zip(*pairs, strict=True))) for name, pairs in points.items()}
+                curves.setdefault(name, {})[row["step"]] = float(value)
+    return curves
 
 
 def _split_baseline(name: str) -> tuple[str, str | None]:
@@ -234,11 +221,20 @@ def _describe(metric: Metric) -> dict[str, Any]:
         ("held-out", "held out", metric.held_out),
     )
     shown = [
-        {"kind": kind, "name": name, "curve": asdict(curve.downsample(_MAX_POINTS))}
-        for kind, name, curve in lines
-        if curve.values
+        {"kind": kind, "name": name, "curve": _downsample(curve)} for kind, name, curve in lines if curve
     ]
     return {"name": metric.name, "title": metric_label(metric.name), "lines": shown}
+
+
+def _downsample(curve: Curve) -> dict[str, list[float]]:
+    """Average adjacent points so that at most `_MAX_POINTS` remain."""
+    steps, values = list(curve), list(curve.values())
+    size = math.ceil(len(steps) / _MAX_POINTS)
+    starts = range(0, len(steps), size)
+    return {
+        "steps": [steps[start : start + size][-1] for start in starts],
+        "values": [fmean(values[start : start + size]) for start in starts],
+    }
 
 
 def _times(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -255,16 +251,7 @@ def _times(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfusionMatrix:
-    """The picture of a confusion matrix."""
-
-    svg: str
-    key: str
-    is_wide: bool
-
-
-def scores_by_class(breakdown: Breakdown) -> Table:
+def _scores_by_class(breakdown: Breakdown) -> Table:
     """Return the table of the scores of the classes with the most errors."""
     shown = breakdown.worst(list(breakdown.parts), _MAX_CLASS_ROWS)
     parts = [breakdown.parts[name] for name in shown]
@@ -277,8 +264,8 @@ def scores_by_class(breakdown: Breakdown) -> Table:
     return Table(columns, rows, "" if len(shown) == len(breakdown.parts) else caption)
 
 
-def confusion_matrix(breakdown: Breakdown) -> ConfusionMatrix | None:
-    """Return the picture of the classes with the most errors; None where there are no classes to confuse."""
+def _confusion_matrix(breakdown: Breakdown) -> dict[str, Any] | None:
+    """Return picture, key and width for the classes with the most errors; None where there are none to confuse."""
     if breakdown.confusion is None or len(breakdown.classes) <= 1:
         return None
     shown = breakdown.worst(breakdown.classes, _MAX_CLASSES)
@@ -288,7 +275,7 @@ def confusion_matrix(breakdown: Breakdown) -> ConfusionMatrix | None:
     if left_out:
         key += f"; {left_out:,} classes with fewer errors are summed in (others)"
     svg = confusion_matrix_svg(breakdown.matrix(shown), names)
-    return ConfusionMatrix(svg, key, is_wide=len(names) > _MAX_CLASSES // 2)
+    return {"svg": svg, "key": key, "is_wide": len(names) > _MAX_CLASSES // 2}
 
 
 def confusion_matrix_svg(matrix: Sequence[Sequence[int]], names: Sequence[str]) -> str:
