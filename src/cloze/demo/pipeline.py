@@ -21,7 +21,7 @@ from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
 from cloze.options import Overwrite, ShowProgress
 from cloze.parallel_map import AnyWorkers
 from cloze.process import configure_process
-from cloze.progress import Progress, format_duration, resolve_progress
+from cloze.progress import Progress, resolve_progress
 from cloze.suggestions import suggests_keywords
 
 Value = TypeVar("Value")
@@ -43,8 +43,6 @@ _EPOCHS = 1
 _PASSAGE_WORDS = 60
 _MAX_WIDTH = 80
 _DEVICE = "cpu"
-_STAGE_SECONDS = (6, 4, 175, 105, 10)
-"""On two idle cores of a Xeon."""
 _SHORT_FLAGS = {"output": "-o", "model": "-m", "train": "-d"}
 
 
@@ -129,17 +127,17 @@ def run_stages(output: Path, size: DemoSize, *, workers: AnyWorkers, progress: P
     names = ("text", "vocabulary", "corpus", "pretrained", "novelist")
     text, vocabulary, corpus, encoder, classifier = (output / name for name in names)
     train, test = output / "passages/learned.tsv", output / "passages/tested.tsv"
-    stages = _Stages(progress, progress.clock())
-    stages.introduce()
+    run = partial(_run, progress)
+    _introduce(progress)
     _write_texts(text, train, test, size)
-    stages.run(
+    run(
         "1. Vocabulary: the tokens, words and parts of words, that text is split into.",
         ["vocab", text],
         partial(train_vocabulary, text, workers=workers),
         output=vocabulary,
         size=size.vocabulary_size,
     )
-    stages.run(
+    run(
         "2. Corpus: the tokenized text; a chapter is a document.",
         ["corpus", text],
         partial(build_dataset, text, workers=workers),
@@ -147,7 +145,7 @@ def run_stages(output: Path, size: DemoSize, *, workers: AnyWorkers, progress: P
         output=corpus,
         format="sentences",
     )
-    metrics = stages.run(
+    metrics = run(
         "3. Pre-training: a small encoder learns to predict masked tokens, and whether one sentence follows another.",
         ["pretrain"],
         pretrain,
@@ -156,7 +154,7 @@ def run_stages(output: Path, size: DemoSize, *, workers: AnyWorkers, progress: P
         config="demo",
         steps=size.pretrain_steps,
     )
-    scores = stages.run(
+    scores = run(
         "4. Fine-tuning: cloze-mini, the bundled model, learns to name the author of a passage. It is tested on the "
         "other novel of each author. All twelve were in its pre-training text, without their authors.",
         ["finetune", "classification"],
@@ -170,10 +168,11 @@ def run_stages(output: Path, size: DemoSize, *, workers: AnyWorkers, progress: P
         learning_rate=_LEARNING_RATE,
         settings={"epochs": _EPOCHS, "precision": "float32", "device": _DEVICE},
     ).scores
-    stages.begin("5. Answers. Ask your own questions:", ["fill", "-m", encoder, MASKED_TEXTS[0]])
-    stages.show_command(["fill", "-m", BUNDLED_MODEL, MASKED_TEXTS[0]])
-    stages.show_command(["next", "-m", BUNDLED_MODEL, *PAIRS[0]])
-    stages.show_command(["predict", "classification", "-m", classifier, test])
+    progress.note("\n5. Answers. Ask your own questions:")
+    for model in (encoder, BUNDLED_MODEL):
+        _show_command(progress, "fill", "-m", model, MASKED_TEXTS[0])
+    _show_command(progress, "next", "-m", BUNDLED_MODEL, *PAIRS[0])
+    _show_command(progress, "predict", "classification", "-m", classifier, test)
     models = {"this encoder": encoder, BUNDLED_MODEL: Path(BUNDLED_MODEL)}
     fill_masks = {name: FillMask.load(model, device=_DEVICE) for name, model in models.items()}
     next_sentence = {name: NextSentence.load(model, device=_DEVICE) for name, model in models.items()}
@@ -267,41 +266,26 @@ def _passages(novel: Novel, count: int, size: DemoSize) -> list[str]:
     return [passages[i * len(passages) // count] for i in range(count)]
 
 
-@dataclass(slots=True)
-class _Stages:
-    """Prints what a stage does, its command, and how long the demo still takes, judged by the stages before."""
+def _introduce(progress: Progress) -> None:
+    titles = ", ".join(novelist.train_novel.title for novelist in NOVELISTS)
+    progress.note(
+        "\nThis takes about five minutes on two idle cores, longer on slow or busy ones. Steps and seeds are fixed, so "
+        "the results do not depend on the time."
+    )
+    progress.note(f"\nTwo novels each by six authors. For training: {titles}.")
 
-    progress: Progress
-    started_at: float
-    number: int = 0
 
-    def introduce(self) -> None:
-        titles = ", ".join(novelist.train_novel.title for novelist in NOVELISTS)
-        minutes = round(sum(_STAGE_SECONDS) / 60)
-        self.progress.note(
-            f"\nThis takes about {minutes} minutes on two idle cores, longer on slow or busy ones. Steps and seeds are "
-            "fixed, so the results do not depend on the time."
-        )
-        self.progress.note(f"\nTwo novels each by six authors. For training: {titles}.")
+def _run(
+    progress: Progress, text: str, command: Sequence[object], function: Callable[..., Value], **keywords: Any
+) -> Value:
+    """Call the function of a verb, after its command line with the same arguments."""
+    progress.note(f"\n{text}")
+    _show_command(progress, *command, *_flags(keywords))
+    return function(**keywords, overwrite=True, progress=progress)
 
-    def run(
-        self, text: str, command: Sequence[object], function: Callable[..., Value], **keywords: Any
-    ) -> Value:
-        """Call the function of a verb, after its command line with the same arguments."""
-        self.begin(text, [*command, *_flags(keywords)])
-        return function(**keywords, overwrite=True, progress=self.progress)
 
-    def begin(self, text: str, command: Sequence[object]) -> None:
-        self.progress.note(f"\n{text}")
-        self.show_command(command)
-        if self.number:
-            slowdown = (self.progress.clock() - self.started_at) / sum(_STAGE_SECONDS[: self.number])
-            left = format_duration(max(slowdown, 1) * sum(_STAGE_SECONDS[self.number :]))
-            self.progress.note(f"   about {left} left in all")
-        self.number += 1
-
-    def show_command(self, command: Sequence[object]) -> None:
-        self.progress.note(f"   $ cloze {shlex.join(map(str, command))}")
+def _show_command(progress: Progress, *words: object) -> None:
+    progress.note(f"   $ cloze {shlex.join(map(str, words))}")
 
 
 def _flags(keywords: Mapping[str, Any]) -> Iterator[object]:
