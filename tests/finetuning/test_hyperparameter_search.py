@@ -38,6 +38,7 @@ def _checkpoints(run: Path) -> dict[str, int]:
 
 @pytest.mark.slow
 def test_seeds_are_summarized(config, tmp_path):
+    config = replace(config, epochs=1)
     scores = finetune(REVIEWS, replace(config, seeds=3), tmp_path / "run")
     summary = _trials(tmp_path / "run")
     (setting,) = summary["settings"]
@@ -91,18 +92,17 @@ def test_similar_learning_rates_have_separate_runs(config):
 def test_paper_grid_has_eighteen_runs():
     _, config = finetuning_of("classification", ["model=m", "train=t"])
     trials = expand_grid(replace(config, grid=PAPER_GRID, seeds=5))
-    assert len(trials) == 18
-    assert all([trial.seed for trial in own] == list(range(12345, 12350)) for own in trials.values())
-    first = trials["batch-16_rate-5e-05_epochs-2"][0]
+    assert [trial.seed for _, trial in trials] == list(range(12345, 12350)) * 18
+    first = dict(reversed(trials))["batch-16_rate-5e-05_epochs-2"]
     assert (first.batch_size, first.optimizer.learning_rate, first.epochs) == (16, 5e-5, 2)
     assert not first.has_trials
-    assert expand_grid(config) == {"": [config]}
+    assert expand_grid(config) == [("", config)]
 
 
 @pytest.mark.protected
 @pytest.mark.slow
 def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
-    config = replace(config, seeds=3, micro_batch_tokens=40)
+    config = replace(config, seeds=3, epochs=1, micro_batch_tokens=40)
     finetune(REVIEWS, config, tmp_path / "whole")
     forward = FinetuningObjective.forward
     calls = 0
@@ -110,7 +110,7 @@ def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
     def stopping(*args: object) -> object:
         nonlocal calls
         calls += 1
-        if calls == 60:
+        if calls == 30:  # of the second
             os.kill(os.getpid(), signal.SIGTERM)
         return forward(*args)
 
@@ -119,7 +119,7 @@ def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
         finetune(REVIEWS, config, tmp_path / "cut")
     assert not (tmp_path / "cut" / "trials.json").exists()
     begun = len(list((tmp_path / "cut" / "trials").iterdir()))
-    assert 1 <= begun < 3
+    assert begun == 2
     resume_finetuning(tmp_path / "cut")
     assert _trials(tmp_path / "cut") == _trials(tmp_path / "whole")
     calls = 1000

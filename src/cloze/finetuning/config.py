@@ -16,14 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from cloze.config import (
-    MOVABLE,
-    Changeable,
-    Positive,
-    Range,
-    Settings,
-    read_toml,
-)
+from cloze.config import MOVABLE, Changeable, Positive, Range, Settings, read_toml
 from cloze.errors import InputError
 from cloze.tasks.config import resolve_task
 from cloze.tasks.task import AnyTask
@@ -110,9 +103,7 @@ class FinetuneConfig(RunSettings):
     dev: Changeable[str | None] = None
     """Dev data to score on; without them a share of `train` is held out."""
     dev_fraction: Annotated[float, Range("(0, 1)")] = DEV_FRACTION
-    """The held-out share."""
-    stratify: bool = True
-    """Hold out this share of each class."""
+    """The held-out share, of each class."""
     train_examples: Positive[int | None] = None
     """Train on this many random examples, for a learning curve; None uses all."""
     data_fraction: Annotated[float, Range("(0, 1]")] = 1.0
@@ -176,9 +167,5 @@ class FinetuneConfig(RunSettings):
 
 
 def load_finetuning(path: Path, task: str | None = None) -> tuple[AnyTask, FinetuneConfig]:
-    """Return the task and the settings in a TOML file, such as a run's `run.toml`, which may name the task.
-
-    Raises:
-        InputError: no such task, an unknown key, a wrong type, a value out of range.
-    """
+    """Return the task and the settings in a TOML file, such as a run's `run.toml`, which may name the task."""
     return resolve_task(FinetuneConfig, task, read_toml(path), where=str(path))

@@ -35,9 +35,8 @@ Features: TypeAlias = list[list[Any]]
 MIN_DEV_EXAMPLES = 100
 """With fewer a warning is given: an accuracy is uncertain by more than 0.1."""
 _HELD_OUT, _SUBSET = 22, 23  # purposes of random numbers
-_SEED = (
-    0  # the same dev examples and samples for every baseline, model and seed of a run, so that scores compare
-)
+_SEED = 0
+"""The same dev examples and samples for every baseline, model and seed of a run, so that scores compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,6 @@ def load_data(
         sources["train"],
         sources.get("dev"),
         dev_fraction=config.dev_fraction,
-        stratify=config.stratify,
     )
     if config.train_examples is not None:
         if config.train_examples > len(train):
@@ -177,21 +175,16 @@ def _tokenize(
 
 
 def read_examples(
-    task: AnyTask,
-    train_file: Data,
-    dev_file: Data | None,
-    *,
-    dev_fraction: float = DEV_FRACTION,
-    stratify: bool = True,
+    task: AnyTask, train_file: Data, dev_file: Data | None, *, dev_fraction: float = DEV_FRACTION
 ) -> tuple[AnyTask, list[Any], list[Any]]:
     """Return the task fitted to the training data, the training examples, and the dev examples.
 
-    Without dev data a share of the training data is held out; `stratify` holds out this share of each class.
+    Without dev data a share of the training data is held out.
     """
     train = list(task.examples(train_file))
     task = task.fit(train)
     if dev_file is None:
-        train, dev = _hold_out(task, train, dev_fraction, where=train_file, stratify=stratify)
+        train, dev = _hold_out(task, train, dev_fraction, where=train_file)
     else:
         dev = list(task.examples(dev_file))
     task.answer.check_scorable(dev)
@@ -206,15 +199,15 @@ def read_examples(
 
 
 def _hold_out(
-    task: AnyTask, examples: list[Any], fraction: float, *, where: Data, stratify: bool
+    task: AnyTask, examples: list[Any], fraction: float, *, where: Data
 ) -> tuple[list[Any], list[Any]]:
-    """Return training and dev examples; those of one text, document or query stay together."""
+    """Return training and dev examples, the same share of each class; one text, document or query stays together."""
     keys = [task.reader.group(example) for example in examples]
     groups = [number if key is None else key for number, key in enumerate(keys)]
     classes: dict[Hashable, frozenset[str]] = {}
     for group, example in zip(groups, examples, strict=True):
         classes.setdefault(group, _classes_of(example))  # of texts that occur twice the first
-    is_stratified = stratify and all(len(of_group) == 1 for of_group in classes.values())
+    is_stratified = all(len(of_group) == 1 for of_group in classes.values())
     strata = list(classes.values()) if is_stratified else [None] * len(classes)
     chosen = choose_held_out(strata, fraction, seed=_SEED)
     is_dev = {group: number in chosen for number, group in enumerate(classes)}

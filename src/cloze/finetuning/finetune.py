@@ -106,7 +106,7 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
     if workers != 1 and not config.has_trials:
         remedy = "Ask for several with `seeds` or `grid`, or leave it out"
         raise InputError("one run is made in this process", where="workers", remedy=remedy)
-    return place_workers(workers, config.device, items=sum(map(len, expand_grid(config).values())))
+    return place_workers(workers, config.device, items=len(expand_grid(config)))
 
 
 def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     context = DistributedContext(resolve_device(config.device))
     prepared = prepare_data(task, config, context, progress)
     config = prepared.config
-    trials = [*chain.from_iterable(expand_grid(config).values())]
+    trials = [trial for _, trial in expand_grid(config)]
     epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)
     of_first = replace(prepared, config=trials[0])
     batches = FinetuningBatches(of_first)
@@ -150,8 +150,8 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     )
 
 
-def expand_grid(config: FinetuneConfig) -> dict[str, list[FinetuneConfig]]:
-    """Return the settings of all runs: for each point of the grid, by its name, one run per seed."""
+def expand_grid(config: FinetuneConfig) -> list[tuple[str, FinetuneConfig]]:
+    """Return the settings of all runs, each with the name of its point of the grid; a point has one run per seed."""
     grid = config.grid
     axes: dict[str, tuple[Any, Any]] = {
         "batch": (grid.batch_sizes, config.batch_size),
@@ -159,14 +159,14 @@ def expand_grid(config: FinetuneConfig) -> dict[str, list[FinetuneConfig]]:
         "epochs": (grid.epochs, config.epochs),
         "fraction": (grid.data_fractions, config.data_fraction),
     }
-    runs = {}
+    runs = []
     for point in product(*(values or (single,) for values, single in axes.values())):
         batch_size, rate, epochs, fraction = point
         name = "_".join(f"{axis}-{value}" for axis, value in zip(axes, point, strict=True) if axes[axis][0])
         optimizer = replace(config.optimizer, learning_rate=rate)
         changes = {"batch_size": batch_size, "epochs": epochs, "data_fraction": fraction}
         setting = replace(config, **changes, optimizer=optimizer, seeds=1, grid=GridConfig())
-        runs[name] = [replace(setting, seed=config.seed + i) for i in range(config.seeds)]
+        runs += [(name, replace(setting, seed=config.seed + i)) for i in range(config.seeds)]
     return runs
 
 
@@ -189,16 +189,11 @@ def _run_trials(
 
     Each keeps its best checkpoint alone; of a grid only the best run keeps one at all.
     """
-    settings = [(name, config) for name, runs in expand_grid(prepared.config).items() for config in runs]
-    trials = [
-        _Trial(
-            setting,
-            config,
-            run / TRIALS_FOLDER / "_".join(filter(None, (setting, f"seed-{config.seed}"))),
-            f"{number} of {len(settings)}",
-        )
-        for number, (setting, config) in enumerate(settings, 1)
-    ]
+    settings = expand_grid(prepared.config)
+    trials = []
+    for number, (setting, config) in enumerate(settings, 1):
+        name = "_".join(filter(None, (setting, f"seed-{config.seed}")))
+        trials.append(_Trial(setting, config, run / TRIALS_FOLDER / name, f"{number} of {len(settings)}"))
     context, metric = prepared.context, prepared.config.selection_metric(prepared.task)
     finished = context.run_on_rank_zero(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
     unfinished = [trial for trial in trials if trial not in finished]
@@ -265,34 +260,24 @@ def _summarize(
 ) -> dict[str, Any]:
     """Write `trials.json`, `scores.json` and the links of the whole directory; return the summary."""
     best = _best(trials, results, metric)
-    settings = []
+    settings: list[dict[str, Any]] = []
     for name, group in groupby(trials, key=attrgetter("setting")):
         of_setting = list(group)
         config, scored = of_setting[0].config, [results[trial.path.name] for trial in of_setting]
-        sizes = {}
-        if prepared.config.grid.data_fractions:
-            fraction = config.data_fraction
-            sizes = {
-                "data_fraction": fraction,
-                "train_examples": fraction_size(len(prepared.data.train), fraction),
-            }
         columns = {score: [result[score] for result in scored] for score in extract_scores(scored[0])}
-        settings.append(
-            {
-                "setting": name,
-                "batch_size": config.batch_size,
-                "learning_rate": config.optimizer.learning_rate,
-                "epochs": config.epochs,
-                **sizes,
-                "mean": {score: fmean(values) for score, values in columns.items()},
-                "deviation": {
-                    score: float(np.std(values, ddof=1))
-                    for score, values in columns.items()
-                    if len(values) > 1
-                },
-                "results": scored,
-            }
-        )
+        setting = {
+            "setting": name,
+            "batch_size": config.batch_size,
+            "learning_rate": config.optimizer.learning_rate,
+            "epochs": config.epochs,
+        }
+        if prepared.config.grid.data_fractions:
+            size = fraction_size(len(prepared.data.train), config.data_fraction)
+            setting |= {"data_fraction": config.data_fraction, "train_examples": size}
+        setting["mean"] = {score: fmean(values) for score, values in columns.items()}
+        several = columns if len(scored) > 1 else {}
+        setting["deviation"] = {score: float(np.std(values, ddof=1)) for score, values in several.items()}
+        settings.append({**setting, "results": scored})
     settings.sort(key=lambda setting: _rank(metric, setting["mean"]), reverse=True)
     first = {key: best[key] for key in ("data", "examples")}
     summary = {"task": prepared.task.name, **first, "metric": metric, "best": best, "settings": settings}
