@@ -36,9 +36,8 @@ class Callback:
     def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
         """Receive an event.
 
-        "skipped" is a step with an infinite or NaN loss, "halved" is smaller micro-batches, "changed" is another value
-        of a setting in a resumed run, and "fills" has the words that the model fills in at an evaluation of
-        pre-training.
+        "skipped" is a step with an infinite or NaN loss, "halved" is smaller micro-batches, and "changed" is another
+        value of a setting in a resumed run.
         """
 
     def on_end(self, *, completed: bool) -> None:

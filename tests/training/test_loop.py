@@ -34,11 +34,12 @@ from cloze.training.checkpoints import (
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
-from cloze.training.metric_sums import LogWindow, MetricAccumulator, MetricSums
+from cloze.training.metric_sums import MeasuredStep, MetricSums, means_of_steps
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import Budget, OptimizerConfig, parse_duration
 from cloze.training.run import TrainingRun
-from runs import CARD, losses, rows, weights
+from helpers import flip_bit
+from runs import CARD, assert_same_weights, losses, rows, weights
 
 MICRO_BATCHES = 3
 
@@ -98,10 +99,11 @@ class NumberedBatches:
         return StepData(batches, 10, {"square": MICRO_BATCHES}, next_position, f"batch {position.index}")
 
 
+STEPS = 12
 CONFIG = RunSettings(
     seed=1,
     micro_batch_tokens=1,
-    optimizer=OptimizerConfig(learning_rate=0.02, warmup_fraction=0.1),
+    optimizer=OptimizerConfig(learning_rate=0.04, warmup_fraction=0.1),
     precision="float32",
 )
 EVALUATION = EvaluationConfig(times=3, log_every_steps=1)
@@ -125,7 +127,7 @@ def _run(
         settings="",
         config=replace(config, checkpoints=CheckpointConfig(**checkpoints)),
         evaluation=evaluation,
-        budget=budget or Budget(30),
+        budget=budget or Budget(STEPS),
         card=CARD,
         context=DistributedContext(torch.device("cpu")),
         progress=progress,
@@ -152,31 +154,49 @@ def _best_step(run: Path) -> int:
     return min(losses(run, "validation"), key=lambda row: row[1])[0]
 
 
-def test_run_learns_evaluates_and_keeps_newest_and_best_checkpoints(tmp_path):
-    _train(tmp_path)
-    evaluated = losses(tmp_path, "validation")
-    assert [step for step, _ in evaluated] == [10, 20, 30]
-    assert evaluated[-1][1] < losses(tmp_path, "train")[0][1] / 2
-    assert _kept(tmp_path) == sorted({20, 30, _best_step(tmp_path)})
-    assert os.readlink(tmp_path / "latest") == "checkpoints/step-00000030"
-    assert os.readlink(tmp_path / "best") == f"checkpoints/step-{_best_step(tmp_path):08}"
-    artifacts.verify(resolve_checkpoint(tmp_path, "latest"), kind="checkpoint")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing interrupts."""
+    run = tmp_path_factory.mktemp("runs") / "whole"
+    _train(run)
+    return run
 
 
-def test_every_nth_checkpoint_is_kept(tmp_path):
-    _train(tmp_path, every_steps=2, keep_newest=1, keep_every_steps=8)
-    assert _kept(tmp_path) == sorted({8, 16, 24, 30, _best_step(tmp_path)})
+@pytest.fixture
+def copy(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "copy", symlinks=True))
+
+
+def _assert_same(one: Path, other: Path) -> None:
+    """Compare weights to the bit, and the logged losses."""
+    assert_same_weights(one, other)
+    for kind in ("train", "validation"):
+        assert losses(one, kind) == losses(other, kind)
+
+
+def test_run_learns_evaluates_and_keeps_newest_and_best_checkpoints(whole):
+    evaluated = losses(whole, "validation")
+    assert [step for step, _ in evaluated] == [4, 8, 12]
+    assert evaluated[-1][1] < losses(whole, "train")[0][1] / 2
+    assert _kept(whole) == sorted({8, 12, _best_step(whole)})
+    assert os.readlink(whole / "latest") == "checkpoints/step-00000012"
+    assert os.readlink(whole / "best") == f"checkpoints/step-{_best_step(whole):08}"
+    artifacts.verify(resolve_checkpoint(whole, "latest"), kind="checkpoint")
+
+
+def test_permanent_checkpoints_are_saved_when_due_and_kept(tmp_path):
+    _train(tmp_path, every_steps=2, keep_newest=1, keep_every_steps=5)
+    assert _kept(tmp_path) == sorted({5, 10, 12, _best_step(tmp_path)})
 
 
 class _PulledPlug(BaseException):
     pass
 
 
-@pytest.mark.parametrize("stops", [(13,), (40, 61), (50, 51, 52)])
+@pytest.mark.parametrize("stops", [(7,), (16, 25), (20, 21, 22)])
 @pytest.mark.protected
-def test_resume_is_bit_identical_after_interruptions(tmp_path, stops):
+def test_resume_is_bit_identical_after_interruptions(whole, tmp_path, stops):
     """Cut in the middle of an accumulation, several times, also before the next save."""
-    expected = _train(tmp_path / "whole", every_steps=3)
     for number, stop in enumerate(stops):
         objective = LineObjective()
 
@@ -186,12 +206,9 @@ def test_resume_is_bit_identical_after_interruptions(tmp_path, stops):
 
         objective.at_batch = pull
         with pytest.raises(_PulledPlug):
-            _train(tmp_path / "cut", objective, every_steps=3, resume=number > 0)
-    resumed = _train(tmp_path / "cut", every_steps=3, resume=True)
-    for name, tensor in expected.items():
-        assert torch.equal(tensor, resumed[name])
-    for kind in ("train", "validation"):
-        assert losses(tmp_path / "whole", kind) == losses(tmp_path / "cut", kind)
+            _train(tmp_path, objective, every_steps=3, resume=number > 0)
+    _train(tmp_path, every_steps=3, resume=True)
+    _assert_same(whole, tmp_path)
 
 
 class NotedBatches(NumberedBatches):
@@ -218,14 +235,14 @@ def test_data_are_drawn_one_step_ahead_and_not_beyond_the_end(tmp_path):
 
     def wait_for_next(batch: int) -> None:
         end = time.monotonic() + 10
-        while len(batches.drawn) < min(batch // MICRO_BATCHES + 2, 30) and time.monotonic() < end:
+        while len(batches.drawn) < min(batch // MICRO_BATCHES + 2, STEPS) and time.monotonic() < end:
             time.sleep(0.001)
-        while_training.append(max(batches.drawn) == min(batch // MICRO_BATCHES + 1, 29))
+        while_training.append(max(batches.drawn) == min(batch // MICRO_BATCHES + 1, STEPS - 1))
 
     objective.at_batch = wait_for_next
     _train(tmp_path, objective, batches=lambda: batches)
     assert all(while_training)
-    assert batches.drawn == list(range(30))
+    assert batches.drawn == list(range(STEPS))
     assert not _threads_of_data()
 
 
@@ -267,48 +284,45 @@ def test_a_stop_waits_until_no_data_are_drawn(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.protected
-def test_signal_saves_the_last_whole_step_and_stops(tmp_path, number):
-    expected = _train(tmp_path / "whole")
+def test_signal_saves_the_last_whole_step_and_stops(whole, tmp_path, number):
     objective = LineObjective()
     objective.at_batch = lambda batch: os.kill(os.getpid(), number) if batch == 16 else None
     with pytest.raises(Interrupted, match=f"stopped by {number.name} after step 5. .*`resume`") as caught:
-        _train(tmp_path / "cut", objective)
+        _train(tmp_path, objective)
     assert caught.value.exit_code == 130
     assert objective.seen[-1] == 16
-    assert read_state(resolve_checkpoint(tmp_path / "cut", "latest")).step == 5
-    resumed = _train(tmp_path / "cut", resume=True)
-    assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
+    assert read_state(resolve_checkpoint(tmp_path, "latest")).step == 5
+    _train(tmp_path, resume=True)
+    _assert_same(whole, tmp_path)
 
 
 @pytest.mark.parametrize("evaluation", [1, 2, 3])
 @pytest.mark.protected
-def test_interrupted_evaluation_is_repeated_on_resume(tmp_path, evaluation):
-    _train(tmp_path / "whole")
+def test_interrupted_evaluation_is_repeated_on_resume(whole, tmp_path, evaluation):
     objective = LineObjective()
     evaluate = objective.evaluate
 
     def stop_at_evaluation() -> Iterator[MetricSums]:
-        if len(losses(tmp_path / "cut", "validation")) == evaluation - 1:
+        if len(losses(tmp_path, "validation")) == evaluation - 1:
             os.kill(os.getpid(), signal.SIGTERM)
         yield from evaluate()
 
     objective.evaluate = stop_at_evaluation  # type: ignore[method-assign]
-    with pytest.raises(Interrupted, match=f"after step {10 * evaluation}"):
-        _train(tmp_path / "cut", objective)
-    _train(tmp_path / "cut", resume=True)
-    assert losses(tmp_path / "whole", "validation") == losses(tmp_path / "cut", "validation")
+    with pytest.raises(Interrupted, match=f"after step {4 * evaluation}"):
+        _train(tmp_path, objective)
+    _train(tmp_path, resume=True)
+    assert losses(whole, "validation") == losses(tmp_path, "validation")
     for link in ("latest", "best"):
-        assert os.readlink(tmp_path / "cut" / link) == os.readlink(tmp_path / "whole" / link)
-    best = read_state(resolve_checkpoint(tmp_path / "cut", "best"))
+        assert os.readlink(tmp_path / link) == os.readlink(whole / link)
+    best = read_state(resolve_checkpoint(tmp_path, "best"))
     assert best.best_step == best.step
 
 
 @pytest.mark.protected
-def test_resume_repairs_a_stale_latest_link(tmp_path):
-    _train(tmp_path)
-    file_io.write_link(tmp_path / "latest", "checkpoints/step-00000020")
-    _train(tmp_path, resume=True)
-    assert os.readlink(tmp_path / "latest") == "checkpoints/step-00000030"
+def test_resume_repairs_a_stale_latest_link(copy):
+    file_io.write_link(copy / "latest", "checkpoints/step-00000008")
+    _train(copy, resume=True)
+    assert os.readlink(copy / "latest") == "checkpoints/step-00000012"
 
 
 def _links(run: Path) -> dict[str, str]:
@@ -317,9 +331,8 @@ def _links(run: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("links_written", range(1, 7))
 def test_a_run_that_dies_between_two_links_names_a_checkpoint_and_resumes(
-    tmp_path, monkeypatch, links_written
+    whole, tmp_path, monkeypatch, links_written
 ):
-    _train(tmp_path / "whole")
     write, written = file_io.write_link, []
 
     def die(path: Path, target: str) -> None:
@@ -331,12 +344,12 @@ def test_a_run_that_dies_between_two_links_names_a_checkpoint_and_resumes(
     with monkeypatch.context() as patched:
         patched.setattr(file_io, "write_link", die)
         with pytest.raises(KeyboardInterrupt):
-            _train(tmp_path / "cut")
-    artifacts.verify(resolve_checkpoint(tmp_path / "cut", "latest"), kind="checkpoint")
-    assert all(path.exists() for path in (tmp_path / "cut").iterdir())
-    _train(tmp_path / "cut", resume=True)
-    assert _links(tmp_path / "cut") == _links(tmp_path / "whole")
-    assert {"latest", "best", "model.safetensors"} <= _links(tmp_path / "cut").keys()
+            _train(tmp_path)
+    artifacts.verify(resolve_checkpoint(tmp_path, "latest"), kind="checkpoint")
+    assert all(path.exists() for path in tmp_path.iterdir())
+    _train(tmp_path, resume=True)
+    assert _links(tmp_path) == _links(whole)
+    assert {"latest", "best", "model.safetensors"} <= _links(tmp_path).keys()
 
 
 def test_a_disk_without_links_has_files_with_the_paths(tmp_path, monkeypatch):
@@ -348,8 +361,8 @@ def test_a_disk_without_links_has_files_with_the_paths(tmp_path, monkeypatch):
         _train(tmp_path)
         assert not _links(tmp_path)
         assert not (tmp_path / "model.safetensors").exists()
-        assert (tmp_path / "latest").read_text() == "checkpoints/step-00000030\n"
-        assert resolve_checkpoint(tmp_path, "latest") == tmp_path / "checkpoints/step-00000030"
+        assert (tmp_path / "latest").read_text() == "checkpoints/step-00000012\n"
+        assert resolve_checkpoint(tmp_path, "latest") == tmp_path / "checkpoints/step-00000012"
         best = resolve_checkpoint(tmp_path)
         assert best == tmp_path / f"checkpoints/step-{_best_step(tmp_path):08}"
     _train(tmp_path, resume=True)
@@ -357,165 +370,140 @@ def test_a_disk_without_links_has_files_with_the_paths(tmp_path, monkeypatch):
     assert _links(tmp_path)["model.safetensors"] == "best/model.safetensors"
 
 
-def test_a_checkpoint_that_was_being_replaced_at_a_kill_is_the_newest_on_resume(tmp_path):
-    _train(tmp_path)
-    newest = tmp_path / "checkpoints/step-00000030"
+def test_a_checkpoint_that_was_being_replaced_at_a_kill_is_the_newest_on_resume(copy):
+    newest = copy / "checkpoints/step-00000012"
     written = (newest / "model.safetensors").stat().st_ino
-    replaced = (
-        tmp_path / "checkpoints/.writing-replaced-0123456789abcdef"
-    )  # where directories are not exchanged
+    # where directories are not exchanged
+    replaced = copy / "checkpoints/.writing-replaced-0123456789abcdef"
     replaced.mkdir()
     newest.rename(replaced / newest.name)
-    _train(tmp_path, resume=True)
+    _train(copy, resume=True)
     assert (newest / "model.safetensors").stat().st_ino == written
-    assert not [*tmp_path.glob("checkpoints/damaged-*")]
+    assert not [*copy.glob("checkpoints/damaged-*")]
 
 
 @pytest.mark.parametrize("follow", [False, True])
-def test_a_copy_of_a_run_with_or_without_its_links_is_read_and_resumed(tmp_path, follow):
-    _train(tmp_path / "run")
-    copy = tmp_path / "copy"
-    shutil.copytree(tmp_path / "run", copy, symlinks=not follow)
+def test_a_copy_of_a_run_with_or_without_its_links_is_read_and_resumed(whole, tmp_path, follow):
+    copy = Path(shutil.copytree(whole, tmp_path / "copy", symlinks=not follow))
     for link in ("latest", "best"):
-        expected = read_state(resolve_checkpoint(tmp_path / "run", link)).step
+        expected = read_state(resolve_checkpoint(whole, link)).step
         assert read_state(resolve_checkpoint(copy, link)).step == expected
-    _train(copy, resume=True)
-    assert _links(copy) == _links(tmp_path / "run")
+    measured = _run(copy, LineObjective(), resume=True)
+    assert measured == read_state(resolve_checkpoint(whole, "latest")).metrics
+    assert losses(copy, "validation") == losses(whole, "validation")
+    assert _links(copy) == _links(whole)
 
 
-def test_randomness_of_a_step_depends_on_the_seed(tmp_path):
+def test_randomness_of_a_step_depends_on_the_seed(whole, tmp_path):
     """Weights and data are those of any seed."""
-    for seed in (1, 2):
-        _train(tmp_path / str(seed), config=replace(CONFIG, seed=seed))
-    assert losses(tmp_path / "1")[0] != losses(tmp_path / "2")[0]
-
-
-def test_resuming_a_finished_run_returns_its_metrics(tmp_path):
-    measured = _run(tmp_path, LineObjective())
-    assert _run(tmp_path, LineObjective(), resume=True) == measured
-    assert len(losses(tmp_path, "validation")) == 3
+    _train(tmp_path, config=replace(CONFIG, seed=2), budget=Budget(1))
+    assert losses(whole)[0] != losses(tmp_path)[0]
 
 
 def test_nan_steps_are_skipped_and_recorded(tmp_path):
-    objective = LineObjective(poison={16, 30, 45, 60})  # more than may follow each other
+    objective = LineObjective(poison={4, 10, 19, 31})  # more than may follow each other
     trained = _train(tmp_path, objective)
     assert all(torch.isfinite(tensor).all() for tensor in trained.values())
     skipped = rows(tmp_path, "skipped")
-    assert [row["step"] for row in skipped] == [6, 11, 16, 21]
+    assert [row["step"] for row in skipped] == [2, 4, 7, 11]
     assert "loss nan" in skipped[0]["reason"]
-    assert "batch 5" in skipped[0]["reason"]
+    assert "batch 1" in skipped[0]["reason"]
 
 
-def test_repeated_nan_ends_the_run_with_finite_weights(tmp_path):
-    objective = LineObjective(poison=range(36, 1000))
-    with pytest.raises(RunError, match=r"loss nan.*batch 14.*3 times in a row"):
-        _train(tmp_path, objective)
+def test_repeated_nan_ends_the_run_and_nothing_is_saved_meanwhile(tmp_path):
+    """Weights that are spoilt must not push out the last good ones."""
+    objective = LineObjective(poison=range(3 * 7, 1000))
+    with pytest.raises(RunError, match=r"loss nan.*batch 9.*3 times in a row"):
+        _train(tmp_path, objective, every_steps=1)
+    assert _kept(tmp_path)[-2:] == [6, 7]
+    assert [step for step, _ in losses(tmp_path, "validation")] == [4]
     assert all(torch.isfinite(tensor).all() for tensor in weights(tmp_path).values())
 
 
-def test_nothing_is_saved_while_steps_are_skipped(tmp_path):
-    """Weights that are spoilt must not push out the last good ones."""
-    objective = LineObjective(poison=range(3 * 19, 1000))
-    with pytest.raises(RunError, match="3 times in a row"):
-        _train(tmp_path, objective, every_steps=1)
-    assert _kept(tmp_path)[-2:] == [18, 19]
-    assert [step for step, _ in losses(tmp_path, "validation")] == [10]
-
-
 def test_stop_while_steps_are_skipped_saves_nothing_and_recounts_them(tmp_path):
-    objective = LineObjective(poison=range(3 * 19, 1000))
-    objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if batch == 3 * 21 else None
+    objective = LineObjective(poison=range(3 * 7, 1000))
+    objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if batch == 3 * 9 else None
     with pytest.raises(Interrupted):
         _train(tmp_path, objective, every_steps=1)
-    assert _kept(tmp_path)[-1] == 19
+    assert _kept(tmp_path)[-1] == 7
     objective.at_batch = lambda batch: None
-    with pytest.raises(RunError, match=r"batch 21.*3 times in a row"):
+    with pytest.raises(RunError, match=r"batch 9.*3 times in a row"):
         _train(tmp_path, objective, resume=True, every_steps=1)
-    assert _kept(tmp_path)[-1] == 19
+    assert _kept(tmp_path)[-1] == 7
 
 
 def test_run_whose_last_step_is_skipped_is_evaluated_and_saved(tmp_path):
-    objective = LineObjective(poison={3 * 29})
+    objective = LineObjective(poison={3 * 11})
     _train(tmp_path, objective)
-    assert _kept(tmp_path)[-1] == 30
-    assert [step for step, _ in losses(tmp_path, "validation")] == [10, 20, 30]
+    assert _kept(tmp_path)[-1] == 12
+    assert [step for step, _ in losses(tmp_path, "validation")] == [4, 8, 12]
 
 
 @pytest.mark.protected
-def test_damaged_newest_checkpoint_is_skipped(tmp_path, capsys):
-    expected = _train(tmp_path / "whole", every_steps=4)
-    objective = LineObjective(poison=range(60, 1000))
+def test_damaged_newest_checkpoint_is_skipped(whole, tmp_path):
+    objective = LineObjective(poison=range(24, 1000))
     with pytest.raises(RunError):
-        _train(tmp_path / "cut", objective, every_steps=4)
-    newest = resolve_checkpoint(tmp_path / "cut", "latest") / "model.safetensors"
-    content = bytearray(newest.read_bytes())
-    content[-1] ^= 1
-    newest.write_bytes(bytes(content))
-    _train(tmp_path / "cut", every_steps=4, keep_newest=1, resume=True)
-    assert _kept(tmp_path / "cut")[-1] == 30
-    resumed = weights(tmp_path / "cut")
-    assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
+        _train(tmp_path, objective, every_steps=2)
+    newest = resolve_checkpoint(tmp_path, "latest") / "model.safetensors"
+    assert newest.parent.name == "step-00000008"
+    flip_bit(newest)
+    _train(tmp_path, every_steps=2, keep_newest=1, resume=True)
+    assert _kept(tmp_path)[-1] == 12
+    assert_same_weights(whole, tmp_path)
 
 
 @pytest.mark.protected
-def test_damaged_later_checkpoint_is_moved_aside(tmp_path):
-    _train(tmp_path, budget=Budget(30), every_steps=4)
-    later = tmp_path / "checkpoints" / "step-00000099"
+def test_damaged_later_checkpoint_is_moved_aside(copy):
+    later = copy / "checkpoints" / "step-00000099"
     later.mkdir()
-    _train(tmp_path, budget=Budget(40), resume=True, keep_newest=1)
+    _train(copy, budget=Budget(16), resume=True, keep_newest=1)
     assert not later.exists()
-    assert (tmp_path / "checkpoints" / "damaged-step-00000099").is_dir()
-    assert resolve_checkpoint(tmp_path, "latest").name == "step-00000040"
+    assert (copy / "checkpoints" / "damaged-step-00000099").is_dir()
+    assert resolve_checkpoint(copy, "latest").name == "step-00000016"
 
 
 @pytest.mark.protected
 def test_missing_best_checkpoint_is_ignored(tmp_path):
-    objective = LineObjective(poison=range(3 * 22, 1000))
+    objective = LineObjective(poison=range(3 * 9, 1000))
     with pytest.raises(RunError):
-        _train(tmp_path, objective, every_steps=5)
-    assert (_kept(tmp_path), _best_step(tmp_path)) == ([15, 20], 20)
-    (tmp_path / "checkpoints/step-00000020/training/state.json").unlink()
-    objective.poison = range(3 * 17, 1000)
+        _train(tmp_path, objective, every_steps=2)
+    assert (_kept(tmp_path), _best_step(tmp_path)) == ([6, 8], 8)
+    (tmp_path / "checkpoints/step-00000008/training/state.json").unlink()
+    objective.poison = range(3 * 7, 1000)
     with pytest.raises(RunError):
-        _train(tmp_path, objective, resume=True, every_steps=5)
-    assert resolve_checkpoint(tmp_path, "best").name == "step-00000015"
+        _train(tmp_path, objective, resume=True, every_steps=2)
+    assert resolve_checkpoint(tmp_path, "best").name == "step-00000006"
     _train(tmp_path, LineObjective(), resume=True)
-    assert resolve_checkpoint(tmp_path, "best").name in ("step-00000020", "step-00000030")
+    assert resolve_checkpoint(tmp_path, "best").name in ("step-00000008", "step-00000012")
 
 
 @pytest.mark.protected
-def test_run_with_only_damaged_checkpoints_is_not_restarted(tmp_path):
-    _train(tmp_path)
-    for checkpoint in (tmp_path / "checkpoints").iterdir():
+def test_run_with_only_damaged_checkpoints_is_not_restarted(copy):
+    kept = _kept(copy)
+    for checkpoint in (copy / "checkpoints").iterdir():
         (checkpoint / "model.safetensors").write_bytes(b"")
-    kept = _kept(tmp_path)
     with pytest.raises(
         InputError,
         match=r"safetensors: damaged: 0 bytes.*no other checkpoint is intact. `overwrite` starts from",
     ):
-        newest_checkpoint(tmp_path, SILENT)
-    assert _kept(tmp_path) == kept
+        newest_checkpoint(copy, SILENT)
+    assert _kept(copy) == kept
 
 
 @pytest.mark.protected
-def test_checkpoint_of_another_format_is_refused(tmp_path):
-    _train(tmp_path)
-    manifest = resolve_checkpoint(tmp_path, "latest") / artifacts.MANIFEST
+def test_checkpoint_of_another_format_is_refused(copy):
+    manifest = resolve_checkpoint(copy, "latest") / artifacts.MANIFEST
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format_version": 2}))
     with pytest.raises(InputError, match="format version 2, this cloze reads 1"):
-        newest_checkpoint(tmp_path, SILENT)
+        newest_checkpoint(copy, SILENT)
+    shutil.rmtree(copy / "checkpoints")
+    (copy / "checkpoints/step-of-mine").mkdir(parents=True)
+    assert newest_checkpoint(copy, SILENT) is None
 
 
-def test_run_without_checkpoints_has_no_newest(tmp_path):
-    (tmp_path / "checkpoints/step-of-mine").mkdir(parents=True)
-    assert newest_checkpoint(tmp_path, SILENT) is None
-
-
-@pytest.mark.slow
 def test_every_evaluation_is_made(tmp_path):
-    evaluation = EvaluationConfig(times=100, log_every_steps=10)
-    _train(tmp_path, budget=Budget(100), evaluation=evaluation)
-    assert len(losses(tmp_path, "validation")) == 100
+    _train(tmp_path, budget=Budget(10), evaluation=EvaluationConfig(times=10, log_every_steps=10))
+    assert len(losses(tmp_path, "validation")) == 10
 
 
 class TickingClock:
@@ -531,10 +519,10 @@ class TickingClock:
 
 @pytest.mark.slow
 def test_time_budget_ends_in_time_with_learning_rate_near_zero(tmp_path):
-    _train(tmp_path, budget=Budget(seconds=0.7), progress=Progress(quiet=True, clock=TickingClock()))
+    _train(tmp_path, budget=Budget(seconds=0.2), progress=Progress(quiet=True, clock=TickingClock()))
     train = rows(tmp_path)
-    assert train[-1]["seconds"] == pytest.approx(0.7, abs=0.02)
-    assert train[-1]["learning_rate"] < 0.001
+    assert train[-1]["seconds"] == pytest.approx(0.2, abs=0.02)
+    assert train[-1]["learning_rate"] < 0.01
     assert len(losses(tmp_path, "validation")) == 3
 
 
@@ -548,7 +536,7 @@ def test_evaluations_take_no_time_from_a_budget(tmp_path):
     steps = []
     for objective in (LineObjective(), Slow()):
         run, clock = tmp_path / f"{len(steps)}", TickingClock()
-        _train(run, objective, budget=Budget(seconds=0.1), progress=Progress(quiet=True, clock=clock))
+        _train(run, objective, budget=Budget(seconds=0.05), progress=Progress(quiet=True, clock=clock))
         assert len(rows(run, "validation")) == 3
         steps.append(rows(run)[-1]["step"])
     assert clock.seconds > 3
@@ -556,7 +544,7 @@ def test_evaluations_take_no_time_from_a_budget(tmp_path):
 
 
 def test_the_bar_of_a_budget_that_ended_counts_the_steps_that_ran(tmp_path, capsys):
-    _train(tmp_path, budget=Budget(5000, seconds=0.2), progress=Progress(clock=TickingClock()))
+    _train(tmp_path, budget=Budget(5000, seconds=0.05), progress=Progress(clock=TickingClock()))
     ran = rows(tmp_path)[-1]["step"]
     assert 0 < ran < 5000
     assert f"training: {ran}/5,000 steps" in capsys.readouterr().err
@@ -587,36 +575,33 @@ def test_the_bar_says_when_the_model_is_evaluated(tmp_path):
 @pytest.mark.slow
 def test_time_budget_includes_time_before_resume(tmp_path):
     objective, clock = LineObjective(), TickingClock()
-    objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if clock.seconds > 0.3 else None
+    objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if clock.seconds > 0.1 else None
     with pytest.raises(Interrupted):
-        _train(tmp_path, objective, budget=Budget(seconds=1.0), progress=Progress(quiet=True, clock=clock))
+        _train(tmp_path, objective, budget=Budget(seconds=0.25), progress=Progress(quiet=True, clock=clock))
     stopped = read_state(resolve_checkpoint(tmp_path, "latest"))
-    assert stopped.elapsed_seconds == pytest.approx(0.3, abs=0.02)
+    assert stopped.elapsed_seconds == pytest.approx(0.1, abs=0.02)
     clock = TickingClock()
-    _train(tmp_path, budget=Budget(seconds=1.0), resume=True, progress=Progress(quiet=True, clock=clock))
+    _train(tmp_path, budget=Budget(seconds=0.25), resume=True, progress=Progress(quiet=True, clock=clock))
     spent = read_state(resolve_checkpoint(tmp_path, "latest")).elapsed_seconds
-    assert 1.0 <= spent <= stopped.elapsed_seconds + clock.seconds
+    assert 0.25 <= spent <= stopped.elapsed_seconds + clock.seconds
     later = [row for row in rows(tmp_path) if row["step"] > stopped.step]
     assert later[0]["seconds"] >= stopped.elapsed_seconds
-    assert rows(tmp_path, "validation")[-1]["seconds"] >= 0.9
+    assert rows(tmp_path, "validation")[-1]["seconds"] >= 0.22
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("1d2h", 93600)])
-def test_durations_are_parsed(text, seconds):
-    assert parse_duration(text) == seconds
+def test_durations_are_parsed():
+    for text, seconds in {"90s": 90, "30m": 1800, "1.5h": 5400, "1d2h": 93600}.items():
+        assert parse_duration(text) == seconds
+    for text in ("", "30", "m", "30x", "-5m", "0m", "30m later"):
+        with pytest.raises(InputError, match="as a time"):
+            parse_duration(text)
 
 
-@pytest.mark.parametrize("text", ["", "30", "m", "30x", "-5m", "0m", "30m later"])
-def test_other_durations_are_refused(text):
-    with pytest.raises(Exception, match="as a time"):
-        parse_duration(text)
-
-
-@pytest.mark.parametrize(("size", "rest"), [(1, []), (2, [None]), (3, [None, None])])
-def test_ranks_share_items_in_rounds(size, rest):
+def test_ranks_share_items_in_rounds():
     items = list(range(7))
-    shares = [DistributedContext(torch.device("cpu"), rank, size).share(items) for rank in range(size)]
-    assert [item for of_round in zip(*shares, strict=True) for item in of_round] == items + rest
+    for size, rest in ((1, []), (2, [None]), (3, [None, None])):
+        shares = [DistributedContext(torch.device("cpu"), rank, size).share(items) for rank in range(size)]
+        assert [item for of_round in zip(*shares, strict=True) for item in of_round] == items + rest
 
 
 def test_nan_score_is_never_the_best(tmp_path):
@@ -626,12 +611,7 @@ def test_nan_score_is_never_the_best(tmp_path):
             return (math.nan,) if first else super().selection_score(measured)
 
     _train(tmp_path, Broken())
-    assert read_state(resolve_checkpoint(tmp_path, "latest")).best_step in (20, 30)
-
-
-def test_permanent_checkpoints_are_saved_when_due(tmp_path):
-    _train(tmp_path, keep_every_steps=7, keep_newest=1)
-    assert {7, 14, 21, 28} <= {*_kept(tmp_path)}
+    assert read_state(resolve_checkpoint(tmp_path, "latest")).best_step in (8, 12)
 
 
 def test_signal_while_the_last_step_is_saved_stops_the_caller(tmp_path):
@@ -641,18 +621,17 @@ def test_signal_while_the_last_step_is_saved_stops_the_caller(tmp_path):
             if len(losses(tmp_path, "validation")) == 3:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    with pytest.raises(Interrupted, match="stopped by SIGTERM after step 30"):
+    with pytest.raises(Interrupted, match="stopped by SIGTERM after step 12"):
         _train(tmp_path, Stopped())
-    assert _kept(tmp_path)[-1] == 30
+    assert _kept(tmp_path)[-1] == 12
 
 
 def test_a_row_of_the_log_has_the_means_of_its_steps():
-    window, context = LogWindow(), DistributedContext(torch.device("cpu"))
-    for loss, norm, tokens, seconds in ((4.0, 1.0, 10, 2.0), (8.0, 5.0, 50, 4.0)):
-        metrics = MetricAccumulator()
-        metrics.add({"square": (loss, 2)})
-        window.add(metrics, 0.1 * norm, norm, tokens, seconds)
-    assert window.means(("square",), context) == {
+    steps = [
+        MeasuredStep({"square": (4.0, 2)}, 0.1, 1.0, 10, 2.0),
+        MeasuredStep({"square": (8.0, 2)}, 0.5, 5.0, 50, 4.0),
+    ]
+    assert means_of_steps(steps, ("square",), DistributedContext(torch.device("cpu"))) == {
         "loss": 3.0,
         "square": 3.0,
         "learning_rate": 0.5,

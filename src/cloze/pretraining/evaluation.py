@@ -25,7 +25,7 @@ from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.distributed import DistributedContext
-from cloze.training.metric_sums import EvaluatedSums, MetricAccumulator, read_sums
+from cloze.training.metric_sums import EvaluatedSums, add_sums, means_of, read_sums
 from cloze.training.precision import prepare_for_inference, resolve_device
 
 _DEFAULT_LENGTH = 128
@@ -143,9 +143,7 @@ def _measure(
         for batch_metrics in objective.evaluate():
             batches.append(batch_metrics)
             bar.advance(1)
-    sums = MetricAccumulator()
-    sums.add(*read_sums(batches))
-    means = sums.means(objective.loss_names)
+    means = means_of(add_sums(read_sums(batches)), objective.loss_names)
     labels = np.concatenate([batch.next_sentence_labels for batch in held_out])
     random_share = float(labels.mean())
     masked = {name: value for name, value in means.items() if name.startswith("masked_lm")}

@@ -5,11 +5,8 @@ likelihood"); google-research/bert run_pretraining.py:149 @eedf571.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from torch import Tensor, nn
 
 from cloze.data.batch import PretrainingBatch
@@ -20,11 +17,6 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import MetricSums
 from cloze.training.objective import Objective
-
-_NUM_SAMPLES = 3
-_TOP_K = 3
-_CONTEXT_TOKENS = 9
-"""Tokens of a text on each side of the hidden word that are shown."""
 
 
 class PretrainingObjective(Objective):
@@ -55,9 +47,6 @@ class PretrainingObjective(Objective):
         self.context = context
         self.device = context.device
         self.unigram_nats = unigram_nats.to(self.device)
-        self.samples = (
-            choose_samples(held_out, tokenizer, unigram_nats) if model.config.attends_to == "all" else []
-        )
 
     def forward(self, batch: PretrainingBatch) -> MetricSums:
         batch = to_device(batch, self.device)
@@ -85,20 +74,6 @@ class PretrainingObjective(Objective):
                 metrics |= _loss_and_accuracy("next_sentence", logits.next_sentence_logits, labels_B)
             yield metrics
 
-    def fill_samples(self) -> list[dict[str, Any]]:
-        samples = []
-        for sample in self.samples:
-            batch = to_device(sample.batch, self.device)
-            logits: PreTrainingLogits = self.model(batch, batch.masked_lm_positions)
-            logits_V = logits.masked_lm_logits[sample.row].float()
-            top = logits_V[: self.tokenizer.vocab_size].softmax(-1).topk(_TOP_K)
-            candidates = [
-                {"token": self.tokenizer.text_of(token), "probability": round(probability, 6)}
-                for token, probability in zip(top.indices.tolist(), top.values.tolist(), strict=True)
-            ]
-            samples.append({"text": sample.text, "answer": sample.answer, "candidates": candidates})
-        return samples
-
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         return (-metrics["loss"],)
 
@@ -122,56 +97,3 @@ def _loss_and_accuracy(name: str, logits: Tensor, targets: Tensor) -> dict[str, 
     loss = nn.functional.cross_entropy(logits.float(), targets, reduction="sum")
     correct = (logits.argmax(-1) == targets).sum()
     return {f"{name}_loss": (loss, len(targets)), f"{name}_accuracy": (correct, len(targets))}
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A held-out instance, and the hidden word of it that is shown."""
-
-    batch: PretrainingBatch
-    """The instance alone."""
-    row: int
-    """The masked position, counted among those of the instance."""
-    text: str
-    answer: str
-
-
-def choose_samples(
-    held_out: Sequence[PretrainingBatch], tokenizer: Tokenizer, unigram_nats: Tensor
-) -> list[Sample]:
-    """Return one hidden word of each of the first held-out instances.
-
-    Of the words of an instance that are hidden by [MASK], the one of median frequency is chosen: neither one that the
-    frequencies alone give, nor one that a small model never learns.
-    """
-    instances = (batch.sequences(i, i + 1) for batch in held_out for i in range(batch.num_sequences))
-    samples: list[Sample] = []
-    for instance in instances:
-        rows = [
-            row
-            for row, position in enumerate(instance.masked_lm_positions)
-            if instance.input_ids[position] == tokenizer.mask_id
-            and tokenizer.tokens[instance.masked_lm_ids[row]].isalpha()
-        ]
-        if not rows:
-            continue
-        rows.sort(key=lambda row: (float(unigram_nats[instance.masked_lm_ids[row]]), row))
-        row = rows[len(rows) // 2]
-        answer = tokenizer.text_of(int(instance.masked_lm_ids[row]))
-        samples.append(Sample(instance, row, _text_around(instance, row, tokenizer), answer))
-        if len(samples) == _NUM_SAMPLES:
-            break
-    return samples
-
-
-def _text_around(instance: PretrainingBatch, row: int, tokenizer: Tokenizer) -> str:
-    """Return the text around a hidden word, with the other hidden words as the model sees them."""
-    position = int(instance.masked_lm_positions[row])
-    start = max(1, position - _CONTEXT_TOKENS)  # not [CLS]
-    end = min(len(instance.input_ids) - 1, position + 1 + _CONTEXT_TOKENS)
-    ids = np.asarray(instance.input_ids).tolist()
-    hidden = tokenizer.special_token("mask")
-    # the other hidden words have another mark: the text has one blank
-    parts = [tokenizer.decode(ids[start:position]), tokenizer.decode(ids[position + 1 : end])]
-    before, after = (part.replace(hidden, "▢") for part in parts)
-    return f"{before} {hidden} {after}".strip()

@@ -25,7 +25,7 @@ from cloze.config import Positive, Range, Settings
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.file_names import TRAINING_FOLDER
-from cloze.model_paths import RunLink, follow_link
+from cloze.model_paths import follow_link
 from cloze.models.checkpoint import KIND, save_weights
 from cloze.progress import Progress
 from cloze.training.metrics_log import METRICS
@@ -124,17 +124,6 @@ def _write_link(path: Path, target: str) -> None:
     file_io.write_link(path, target)
 
 
-def note_damaged_links(run: Path, progress: Progress) -> None:
-    """Warn of a `latest` or `best` that leads to no checkpoint, before it is written again."""
-    links: tuple[RunLink, ...] = ("latest", "best")
-    for link in links:
-        if os.path.lexists(run / link):
-            try:
-                follow_link(run, link)
-            except InputError as error:
-                progress.note(f"warning: {error.where}: {error.what}: it is written again")
-
-
 def move_later_checkpoints_aside(run: Path, step: int) -> None:
     """Rename the checkpoints after the step that a run resumes from, which are damaged.
 
@@ -218,9 +207,6 @@ def read_state(checkpoint: Path) -> TrainingState:
     """Read the state of a run.
 
     A best checkpoint that no longer exists is ignored: it was pruned for a later one, which is damaged.
-
-    Raises:
-        InputError: another version of cloze wrote it.
     """
     values, run = file_io.read_json(checkpoint / STATE_FILE), checkpoint.parent.parent
     if values.keys() != {part.name for part in fields(TrainingState)}:

@@ -18,7 +18,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from cloze.config import Settings
-from cloze.errors import ClozeError, InputError, RunError
+from cloze.errors import InputError, RunError
 from cloze.models.torch_internals import is_lost_rank
 from cloze.progress import is_torchrun
 from cloze.training.interrupts import catch_signals
@@ -88,9 +88,7 @@ class DistributedContext:
     def run_on_rank_zero(self, function: Callable[[], Value]) -> Value:
         """Call a function on rank zero while the other ranks wait; return its result on every rank.
 
-        Raises:
-            BaseException: the function raised it; on rank zero.
-            SystemExit: the same, without a message, on the other ranks.
+        If it fails, rank zero raises its error and the other ranks SystemExit, without a message.
         """
         if self.world_size == 1:
             return function()
@@ -108,10 +106,6 @@ class DistributedContext:
             raise SystemExit(message[1])
         return message[0]  # type: ignore[return-value]
 
-    def shared_error(self, error: ClozeError) -> ClozeError | SystemExit:
-        """Return what to raise for an error that all ranks have found: rank zero alone has its message."""
-        return error if self.is_rank_zero else SystemExit(error.exit_code)
-
     def check_batch_sizes(self, batch_sizes: Sequence[int]) -> None:
         """Check that every batch can be divided evenly among the ranks."""
         possible = [n for n in range(1, min(batch_sizes) + 1) if not any(size % n for size in batch_sizes)]
@@ -121,7 +115,8 @@ class DistributedContext:
             *others, last = map(str, possible)
             start = f"{', '.join(others)} or {last}" if others else last
             remedy = f"Start {start}, or set another batch_size"
-            raise self.shared_error(InputError(what, where="torchrun", remedy=remedy))
+            error = InputError(what, where="torchrun", remedy=remedy)
+            raise error if self.is_rank_zero else SystemExit(error.exit_code)  # one message is enough
 
 
 def num_restarts() -> int:

@@ -3,9 +3,8 @@
 Source: Hinton et al. 2015, 2, for the divergence from a teacher.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +15,13 @@ MetricSums = Mapping[str, tuple[Tensor, float]]
 """The name of each metric, its sum over a batch, and the number of values summed."""
 EvaluatedSums = Mapping[str, tuple[Tensor | float, float]]
 """The same, where some sums are numbers already."""
+Sums: TypeAlias = dict[str, tuple[float, float]]
+"""The same as numbers."""
 IMPOSSIBLE = -1e9
 """Logit of padding, which is not infinite: the divergence of two impossible classes is 0, not NaN."""
 
 
-def read_sums(batches: Sequence[EvaluatedSums]) -> list[dict[str, tuple[float, float]]]:
+def read_sums(batches: Sequence[EvaluatedSums]) -> list[Sums]:
     """Return the metrics of batches as numbers, which one copy brings from the device.
 
     Each `.item()` instead would wait until the device has computed all that is queued.
@@ -36,60 +37,42 @@ def read_sums(batches: Sequence[EvaluatedSums]) -> list[dict[str, tuple[float, f
     ]
 
 
-class MetricAccumulator:
-    """Metrics summed over batches."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, tuple[float, float]] = {}
-
-    def add(self, *batches: Mapping[str, Sequence[float]]) -> None:
-        """Add the sum and the count of each metric of batches."""
-        for sums in batches:
-            for name, (total, count) in sums.items():
-                total_before, count_before = self._sums.get(name, (0.0, 0.0))
-                self._sums[name] = (total_before + total, count_before + count)
-
-    def sums(self) -> dict[str, tuple[float, float]]:
-        """Return the sum and the count of each metric."""
-        return dict(self._sums)
-
-    def means(self, loss_names: tuple[str, ...]) -> dict[str, float]:
-        """Return the mean of each metric, preceded by `loss`, the sum of those named."""
-        means = {name: total / max(count, 1.0) for name, (total, count) in self._sums.items()}
-        return {"loss": sum(means[name] for name in loss_names), **means}
+def add_sums(batches: Iterable[Mapping[str, Sequence[float]]]) -> Sums:
+    """Return the sum and the count of each metric over batches, added in their order."""
+    sums: Sums = {}
+    for batch in batches:
+        for name, (total, count) in batch.items():
+            total_before, count_before = sums.get(name, (0.0, 0.0))
+            sums[name] = (total_before + total, count_before + count)
+    return sums
 
 
-@dataclass(slots=True)
-class LogWindow:
-    """The steps of this rank and process since the last line of the log."""
+def means_of(sums: Sums, loss_names: tuple[str, ...]) -> dict[str, float]:
+    """Return the mean of each metric, preceded by `loss`, the sum of those named."""
+    means = {name: total / max(count, 1.0) for name, (total, count) in sums.items()}
+    return {"loss": sum(means[name] for name in loss_names), **means}
 
-    metrics: MetricAccumulator = field(default_factory=MetricAccumulator)
-    learning_rate: float = 0.0
-    norms: list[float] = field(default_factory=list)
-    tokens: int = 0
-    seconds: float = 0.0
 
-    def add(
-        self, metrics: MetricAccumulator, learning_rate: float, norm: float, tokens: int, seconds: float
-    ) -> None:
-        """Add a step: its metrics, learning rate, gradient norm, tokens and seconds."""
-        self.metrics.add(metrics.sums())
-        self.learning_rate = learning_rate
-        self.norms.append(norm)
-        self.tokens += tokens
-        self.seconds += seconds
+class MeasuredStep(NamedTuple):
+    """What one step of this rank has measured."""
 
-    def means(self, loss_names: tuple[str, ...], context: DistributedContext) -> dict[str, float]:
-        """Return the means over the steps and all ranks; an empty dictionary without steps."""
-        if not self.norms:
-            return {}
-        total = MetricAccumulator()
-        total.add(*context.all_gather(self.metrics.sums()))
-        means = total.means(loss_names)
-        means["learning_rate"] = self.learning_rate
-        means["gradient_norm"] = sum(self.norms) / len(self.norms)
-        means["tokens_per_second"] = self.tokens / self.seconds
-        return means
+    sums: Sums
+    learning_rate: float
+    gradient_norm: float
+    tokens: int
+    """Of all ranks."""
+    seconds: float
+
+
+def means_of_steps(
+    steps: Sequence[MeasuredStep], loss_names: tuple[str, ...], context: DistributedContext
+) -> dict[str, float]:
+    """Return a line of the log: the means over steps and all ranks."""
+    means = means_of(add_sums(context.all_gather(add_sums(step.sums for step in steps))), loss_names)
+    means["learning_rate"] = steps[-1].learning_rate
+    means["gradient_norm"] = sum(step.gradient_norm for step in steps) / len(steps)
+    means["tokens_per_second"] = sum(step.tokens for step in steps) / sum(step.seconds for step in steps)
+    return means
 
 
 def cross_entropy(

@@ -14,8 +14,6 @@ from cloze.errors import InputError
 METRICS = "metrics.jsonl"
 VALIDATION = "validation"
 """The kind of the lines of evaluations."""
-FILLS = "fills"
-"""The kind of the lines with words that the model filled in at an evaluation."""
 END = "end"
 """The kind of the last line of a run that has used up its budget, or stopped early as configured."""
 _MAX_BYTES = 1 << 30

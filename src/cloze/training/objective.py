@@ -84,10 +84,6 @@ class Objective(nn.Module, ABC):
         Ranks share them as `DistributedContext.share` does; the metrics are empty where a rank has no batch.
         """
 
-    def fill_samples(self) -> list[dict[str, Any]]:
-        """Return a few held-out texts with what the model fills in; empty where it fills in nothing."""
-        return []
-
     @abstractmethod
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """Return the sort key for choosing the best checkpoint; larger is better."""

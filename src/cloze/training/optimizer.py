@@ -297,10 +297,6 @@ class Budget:
         share = min(elapsed_seconds / self.seconds, 1.0)
         return self.total * share if self.steps is None else max(float(step), self.total * share)
 
-    def round_down(self, fraction: float) -> float:
-        """Round a fraction of the run down to whole steps, as Google's code does; on the clock leave it."""
-        return fraction if self.steps is None else int(self.steps * fraction) / self.steps
-
 
 def parse_duration(text: str) -> float:
     """Read "90s", "30m", "1.5h" or "2h30m" as seconds.
@@ -320,7 +316,9 @@ def round_warmup(config: OptimizerConfig, budget: Budget) -> OptimizerConfig:
 
     Source: google-research/bert run_classifier.py `main` @eedf571.
     """
-    return replace(config, warmup_fraction=budget.round_down(config.warmup_fraction))
+    if budget.steps is None:
+        return config
+    return replace(config, warmup_fraction=int(budget.steps * config.warmup_fraction) / budget.steps)
 
 
 def learning_rate_at(progress: float, config: OptimizerConfig) -> float:

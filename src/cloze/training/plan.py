@@ -20,13 +20,7 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import StopRequest
 from cloze.training.metric_sums import read_sums
 from cloze.training.objective import BatchSource, Objective
-from cloze.training.precision import (
-    available_memory,
-    memory_errors,
-    peak_memory,
-    resolve_dtype,
-    training_arithmetic,
-)
+from cloze.training.precision import available_memory, memory_errors, peak_memory, training_arithmetic
 from cloze.training.step import OptimizerSteps
 
 _STEPS, _MAX_SECONDS = 5, 30.0
@@ -90,15 +84,13 @@ def plan_run(
 ) -> RunPlan:
     """Take steps of each phase as the run does, and begin one of its `evaluations`; write nothing."""
     available = available_memory(context.device)
-    objective, dtype = load(), resolve_dtype(config.precision, context.device)
+    objective = load()
     steps = OptimizerSteps(
         path=None,
         state=TrainingState(),
         objective=objective,
         batches=batches,
         config=config,
-        schedule=config.optimizer,
-        compute_dtype=dtype,
         context=context,
         callbacks=Callback(),
         progress=progress,
@@ -125,7 +117,7 @@ def plan_run(
         evaluation_seconds = evaluations * (progress.clock() - started) / share
     return RunPlan(
         device=str(context.device),
-        dtype=str(dtype).removeprefix("torch."),
+        dtype=str(steps.compute_dtype).removeprefix("torch."),
         peak_memory=peak_memory(context.device),
         available_memory=available,
         micro_batch_tokens=steps.micro_batch_tokens,

@@ -25,9 +25,6 @@ from cloze.models.torch_internals import CpuInstructions, cpu_instructions
 
 _STATUS = Path("/proc/self/status")
 _WIDTH_OF_BASE = 768
-_UNMEASURED_IN_INT8 = ("avx512", "other")
-_FASTER_IN_INT8 = ("avx2", "vnni")
-"""Kinds of processors on which int8 is the fastest format and loses at most 0.5 points in each of five tasks."""
 
 
 def resolve_device(name: str) -> torch.device:
@@ -80,18 +77,16 @@ def finetuning_precision(
     return "float32" if precision == "auto" and is_slower else precision
 
 
-Int8Kind = Literal["amx", "vnni", "avx512", "avx2", "other"]
-"""Processors by how they compute int8: the first two add products in 32 bits and take 8-bit activations, others 7."""
+def _is_faster_in_int8(instructions: CpuInstructions) -> bool:
+    """Return whether int8 is the fastest format, and loses at most 0.5 points in each of five tasks.
 
-
-def int8_kind(instructions: CpuInstructions) -> Int8Kind:
-    """Return the kind of a processor."""
+    It does so with AVX2 alone and with AVX512-VNNI. With AMX, bfloat16 is nearly as fast and loses less; other
+    processors are not measured.
+    """
     if instructions.vnni:
-        return "amx" if instructions.amx else "vnni"
-    if instructions.avx512:
-        return "avx512"
-    is_avx2 = platform.machine().lower() in ("x86_64", "amd64") and not instructions.onednn_bf16
-    return "avx2" if is_avx2 else "other"
+        return not instructions.amx
+    is_x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return is_x86 and not (instructions.avx512 or instructions.onednn_bf16)
 
 
 def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> None:
@@ -107,9 +102,6 @@ def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> No
         precision = fastest_precision(type(encoder), device, cpu_instructions(), processor())
     if precision == "int8":
         quantize_encoder(encoder)
-        if int8_kind(cpu_instructions()) in _UNMEASURED_IN_INT8:
-            what = "int8 is not measured on this kind of processor and may be slower than float32"
-            warnings.warn(f"{what}: compare with python -m benchmarks inference", stacklevel=2)
     elif precision == "bfloat16":
         encoder.autocast_dtype = torch.bfloat16
         for module in encoder.modules():
@@ -124,12 +116,11 @@ def fastest_precision(
 ) -> Literal["float32", "bfloat16", "int8"]:
     """Return the number format that "auto" stands for in inference.
 
-    It is int8 only where the records show a gain in speed and a small loss: for BERT on processors with AVX2 alone, or
-    with AVX512-VNNI. With AMX, bfloat16 is nearly as fast and loses less.
+    It is int8 only for BERT, where the records show a gain in speed and a small loss.
     """
     has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     is_measured = encoder is BertModel and device.type == "cpu" and has_kernels
-    if is_measured and int8_kind(instructions) in _FASTER_IN_INT8:
+    if is_measured and _is_faster_in_int8(instructions):
         return "int8"
     return "bfloat16" if is_faster_in_bfloat16(device, instructions, processor) else "float32"
 

@@ -28,7 +28,6 @@ from cloze.training.checkpoints import (
     load_optimizer,
     move_later_checkpoints_aside,
     newest_checkpoint,
-    note_damaged_links,
     optimizer_state_tensors,
     prune_checkpoints,
     read_state,
@@ -37,12 +36,12 @@ from cloze.training.checkpoints import (
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
-from cloze.training.metric_sums import EvaluatedSums, LogWindow, MetricAccumulator, read_sums
-from cloze.training.metrics_log import FILLS, METRICS, default_callbacks, read_metrics
+from cloze.training.metric_sums import EvaluatedSums, add_sums, means_of, means_of_steps, read_sums
+from cloze.training.metrics_log import METRICS, default_callbacks, read_metrics
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
 from cloze.training.optimizer import Budget, round_warmup
-from cloze.training.precision import memory_errors, resolve_dtype, training_arithmetic
+from cloze.training.precision import memory_errors, training_arithmetic
 from cloze.training.run_directory import create_run_directory, replace_settings, run_lock, write_environment
 from cloze.training.step import OptimizerSteps
 
@@ -74,7 +73,6 @@ class TrainingRun:
     """Files that the run keeps copies of, by their names in it."""
     _objective: Objective = field(init=False)
     _steps: OptimizerSteps = field(init=False)
-    _compute_dtype: torch.dtype = field(init=False)
     _callbacks: Callback = field(init=False, default_factory=Callback)
     """Of rank zero; the others have one that does nothing."""
     _saved_at: float = field(init=False)
@@ -131,26 +129,25 @@ class TrainingRun:
     ) -> dict[str, float]:
         state = TrainingState() if checkpoint is None else read_state(checkpoint)
         batches = build_batches()
-        self._compute_dtype = resolve_dtype(self.config.precision, self.context.device)
-        self.context.run_on_rank_zero(
-            lambda: write_environment(self.path, self.context, self._compute_dtype, self.progress)
-        )
         if self.context.is_rank_zero:
             self._callbacks = Callbacks([*default_callbacks(), *self.callbacks])
+        optimizer = round_warmup(self.config.optimizer, self.budget)
         self._steps = OptimizerSteps(
             path=self.path,
             state=state,
             objective=self._objective,
             batches=batches,
-            config=self.config,
-            schedule=round_warmup(self.config.optimizer, self.budget),
-            compute_dtype=self._compute_dtype,
+            config=replace(self.config, optimizer=optimizer),
             context=self.context,
             callbacks=self._callbacks,
             progress=self.progress,
         )
         if checkpoint is not None:
             load_optimizer(checkpoint, self._model, self._steps.optimizer)
+        dtype = self._steps.compute_dtype
+        self.context.run_on_rank_zero(
+            lambda: write_environment(self.path, self.context, dtype, self.progress)
+        )
         used = self.budget.used(state.step, state.elapsed_seconds)
         done = used if self.budget.unit == "seconds" else state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
@@ -230,7 +227,6 @@ class TrainingRun:
                 self._write_log(bar)
 
     def _open_log(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
-        note_damaged_links(self.path, self.progress)
         move_later_checkpoints_aside(self.path, self._state.step)
         link_steps(self.path, self._state.step, self._state.best_step)
         self._callbacks.on_start(self.path, tomllib.loads(self.settings), self._state.step)
@@ -262,9 +258,10 @@ class TrainingRun:
         return patience is not None and self._state.best_step is not None and since_best >= patience
 
     def _write_log(self, bar: Bar) -> None:
-        values = self._steps.window.means(self._objective.loss_names, self.context)
-        if not values:
+        if not self._steps.measured:
             return
+        values = means_of_steps(self._steps.measured, self._objective.loss_names, self.context)
+        self._steps.measured.clear()
         state = self._state
         where = {"phase": state.position.phase, "epoch": state.position.epoch, "tokens": state.tokens}
         row = {**values, **where, "seconds": round(state.elapsed_seconds, 3)}
@@ -278,7 +275,6 @@ class TrainingRun:
             "norm": f"{values['gradient_norm']:.2f}",
         }
         bar.show(**self._shown)
-        self._steps.window = LogWindow()
 
     def _evaluate(self, stop: StopRequest, due: int) -> None:
         """Evaluate, and save; then the schedule has had `due` evaluations."""
@@ -291,15 +287,14 @@ class TrainingRun:
                     if self.context.any(stop):
                         raise StopRequested
                     batches.append(batch_metrics)
-                fills = self._objective.fill_samples()
         finally:
             self._started_at += self.progress.clock() - started  # a time budget is for training alone
-        sums = MetricAccumulator()
         rounds = zip(*self.context.all_gather(read_sums(batches)), strict=True)
         # in the order of the batches, so that any number of ranks adds alike
-        sums.add(*chain.from_iterable(rounds))
-        metrics = sums.means(self._objective.loss_names)
-        self.context.run_on_rank_zero(lambda: self._write_evaluation(metrics, fills))
+        sums = add_sums(chain.from_iterable(rounds))
+        metrics = means_of(sums, self._objective.loss_names)
+        logged = {**metrics, "seconds": self._state.elapsed_seconds}
+        self.context.run_on_rank_zero(lambda: self._callbacks.on_evaluation(self._state.step, logged))
         shown = {
             name: "undefined" if math.isnan(value) else f"{value:.4g}"
             for name, value in self._objective.shown_metrics(metrics).items()
@@ -315,12 +310,6 @@ class TrainingRun:
             state = replace(state, best_score=score, best_step=state.step, evaluations_since_best=0)
         self._steps.state = state
         self._save()  # again if a stop during the evaluation had saved this step: the best may have changed
-
-    def _write_evaluation(self, metrics: Mapping[str, float], fills: Sequence[object]) -> None:
-        step = self._state.step
-        self._callbacks.on_evaluation(step, {**metrics, "seconds": self._state.elapsed_seconds})
-        if fills:
-            self._callbacks.on_event(step, FILLS, {"fills": fills})
 
     def _save_due(self) -> bool:
         config = self.config.checkpoints

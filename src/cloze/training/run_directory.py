@@ -37,12 +37,7 @@ def check_output(run: Path, *, overwrite: bool, inputs: Iterable[Path | str | No
 def create_run_directory(
     run: Path, settings: str, *, files: Mapping[str, Path] = {}, overwrite: bool
 ) -> None:
-    """Write a run's settings and its copies of text files, by their names in it; the caller holds its lock.
-
-    Raises:
-        InputError: another process has created a run there, or a setting is not Unicode text.
-        RunError: the disk is full or cannot be written; no file is left but the lock.
-    """
+    """Write a run's settings and its copies of text files, by their names in it; the caller holds its lock."""
     check_output(run, overwrite=overwrite)
     artifacts.clear_directory(run)
     try:

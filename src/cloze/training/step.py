@@ -29,61 +29,23 @@ from cloze.training.checkpoints import TrainingState
 from cloze.training.config import RunSettings
 from cloze.training.distributed import DistributedContext, DistributionConfig
 from cloze.training.interrupts import StopRequest, StopRequested
-from cloze.training.metric_sums import LogWindow, MetricAccumulator, MetricSums, read_sums
+from cloze.training.metric_sums import MeasuredStep, MetricSums, add_sums, read_sums
 from cloze.training.objective import BatchSource, Objective, StepData
-from cloze.training.optimizer import (
-    OptimizerConfig,
-    build_optimizer,
-    clip_gradients,
-    learning_rate_at,
-    set_learning_rate,
-)
-from cloze.training.precision import autocast, empty_cache
+from cloze.training.optimizer import build_optimizer, clip_gradients, learning_rate_at, set_learning_rate
+from cloze.training.precision import autocast, empty_cache, resolve_dtype
 
 _MAX_SKIPPED_STEPS = 2
 """Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
 _NUM_SEEDS = 2**32  # torch's CPU generator distinguishes no more, and reads the low bits
 
 
-class StepLoader:
-    """Draws the data of steps, always in the same thread.
-
-    The data are a pure function of their position. So drawing them ahead changes nothing, and a checkpoint has the
-    position after the last step, whatever was drawn since.
-    """
-
-    def __init__(self, source: BatchSource, device: torch.device) -> None:
-        self._source = source
-        self._pins = device.type == "cuda"  # so that copying the data does not wait
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="step-data")
-        self._ahead: tuple[DataPosition, int, Future[StepData[Any]]] | None = None
-
-    def load(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
-        """Return `BatchSource.step_data`, which may have been drawn ahead; an error in it is raised here."""
-        if self._ahead is None or self._ahead[:2] != (position, micro_batch_tokens):
-            self.load_ahead(progress, position, micro_batch_tokens)
-        assert self._ahead is not None
-        *_, data = self._ahead
-        self._ahead = None
-        return data.result()
-
-    def load_ahead(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> None:
-        """Begin to draw the data that `load` will return for this position."""
-        data = self._thread.submit(self._draw, progress, position, micro_batch_tokens)
-        self._ahead = position, micro_batch_tokens, data
-
-    def close(self) -> None:
-        """Wait for the thread, and drop what it has drawn."""
-        self._thread.shutdown(cancel_futures=True)
-
-    def _draw(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
-        data = self._source.step_data(progress, position, micro_batch_tokens)
-        return replace(data, batches=[pin_memory(batch) for batch in data.batches]) if self._pins else data
-
-
 @dataclass(kw_only=True, slots=True)
 class OptimizerSteps:
-    """Takes the steps of a run."""
+    """Takes the steps of a run.
+
+    The data of a step are a pure function of their position. So a thread draws them ahead without changing anything,
+    and a checkpoint has the position after the last step, whatever was drawn since.
+    """
 
     path: Path | None
     """Directory of the run, for messages; a dry run has none."""
@@ -92,33 +54,33 @@ class OptimizerSteps:
     objective: Objective
     batches: BatchSource
     config: RunSettings
-    schedule: OptimizerConfig
-    """The optimizer's settings, with a warm-up of whole steps."""
-    compute_dtype: torch.dtype
-    """The format of matrix products."""
     context: DistributedContext
     callbacks: Callback
     """Receives halved and skipped steps."""
     progress: Progress
     optimizer: torch.optim.Optimizer = field(init=False)
-    window: LogWindow = field(init=False, default_factory=LogWindow)
+    measured: list[MeasuredStep] = field(init=False, default_factory=list)
     """The steps since the last line of the log."""
     num_skipped: int = field(init=False, default=0)
     """Steps skipped in a row."""
     saved_step: int = field(init=False)
     """The step of the newest checkpoint."""
-    _loader: StepLoader = field(init=False)
+    compute_dtype: torch.dtype = field(init=False)
+    """The format of matrix products."""
+    _thread: ThreadPoolExecutor = field(init=False)
+    _ahead: tuple[tuple[DataPosition, int], Future[StepData[Any]]] | None = field(init=False, default=None)
     _replicas: DistributedDataParallel | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self._loader = StepLoader(self.batches, self.context.device)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="step-data")
+        self.compute_dtype = resolve_dtype(self.config.precision, self.context.device)
         self._replicas = replicate(self.objective, self.context, self.config.distribution)
         self.optimizer = build_optimizer(self.objective.model, self.config.optimizer)
         self.saved_step = self.state.step
 
     def close(self) -> None:
-        """End the thread that draws the data."""
-        self._loader.close()
+        """Wait for the thread that draws the data, and drop what it has drawn."""
+        self._thread.shutdown(cancel_futures=True)
 
     def take(self, share: float, next_share: float, stop: StopRequest) -> None:
         """Take one step, and meanwhile draw the data of the next one.
@@ -134,7 +96,7 @@ class OptimizerSteps:
         number = self.state.step + 1
         data = self._load(share, self.micro_batch_tokens)
         if next_share < 1:
-            self._loader.load_ahead(next_share, data.next_position, self.micro_batch_tokens)
+            self._draw_ahead(next_share, data.next_position, self.micro_batch_tokens)
         while (result := self._forward_backward(data, stop)) is None:
             data = self._smaller_micro_batches(data, share)
         rank_loss, batches = result
@@ -143,13 +105,12 @@ class OptimizerSteps:
         *sums, last = read_sums([*batches, {"loss": (rank_loss, 1), "norm": (rank_norm, 1)}])
         (loss,), norm = self.context.all_reduce(last["loss"][0]), last["norm"][0]
         if math.isfinite(loss) and math.isfinite(norm):
-            learning_rate = learning_rate_at(share, self.schedule)
+            learning_rate = learning_rate_at(share, self.config.optimizer)
             set_learning_rate(self.optimizer, learning_rate)
             self.optimizer.step()
             self.num_skipped = 0
-            metrics = MetricAccumulator()
-            metrics.add(*sums)
-            self.window.add(metrics, learning_rate, norm, data.num_tokens, self.progress.clock() - started)
+            seconds = self.progress.clock() - started
+            self.measured.append(MeasuredStep(add_sums(sums), learning_rate, norm, data.num_tokens, seconds))
         else:
             self._skip(number, f"loss {loss}, gradient norm {norm} at step {number} ({data.name})")
         self.state = replace(
@@ -166,8 +127,23 @@ class OptimizerSteps:
         return min(self.state.micro_batch_tokens or setting, setting)
 
     def _load(self, share: float, micro_batch_tokens: int) -> StepData[Any]:
-        data = self._loader.load(share, self.state.position, micro_batch_tokens)
-        return data.sum_over_ranks(self.context)
+        """Return the data of the next step, drawn ahead or now; an error in them is raised here."""
+        place = (self.state.position, micro_batch_tokens)
+        if self._ahead is None or self._ahead[0] != place:
+            self._draw_ahead(share, *place)
+        assert self._ahead is not None
+        (_, data), self._ahead = self._ahead, None
+        return data.result().sum_over_ranks(self.context)
+
+    def _draw_ahead(self, share: float, position: DataPosition, micro_batch_tokens: int) -> None:
+        data = self._thread.submit(self._draw, share, position, micro_batch_tokens)
+        self._ahead = (position, micro_batch_tokens), data
+
+    def _draw(self, share: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
+        data = self.batches.step_data(share, position, micro_batch_tokens)
+        if self.context.device.type != "cuda":
+            return data
+        return replace(data, batches=[pin_memory(batch) for batch in data.batches])  # copying does not wait
 
     def _forward_backward(
         self, data: StepData[Any], stop: StopRequest
@@ -215,14 +191,11 @@ class OptimizerSteps:
         self._report(step, "skipped", {"reason": what})
         self.progress.note(f"warning: {what}: the step was skipped")
         if self.num_skipped > _MAX_SKIPPED_STEPS:
-            rates = ["optimizer.learning_rate"]
+            remedy = "Continue with a lower rate: `resume` `optimizer.learning_rate=RATE`"
             if self.config.optimizer.muon is not None:  # its rate is a setting of its own
-                rates.append("optimizer.muon.learning_rate")
-            remedy = f"Continue with a lower rate: `resume` {' '.join(f'`{rate}=RATE`' for rate in rates)}"
+                remedy += " `optimizer.muon.learning_rate=RATE`"
             if self.saved_step and self.saved_step == step - self.num_skipped:
-                remedy += (
-                    f"; step {self.saved_step} was saved right before and may be corrupt: if so, delete it"
-                )
+                remedy += f"; step {self.saved_step} was saved right before: if it is corrupt, delete it"
             raise RunError(f"{what}, {self.num_skipped} times in a row", where=self.path, remedy=remedy)
 
 
