@@ -10,10 +10,12 @@ from pathlib import Path
 from cloze.cli import main
 
 _context = multiprocessing.get_context("forkserver")
-# without the last three, each process would import them for seconds
-_context.set_forkserver_preload(
-    ["cloze.cli.pretrain", "cloze.pretraining.run", "torch._dynamo", "pandas", "tensorboardX"]
-)
+# the server of all processes of a session; each would import these for seconds
+PRELOADED = [
+    *("cloze.cli.training", "cloze.api.pretraining", "cloze.finetuning.finetune", "cloze.pretraining.run"),
+    *("jinja2", "pandas", "tensorboardX", "torch._dynamo", "torch.profiler"),
+]
+_context.set_forkserver_preload(PRELOADED)
 
 
 class Command:

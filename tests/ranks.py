@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from cloze.errors import ClozeError
+from forked import PRELOADED
 
 
 def free_port() -> int:
@@ -25,7 +26,7 @@ class Ranks:
 
     def __init__(self, size: int, function: Callable[..., Any], *arguments: object) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["cloze.pretraining.run", "cloze.finetuning.finetune"])
+        context.set_forkserver_preload(PRELOADED)
         port = free_port()
         self.errors = context.Queue()
         self.processes: list[BaseProcess] = []

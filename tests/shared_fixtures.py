@@ -44,6 +44,14 @@ def _no_network() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_fsync() -> Iterator[None]:
+    """Leave written files in the system's cache, where they outlive a killed process."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _no_terminal() -> Iterator[None]:
     """Unset the width of a terminal, which pytest-xdist sets for its workers."""
     with pytest.MonkeyPatch.context() as patched:

@@ -5,6 +5,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +89,6 @@ def with_teacher(config: FinetuneConfig, teacher: Path | str, **settings: Any) -
     return replace(config, distillation=DistillationConfig(teacher=str(teacher), **settings))
 
 
-@pytest.fixture(scope="module")
-def trained_teacher(config: FinetuneConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose model tells praise from blame; tests copy it to change it."""
-    run = tmp_path_factory.mktemp("teacher") / "run"
-    assert finetune(REVIEWS, replace(config, epochs=8), run)["accuracy"] == 1.0
-    return run
-
-
 def test_sigmoid_divergence_is_that_of_two_classes():
     student, teacher = torch.randn(2, 7, generator=torch.Generator().manual_seed(1)).unbind()
     two_classes = [torch.stack([torch.zeros(7), logits], -1) for logits in (student, teacher)]
@@ -164,7 +157,7 @@ def test_every_kind_of_answer_learns_from_labels_a_teacher_and_unlabeled_example
 
 
 @pytest.mark.slow
-def test_student_follows_the_teacher_where_labels_differ(config, trained_teacher, reviews, tmp_path):
+def test_student_follows_the_teacher_where_labels_differ(config, trained, reviews, tmp_path):
     header, *lines = reviews.read_text().splitlines(keepends=True)
     other = {"yes": "no", "no": "yes"}
     cells = [line.rstrip("\n").split("\t") for line in lines]
@@ -174,7 +167,7 @@ def test_student_follows_the_teacher_where_labels_differ(config, trained_teacher
     config = replace(config, train=str(wrong), dev=str(wrong), epochs=12)
     assert finetune(REVIEWS, config, tmp_path / "without")["accuracy"] == 1.0
     settings = {"weight": 1.0, "unlabeled": str(tmp_path / "texts.txt")}
-    config = with_teacher(replace(config, dev=str(reviews), epochs=8), trained_teacher, **settings)
+    config = with_teacher(replace(config, dev=str(reviews), epochs=8), trained, **settings)
     assert finetune(REVIEWS, config, tmp_path / "student")["accuracy"] == 1.0
     texts = ["the film was very awful .", "the book was fine ."]
     for run, expected in ((tmp_path / "without", ["yes", "no"]), (tmp_path / "student", ["no", "yes"])):
@@ -182,8 +175,8 @@ def test_student_follows_the_teacher_where_labels_differ(config, trained_teacher
         assert [answer.label for answer in answers] == expected
 
 
-def test_the_teacher_runs_once_unless_its_outputs_are_damaged(config, trained_teacher, tmp_path, capsys):
-    finetune(REVIEWS, with_teacher(config, trained_teacher), tmp_path / "run")
+def test_the_teacher_runs_once_unless_its_outputs_are_damaged(config, trained, tmp_path, capsys):
+    finetune(REVIEWS, with_teacher(config, trained), tmp_path / "run")
     file = tmp_path / "run" / "teacher" / "outputs.npy"
     content, version = file.read_bytes(), file.stat().st_mtime_ns
     resume_finetuning(tmp_path / "run")
@@ -195,11 +188,11 @@ def test_the_teacher_runs_once_unless_its_outputs_are_damaged(config, trained_te
 
 
 @pytest.mark.slow
-def test_interrupted_run_resumes_bit_identically(config, trained_teacher, reviews, tmp_path, monkeypatch):
+def test_interrupted_run_resumes_bit_identically(config, trained, reviews, tmp_path, monkeypatch):
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(line.partition("\t")[0] for line in reviews.read_text().splitlines()[1:30]))
-    config = replace(config, epochs=3, micro_batch_tokens=40, checkpoints=CheckpointConfig(every_steps=3))
-    config = with_teacher(config, trained_teacher, unlabeled=str(texts), student_layers=(1,))
+    config = replace(config, epochs=2, micro_batch_tokens=40, checkpoints=CheckpointConfig(every_steps=3))
+    config = with_teacher(config, trained, unlabeled=str(texts), student_layers=(1,))
     finetune(REVIEWS, config, tmp_path / "whole")
     forward, compute = FinetuningObjective.forward, preparation.compute_targets
     calls = 0
@@ -214,7 +207,7 @@ def test_interrupted_run_resumes_bit_identically(config, trained_teacher, review
     def stopping_in_a_step(*args: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls in (40, 70):
+        if calls in (25, 45):
             os.kill(os.getpid(), signal.SIGTERM)
         return forward(*args)
 
@@ -231,46 +224,44 @@ def test_interrupted_run_resumes_bit_identically(config, trained_teacher, review
 
 
 @pytest.mark.slow
-def test_several_seeds_share_the_outputs(config, trained_teacher, tmp_path):
-    finetune(REVIEWS, with_teacher(replace(config, seeds=2), trained_teacher), tmp_path / "run")
+def test_several_seeds_share_the_outputs(config, trained, tmp_path):
+    finetune(REVIEWS, with_teacher(replace(config, seeds=2), trained), tmp_path / "run")
     assert (tmp_path / "run" / "teacher").is_dir()
     assert not list((tmp_path / "run" / "trials").glob("*/teacher"))
     for trial in (tmp_path / "run" / "trials").iterdir():
         assert "soft_loss" in rows(trial)[-1]
 
 
-def test_student_with_some_layers_of_the_teacher(config, trained_teacher, tmp_path):
-    config = replace(config, model=str(trained_teacher), epochs=1)
-    config = with_teacher(config, trained_teacher, student_layers=(1,))
+def test_student_with_some_layers_of_the_teacher(config, trained, tmp_path):
+    config = replace(config, model=str(trained), epochs=1)
+    config = with_teacher(config, trained, student_layers=(1,))
     config = replace(config, optimizer=replace(config.optimizer, learning_rate=1e-12))
     finetune(REVIEWS, config, tmp_path / "run")
     student = resolve_checkpoint(tmp_path / "run")
     assert load_config(student).num_hidden_layers == 1
-    ours, theirs = load_model(student), load_model(resolve_checkpoint(trained_teacher))
+    ours, theirs = load_model(student), load_model(resolve_checkpoint(trained))
     for parameter, of_teacher in zip(ours.layers[0].parameters(), theirs.layers[1].parameters(), strict=True):
         assert torch.allclose(parameter, of_teacher, atol=1e-6)
-    other = with_teacher(config, trained_teacher, student_layers=(0, 2))
-    with pytest.raises(InputError, match=r"has no layer 2 for the student\. Take some of 0 to 1"):
-        validate(REVIEWS, other)
-    with pytest.raises(InputError, match=r"has no layer 2 for the student\. Take some of 0 to 1"):
-        finetune(REVIEWS, other, tmp_path / "other")
+    other = with_teacher(config, trained, student_layers=(0, 2))
+    for verb in (validate, partial(finetune, run=tmp_path / "other")):
+        with pytest.raises(InputError, match=r"has no layer 2 for the student\. Take some of 0 to 1"):
+            verb(REVIEWS, other)
     assert not (tmp_path / "other").exists()
 
 
-def test_unlabeled_texts_are_counted_and_the_card_names_the_teacher(config, trained_teacher, tmp_path):
-    shutil.copytree(trained_teacher, tmp_path / "teacher")
-    trained_teacher = tmp_path / "teacher"
-    card = resolve_checkpoint(trained_teacher) / "README.md"
+def test_unlabeled_texts_are_counted_and_the_card_names_the_teacher(config, trained, tmp_path):
+    teacher = Path(shutil.copytree(trained, tmp_path / "teacher"))
+    card = resolve_checkpoint(teacher) / "README.md"
     card.write_text(card.read_text().replace("license: unknown", "license: cc-by-4.0"))
     (tmp_path / "texts.txt").write_text("a fine film .\n")
-    config = with_teacher(config, trained_teacher, unlabeled=str(tmp_path / "texts.txt"))
+    config = with_teacher(config, teacher, unlabeled=str(tmp_path / "texts.txt"))
     summary = validate(REVIEWS, config)
     sizes = [summary[name] for name in ("train_examples", "unlabeled_examples", "train_sequences")]
     assert sizes == [56, 1, 57]
     assert plan_finetuning(REVIEWS, config).phases[0].steps == 2 * -(-57 // config.batch_size)
     finetune(REVIEWS, config, tmp_path / "run")
     text = (resolve_checkpoint(tmp_path / "run") / "README.md").read_text("utf-8")
-    assert f"the teacher `{trained_teacher}` (license: `cc-by-4.0`; SHA-256 `" in text
+    assert f"the teacher `{teacher}` (license: `cc-by-4.0`; SHA-256 `" in text
     assert f"| unlabeled | `{tmp_path / 'texts.txt'}` | 1 examples |" in text
 
 
@@ -287,10 +278,19 @@ def refused(config: FinetuneConfig, tmp_path: Path) -> Callable[..., str]:
     return refused
 
 
-def test_missing_and_untrained_teachers(refused, config, tmp_path):
+def test_teachers_that_are_missing_untrained_or_read_other_tokens(
+    refused, config, save_teacher, tokenizer, tmp_path
+):
     assert "no such" in refused(tmp_path / "nowhere")
-    assert "its classes are" not in (message := refused(config.model))
+    assert "its classes are not" not in (message := refused(config.model))
     assert "config.json names" in message or "no teacher" in message
+    other = WordPieceTokenizer.from_tokens([*tokenizer.tokens[:5], *reversed(tokenizer.tokens[5:])])
+    message = refused(save_teacher(LABELED, tokenizer=other))
+    assert f"has another vocabulary than the student, {config.model}, or lowercases otherwise" in message
+    teacher = save_teacher(LABELED)
+    long = replace(with_teacher(config, teacher), max_seq_length=1000, micro_batch_tokens=1000)
+    with pytest.raises(InputError, match=r"max_seq_length 1000, the teacher takes \d+ tokens"):
+        load_teacher(LABELED, long, teacher, tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -321,28 +321,8 @@ def test_teacher_of_another_task_or_with_other_settings(
         load_teacher(task, small, save_teacher(teacher), tokenizer)
 
 
-def test_labels_of_the_teacher_may_be_named(config, save_teacher, tmp_path):
-    """The remedy of a message above."""
-    labels = ("no", "perhaps", "yes")
-    teacher = save_teacher(REVIEWS.with_settings({"labels": labels}))
-    finetune(REVIEWS.with_settings({"labels": labels}), with_teacher(config, teacher), tmp_path / "run")
-    assert TextClassifier.load(tmp_path / "run").labels == labels
-
-
-def test_teacher_with_another_vocabulary_or_fewer_positions(refused, config, save_teacher, tokenizer):
-    task = LABELED
-    other = WordPieceTokenizer.from_tokens([*tokenizer.tokens[:5], *reversed(tokenizer.tokens[5:])])
-    message = refused(save_teacher(task, tokenizer=other))
-    assert f"has another vocabulary than the student, {config.model}, or lowercases otherwise" in message
-    long = replace(with_teacher(config, save_teacher(task)), max_seq_length=1000, micro_batch_tokens=1000)
-    with pytest.raises(InputError, match=r"max_seq_length 1000, the teacher takes \d+ tokens"):
-        load_teacher(task, long, Path(str(long.distillation.teacher)), tokenizer)
-
-
-def test_changed_settings_texts_and_teacher_are_refused_on_resume(
-    config, trained_teacher, save_teacher, tmp_path
-):
-    shutil.copytree(trained_teacher, tmp_path / "copy")
+def test_changed_settings_texts_and_teacher_are_refused_on_resume(config, trained, save_teacher, tmp_path):
+    shutil.copytree(trained, tmp_path / "copy")
     run, texts = tmp_path / "run", tmp_path / "texts.txt"
     texts.write_text("a fine film .\n")
     finetune(REVIEWS, with_teacher(config, tmp_path / "copy", unlabeled=str(texts)), run)
@@ -361,7 +341,7 @@ def test_changed_settings_texts_and_teacher_are_refused_on_resume(
         resume_finetuning(run)
 
 
-def test_wrong_settings(refused, trained_teacher, tmp_path):
+def test_wrong_settings(refused, trained, tmp_path):
     with pytest.raises(ValueError, match="unlabeled texts need a teacher"):
         DistillationConfig(unlabeled="texts.txt")
     for setting in ({"weight": 0.5}, {"temperature": 1.0}):
@@ -371,8 +351,8 @@ def test_wrong_settings(refused, trained_teacher, tmp_path):
         with pytest.raises(ValueError, match=next(iter(settings))):
             DistillationConfig(**settings)
     (tmp_path / "empty.txt").write_text("")
-    assert "contains no text" in refused(trained_teacher, unlabeled=str(tmp_path / "empty.txt"))
-    assert "no such file" in refused(trained_teacher, unlabeled=str(tmp_path / "missing.txt"))
+    assert "contains no text" in refused(trained, unlabeled=str(tmp_path / "empty.txt"))
+    assert "no such file" in refused(trained, unlabeled=str(tmp_path / "missing.txt"))
 
 
 def test_model_of_another_program_as_teacher(config, build_encoder, tokenizer, tmp_path):

@@ -11,7 +11,6 @@ import torch
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.models.heads import BertForSequenceClassification
-from cloze.tasks.task import AnyTask
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
@@ -23,16 +22,17 @@ from runs import finetune, prepare, rows
 
 @pytest.fixture
 def config(config: FinetuneConfig) -> FinetuneConfig:
-    """Thirteen examples by fours: the last step of an epoch has one."""
+    """Thirteen examples by sixes: the last step of an epoch has one."""
     rate = OptimizerConfig(learning_rate=1e-3, warmup_fraction=0.1)
-    config = replace(config, optimizer=rate, epochs=3, batch_size=4, micro_batch_tokens=16)
+    config = replace(config, optimizer=rate, epochs=2, batch_size=6, micro_batch_tokens=16)
     return replace(config, train_examples=13)
 
 
-def _without_dropout(task: AnyTask, config: FinetuneConfig, run: Path) -> dict[str, float]:
+def _finetune_all(runs: list[tuple[FinetuneConfig, Path]]) -> None:
     """Fine-tune with a head whose dropout, which is fixed, draws nothing."""
     BertForSequenceClassification.dropout_prob = 0.0
-    return finetune(task, config, run)
+    for config, run in runs:
+        finetune(REVIEWS, config, run)
 
 
 def _losses(run: Path) -> list[float]:
@@ -41,34 +41,24 @@ def _losses(run: Path) -> list[float]:
 
 @pytest.mark.protected
 @pytest.mark.slow
-def test_two_ranks_fine_tune_as_one(config, tmp_path, monkeypatch):
+def test_ranks_fine_tune_as_one_and_score_to_the_bit(config, tmp_path, monkeypatch):
+    """Also several seeds; and, at a rate that changes no weight, the same scores as one rank."""
     monkeypatch.setattr(BertForSequenceClassification, "dropout_prob", 0.0)
-    scores = finetune(REVIEWS, config, tmp_path / "alone")
-    ranks = Ranks(2, _without_dropout, REVIEWS, config, tmp_path / "run")
-    assert ranks.join() == [0, 0]
-    np.testing.assert_allclose(_losses(tmp_path / "alone"), _losses(tmp_path / "run"), rtol=1e-6)
-    written = json.loads((tmp_path / "run" / "scores.json").read_text())
-    assert written["accuracy"] == scores["accuracy"]
-
-
-@pytest.mark.slow
-def test_scores_are_bit_identical_on_any_number_of_ranks(config, tmp_path):
-    """At a rate that changes no weight."""
-    optimizer = replace(config.optimizer, learning_rate=1e-30)
-    config = replace(config, epochs=1, batch_size=3, optimizer=optimizer)
-    finetune(REVIEWS, config, tmp_path / "one")
-    assert Ranks(3, finetune, REVIEWS, config, tmp_path / "ranks").join() == [0, 0, 0]
-    one, ranks = (rows(tmp_path / run, "validation") for run in ("one", "ranks"))
+    unchanged = replace(config, epochs=1, optimizer=replace(config.optimizer, learning_rate=1e-30))
+    seeds = replace(config, seeds=2, epochs=1)
+    configs = {"run": config, "unchanged": unchanged, "seeds": seeds}
+    for name in ("run", "unchanged"):
+        finetune(REVIEWS, configs[name], tmp_path / f"{name}-alone")
+    runs = [(config, tmp_path / name) for name, config in configs.items()]
+    assert Ranks(3, _finetune_all, runs).join() == [0, 0, 0]
+    np.testing.assert_allclose(_losses(tmp_path / "run-alone"), _losses(tmp_path / "run"), rtol=1e-6)
+    scores = [json.loads((tmp_path / name / "scores.json").read_text()) for name in ("run-alone", "run")]
+    assert scores[0]["accuracy"] == scores[1]["accuracy"]
+    one, ranks = (rows(tmp_path / name, "validation") for name in ("unchanged-alone", "unchanged"))
     assert [{**row, "seconds": None} for row in one] == [{**row, "seconds": None} for row in ranks]
-
-
-@pytest.mark.slow
-def test_ranks_share_each_trial(config, tmp_path):
-    config = replace(config, seeds=2, epochs=1)
-    assert Ranks(2, finetune, REVIEWS, config, tmp_path / "run").join() == [0, 0]
-    summary = json.loads((tmp_path / "run" / "trials.json").read_text())
+    summary = json.loads((tmp_path / "seeds" / "trials.json").read_text())
     assert [len(setting["results"]) for setting in summary["settings"]] == [2]
-    assert len(list((tmp_path / "run" / "trials").iterdir())) == 2
+    assert len(list((tmp_path / "seeds" / "trials").iterdir())) == 2
 
 
 def test_in_batch_negatives_exclude_several_ranks(config):

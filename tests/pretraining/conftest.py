@@ -1,5 +1,7 @@
 """A small data set of real text, and settings of a run over it that takes seconds."""
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +80,23 @@ def quiet(nano: PretrainConfig) -> PretrainConfig:
     """Settings without dropout, whose numbers depend on ranks and micro-batches."""
     model = replace(nano.model, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     return replace(nano, model=model)
+
+
+@pytest.fixture(scope="session")
+def finished(nano: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run for tests that only look at it, start from it, or change a copy."""
+
+    def make(directory: Path) -> None:
+        measured = pretrain(replace(nano, license="cc0-1.0"), directory / "run")
+        (directory / "measured.json").write_text(json.dumps(measured))
+
+    return make_once(tmp_path_factory, "finished", make) / "run"
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run."""
+    return Path(shutil.copytree(finished, tmp_path / "copy", symlinks=True))
 
 
 @pytest.fixture

@@ -73,18 +73,3 @@ def test_bidirectional_encoder_reads_the_next_token_from_its_input(dataset):
         (gradient,) = torch.autograd.grad(output[position].square().sum() + output[position].sum(), embedded)
         reached[attends_to] = bool(gradient[position + 1].abs().sum() > 0)
     assert reached == {"all": True, "left": False}
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"model": {"attends_to": "left"}, "masking": {"masked_lm_prob": 0.3}}, "masking: nothing is masked"),
-        ({"model": {"attends_to": "right"}, "google_instances": {}}, "google_instances"),
-        ({"masking": {"mask_token_prob": 0.9}, "google_instances": {}}, "masking.mask_token_prob"),
-        ({"pairs": {"next_sentence": False}, "google_instances": {}}, "google_instances are always pairs"),
-        ({"model": {"attends_to": "up"}}, "model.attends_to = 'up' is not a choice"),
-    ],
-)
-def test_contradictory_settings_are_refused(settings, message):
-    with pytest.raises(InputError, match=message):
-        configuration.from_dict(PretrainConfig, {"data": "D", "steps": 1, **settings}, where="settings")

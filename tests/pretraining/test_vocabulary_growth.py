@@ -16,7 +16,6 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
-from cloze.pretraining.config import PhaseConfig
 from cloze.pretraining.initial_weights import map_added_tokens, resize_token_embeddings
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from runs import pretrain
@@ -81,15 +80,14 @@ def test_new_rows_are_means_of_old_tokens_and_the_head_stays_tied():
 
 
 @pytest.mark.slow
-def test_continued_run_extends_the_vocabulary(nano, novel, tmp_path):
-    pretrain(replace(nano, steps=20), tmp_path / "first")
+def test_continued_run_extends_the_vocabulary(nano, finished, novel, tmp_path):
     vocabulary = tmp_path / "vocab"
     (tmp_path / "words").write_text("baskerville\nholmes\nquux\n")
-    extended = cloze.extend_vocabulary(tmp_path / "first", output=vocabulary, words=tmp_path / "words")
+    extended = cloze.extend_vocabulary(finished, output=vocabulary, words=tmp_path / "words")
     assert extended.appended
     config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
     build_dataset([novel], vocabulary, tmp_path / "new", config)
-    settings = {"data": str(tmp_path / "new"), "init": str(tmp_path / "first"), "steps": 4}
+    settings = {"data": str(tmp_path / "new"), "init": str(finished), "steps": 4}
     pretrain(replace(nano, **settings), tmp_path / "second")
     checkpoint = resolve_checkpoint(tmp_path / "second", "latest")
     assert load_model(checkpoint).config.vocab_size == extended.tokens
@@ -97,33 +95,9 @@ def test_continued_run_extends_the_vocabulary(nano, novel, tmp_path):
     assert len(candidates) == 3
 
 
-def test_unrelated_vocabulary_is_refused_before_writing(pretrained, novel, tmp_path):
-    first = pretrained("first", steps=3)
+def test_unrelated_vocabulary_is_refused_before_writing(finished, pretrained, novel, tmp_path):
     train_vocabulary([novel], tmp_path / "vocab", size=650)
     build_dataset([novel], tmp_path / "vocab", tmp_path / "data")
     with pytest.raises(InputError, match=r"data: its vocabulary is neither the model's nor"):
-        pretrained("second", data=str(tmp_path / "data"), init=str(first), steps=3)
-    assert not (tmp_path / "second").exists()
-
-
-def test_sequences_too_long_for_the_checkpoint_are_refused_before_writing(nano, pretrained, tmp_path):
-    first = pretrained("first", steps=3)
-    positions = load_model(resolve_checkpoint(first, "latest")).config.max_position_embeddings
-    changes = {
-        "model": replace(nano.model, max_position_embeddings=2 * positions),
-        "phases": (PhaseConfig(max_seq_length=2 * positions, fraction=1.0, batch_size=2),),
-        "micro_batch_tokens": 4 * positions,
-    }
-    with pytest.raises(InputError, match=f"phases: max_seq_length {2 * positions}, but .* has {positions}"):
-        pretrained("second", init=str(first), **changes)
-    assert not (tmp_path / "second").exists()
-
-
-def test_continued_run_has_its_own_dropout_and_the_checkpoints_architecture(nano, pretrained):
-    first = pretrained("first", steps=3)
-    dropout = {"hidden_dropout_prob": 0.25, "attention_probs_dropout_prob": 0.0}
-    second = pretrained(
-        "second", init=str(first), model=replace(nano.model, num_hidden_layers=3, **dropout), steps=1
-    )
-    before, after = (load_model(resolve_checkpoint(run, "latest")).config for run in (first, second))
-    assert before != after == replace(before, **dropout)
+        pretrained(data=str(tmp_path / "data"), init=str(finished), steps=3)
+    assert not (tmp_path / "run").exists()
