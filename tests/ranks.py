@@ -39,7 +39,7 @@ class Ranks:
             process.start()
             self.processes.append(process)
 
-    def join(self, seconds: float = 120) -> list[int | None]:
+    def join(self, seconds: float = 240) -> list[int | None]:
         """Wait for all ranks and return their exit codes."""
         for process in self.processes:
             process.join(seconds)

@@ -121,7 +121,7 @@ def test_overwrite_of_an_input_is_refused(config, trained, tmp_path):
         cloze.finetune("rte", output=tmp_path / "run", resume=True)
 
 
-def test_train_examples_limits_the_training_data(nano_checkpoint, config):
+def test_train_examples_limits_the_training_data(nano_checkpoint, config, capsys):
     """The dev data stay the same, and the labels are those of all examples."""
     tokenizer = load_tokenizer(nano_checkpoint)
     task, whole = load_data(REVIEWS, config, tokenizer, SILENT)
@@ -133,6 +133,8 @@ def test_train_examples_limits_the_training_data(nano_checkpoint, config):
         parts.append(data.train)
     assert all(example in parts[1] for example in parts[0])
     assert all(example in whole.train for example in parts[1])
+    load_data(REVIEWS, replace(config, max_seq_length=8), tokenizer, Progress())
+    assert "training examples are longer than 8 tokens: cut" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"there are \d+ training examples, fewer than train_examples 1,000"):
         load_data(REVIEWS, replace(config, train_examples=1000), tokenizer, SILENT)
     with pytest.raises(ValueError, match="train_examples 0 is not positive"):
@@ -270,11 +272,6 @@ def test_time_limit_ends_the_run_with_learning_rate_near_zero(config, tmp_path):
     logged = rows(tmp_path / "run")
     assert 10 < logged[-1]["step"] < 100
     assert logged[-1]["learning_rate"] < 0.05 * config.optimizer.learning_rate
-
-
-def test_truncated_examples_are_counted(config, tmp_path, capsys):
-    finetune(REVIEWS, replace(config, epochs=1, max_seq_length=8), tmp_path / "run", progress=Progress())
-    assert "training examples are longer than 8 tokens: cut" in capsys.readouterr().err
 
 
 def test_defaults_are_the_papers():

@@ -95,27 +95,18 @@ def test_a_directory_with_other_files_is_not_free(tmp_path: Path, files: tuple[s
     assert all((tmp_path / file).exists() for file in files)
 
 
-def test_a_run_stays_locked_while_it_is_replaced(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    create(run)
-    with run_lock(run, ALONE):
-        create_run_directory(run, "seed = 2\n", overwrite=True)
-        with pytest.raises(InputError, match="another process is using this run"):
-            create(run, overwrite=True)
-    assert (run / "run.toml").read_text() == "seed = 2\n"
-
-
-def test_a_run_that_was_created_since_the_output_was_checked_is_kept(tmp_path: Path) -> None:
+def test_a_run_stays_locked_while_it_is_replaced_and_is_kept_without_overwrite(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert is_free(run)
     create(run)
     with pytest.raises(InputError, match="already exists"):
         create(run, "seed = 2\n")
     assert (run / "run.toml").read_text() == "seed = 1\n"
-
-
-if __name__ == "__main__":
-    kill_at_each_change(Path(sys.argv[1]))
+    with run_lock(run, ALONE):
+        create_run_directory(run, "seed = 2\n", overwrite=True)
+        with pytest.raises(InputError, match="another process is using this run"):
+            create(run, overwrite=True)
+    assert (run / "run.toml").read_text() == "seed = 2\n"
 
 
 @pytest.mark.parametrize("exists", [True, False])
