@@ -12,7 +12,7 @@ MUTANTS = """
 finetuning/finetune.py | -math.inf if | math.inf if | finetuning/test_hyperparameter_search
 tasks/answers/tags.py | math.prod(probabilities | min(probabilities | tasks/test_tagging_formats
 data/reading/tag_schemes.py | STRAY_SHARE = 0.01 | STRAY_SHARE = 0.1 | tasks/test_conll_files
-data/reading/conll.py | numbers[0] >= len(rows) | numbers[0] > len(rows) | tasks/test_conll_files
+data/reading/tagged_text.py | numbers[0] >= len(places) | numbers[0] > len(places) | tasks/test_conll_files
 tasks/answers/vectors.py | = normalize(pooled[ | = (normalize(pooled)[ | tasks/families/test_sentence_vectors
 tasks/calibration.py | NUM_BINS = 15 | NUM_BINS = 10 | tasks/test_calibration
 tasks/answers/label_set.py | if value > self.threshold | if value >= self.threshold | tasks/test_families

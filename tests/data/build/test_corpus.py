@@ -72,12 +72,6 @@ def test_text_is_tokenized_into_documents_and_sentences(tmp_path, vocabulary):
     assert dataset.vocab_size == 15
 
 
-def test_paragraphs_are_split_into_sentences(tmp_path, vocabulary):
-    (tmp_path / "text").write_text("The cat sat. The dog sat.\nA mat.\n")
-    summary = build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data")
-    assert (summary.documents, summary.sentences) == (1, 3)
-
-
 SMALL_SHARDS = BuildConfig(reading=ReadingConfig(shard_bytes=1000))
 
 
@@ -97,23 +91,6 @@ def test_bytes_do_not_depend_on_workers(tmp_path, vocabulary, text, workers):
     assert read_all_files(tmp_path / "other") == expected
     assert len([name for name in expected if name.endswith(".arrow")]) > 5
     assert sorted(os.listdir(tmp_path)) == sorted(["vocabulary", "one", "other", *(f.name for f in inputs)])
-
-
-@pytest.mark.slow
-def test_bytes_do_not_depend_on_workers_for_a_shard_of_many_parts(tmp_path, vocabulary, text):
-    for workers in (1, 2):
-        build_dataset([text, text], vocabulary, tmp_path / f"{workers}", small_parts(2000), workers=workers)
-    one, two = read_all_files(tmp_path / "1"), read_all_files(tmp_path / "2")
-    assert one == two
-    assert len([name for name in one if name.endswith(".arrow")]) > 3
-
-
-def test_part_size_does_not_change_documents(tmp_path, vocabulary, text):
-    build_dataset([text], vocabulary, tmp_path / "one")
-    build_dataset([text], vocabulary, tmp_path / "many", small_parts(500))
-    one, many = (Dataset.open(tmp_path / name).documents for name in ("one", "many"))
-    assert len(one) == 40
-    assert rows_of(one) == rows_of(many)
 
 
 @pytest.mark.parametrize(("fraction", "held_out"), [(0.005, 2), (0.2, 12), (0.99, 38)])
@@ -290,11 +267,6 @@ def test_inputs_in_the_output_are_refused(tmp_path, vocabulary, text):
 def test_bad_settings_are_refused_before_reading(tmp_path, vocabulary, settings, message):
     with pytest.raises(InputError, match=message):
         build_dataset([tmp_path / "nowhere"], vocabulary, tmp_path / "data", BuildConfig(**settings))
-
-
-def test_a_directory_without_a_vocabulary(tmp_path, text):
-    with pytest.raises(InputError, match="nowhere"):
-        build_dataset([text], tmp_path / "nowhere", tmp_path / "data")
 
 
 @dataclass(frozen=True)

@@ -170,13 +170,6 @@ def test_at_least_two_documents_are_in_each_split(digests, fraction):
         assert below == near
 
 
-def test_the_held_out_share_is_about_the_fraction(tmp_path, vocabulary):
-    text = write(tmp_path / "text", *(document(n) for n in range(600)))
-    config = BuildConfig(reading=PARAGRAPHS, validation_fraction=0.1)
-    build_dataset([text], vocabulary, tmp_path / "data", config)
-    assert 40 <= len(Dataset.open(tmp_path / "data").split("validation")) <= 80
-
-
 @pytest.mark.parametrize(
     ("num_documents", "num_sentences", "least", "most"),
     [(8, 40, 0.24, 0.26), (600, 1, 0.1, 0.103), (600, 40, 0.0369, 0.04)],

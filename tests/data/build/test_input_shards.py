@@ -173,13 +173,6 @@ def test_parts_have_whole_documents():
     assert parts == [documents[:2], documents[2:3], documents[3:]]
 
 
-def test_a_document_is_split_into_sentences():
-    line = "He came. He left."
-    assert Document((line,), "file:1", "sentences").split_lines(str.split) == [[line]]
-    paragraphs = Document((line, "One."), "file:1", "paragraphs")
-    assert paragraphs.split_lines(str.split) == [line.split(), ["One."]]
-
-
 def make(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

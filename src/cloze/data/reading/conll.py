@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
-from typing import NamedTuple
 
 from cloze.data.reading.files import Line
 from cloze.data.reading.source import RawRow, Source
@@ -63,7 +62,7 @@ def read_columns(source: Source, *, is_conllu: bool = False) -> Iterator[RawRow]
 
 
 def read_sentences(source: object, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
-    """Yield the sentences of a file, and an empty one for every -DOCSTART-.
+    """Yield the sentences of a file, and an empty one for every -DOCSTART-; an error if there are no words.
 
     Columns are separated by a tab if the first word's line has one, else by spaces.
     """
@@ -72,24 +71,23 @@ def read_sentences(source: object, columns: ConllColumns, lines: Iterable[Line])
 
 
 def _sentences(source: object, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
-    rows: list[_Row] = []
+    rows: list[list[str]] = []
+    places: list[str] = []
     is_empty = True
-    for row in _rows(lines, columns):
-        if isinstance(row, _Row):
+    for row, where in _rows(lines, columns):
+        if row and row != [DOCUMENT]:
             rows.append(row)
+            places.append(where)
             if len(rows) > _MAX_WORDS:
                 what = f"over {_MAX_WORDS:,} words without an empty line"
-                raise InputError(what, where=row.where, remedy=_EMPTY_LINE_REMEDY)
+                raise InputError(what, where=where, remedy=_EMPTY_LINE_REMEDY)
             continue
         if rows:
-            words = tuple(row.word for row in rows)
-            tags = None if columns.tag is None else tuple(row.tag for row in rows)
-            file = rows[0].where.rpartition(":")[0]
-            numbers = tuple(int(row.where.rpartition(":")[2]) for row in rows)
-            gaps = numbers if numbers[-1] - numbers[0] >= len(rows) else ()
-            yield Sentence(words, tags, file, numbers[0], columns=rows[0].columns, lines=gaps)
-            rows, is_empty = [], False
-        if row == DOCUMENT:
+            words = tuple(cells[columns.word] for cells in rows)
+            tags = None if columns.tag is None else tuple(cells[columns.tag] for cells in rows)
+            yield Sentence.at(places, words, tags, columns=len(rows[0]))
+            rows, places, is_empty = [], [], False
+        if row:
             yield Sentence(())
     if is_empty:
         raise InputError("holds no words", where=source)
@@ -136,15 +134,8 @@ def read_documents(
         yield tuple(sentences)
 
 
-class _Row(NamedTuple):
-    word: str
-    tag: str
-    where: str
-    columns: int
-
-
-def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
-    """Yield the rows of a file, "" at the end of a sentence, and -DOCSTART- at the start of a document."""
+def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[tuple[list[str], str]]:
+    """Yield the cells of rows, none at the end of a sentence, and -DOCSTART- at the start of a document."""
     head = []
     lines = iter(lines)
     for line in lines:
@@ -156,12 +147,12 @@ def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
     is_checked, is_before_sentence = False, True
     for text, where in chain(head, lines):
         if not text.strip(" \t"):
-            yield ""
+            yield [], where
             is_before_sentence = True
             continue
         refuse_carriage_return(text, where=where, what="a line of columns")
         if text.replace("\t", " ").split(" ")[0] == DOCUMENT:
-            yield DOCUMENT
+            yield [DOCUMENT], where
             is_before_sentence = True
             continue
         cells = split_columns(text, separator)
@@ -181,8 +172,8 @@ def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
             raise InputError(what, where=where, remedy=remedy)
         if not cells[columns.word].strip():
             raise InputError("the word is empty", where=where, remedy=_EMPTY_LINE_REMEDY)
-        yield _Row(cells[columns.word], "" if columns.tag is None else cells[columns.tag], where, width)
-    yield ""
+        yield cells, where
+    yield [], ""
 
 
 def split_columns(text: str, separator: str) -> list[str]:

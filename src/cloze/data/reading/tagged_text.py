@@ -1,6 +1,6 @@
 """Sentences of tagged words, and the texts that they are from: the examples of tagging tasks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -24,6 +24,18 @@ class Sentence:
     """Number of columns of the file."""
     lines: tuple[int, ...] = ()
     """Lines of the words, if others are between them."""
+
+    @classmethod
+    def at(
+        cls, places: Sequence[str], words: tuple[str, ...], tags: tuple[str, ...] | None, *, columns: int = 0
+    ) -> "Sentence":
+        """Return the sentence of words at these places: lines of a file, or the row in memory of all."""
+        file, _, line = places[0].rpartition(":")
+        if not line.isdigit():
+            return cls(words, tags, places[0], None, columns=columns)
+        numbers = tuple(int(place.rpartition(":")[2]) for place in places)
+        gaps = numbers if numbers[-1] - numbers[0] >= len(places) else ()
+        return cls(words, tags, file, numbers[0], columns=columns, lines=gaps)
 
     def where(self, word: int) -> str:
         """Return file and line of a word."""

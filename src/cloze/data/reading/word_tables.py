@@ -188,7 +188,7 @@ def group_words(
             raise row
         number = (as_text(row.get(columns.sentence)) or "").strip() if row and columns.sentence else ""
         if words and (not row or number not in ("", before)):
-            sentence = _sentence(tuple(words), None if tag is None else tuple(tags), places)
+            sentence = Sentence.at(places, tuple(words), None if tag is None else tuple(tags))
             yield {SENTENCES: (sentence,)}, places[0]
             words, tags, places = [], [], []
         if not row:
@@ -203,11 +203,3 @@ def group_words(
         if tag is not None:
             cell = row.get(tag)
             tags.append(tag_name(cell.strip() if isinstance(cell, str) else cell, tag, where))
-
-
-def _sentence(words: tuple[str, ...], tags: tuple[str, ...] | None, places: Sequence[str]) -> Sentence:
-    file, _, line = places[0].rpartition(":")
-    if not line.isdigit():  # rows in memory
-        return Sentence(words, tags, places[0], None, columns=0)
-    lines = tuple(int(place.rpartition(":")[2]) for place in places)
-    return Sentence(words, tags, file, lines[0], columns=0, lines=lines)
