@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from cloze.data.reading.class_names import find_class_names, name_classes
 from cloze.data.reading.columns import find_columns
+from cloze.data.reading.directories import dataset_files
 from cloze.data.reading.documents import (
     MAX_DOCUMENT_BYTES,
     Document,
@@ -255,8 +256,9 @@ def read_batches(
 
 def read_arrow_rows(source: Source) -> Iterator[RawRow]:
     """Yield the rows of a Parquet or Arrow file, or of a directory of a data set, without the columns of no use."""
-    options, files = source.options, source.arrow_files
-    if files == [str(source)]:
+    options, files = source.options, dataset_files(source.data)
+    if not files:
+        files = [str(source)]
         check_file(files[0])
     schema = read_schema(files[0])
     class_names = find_class_names(schema, options.keeps_numbers)

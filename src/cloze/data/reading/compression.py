@@ -4,9 +4,8 @@ import bz2
 import gzip
 import io
 import lzma
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from types import MappingProxyType
 from typing import IO, Any
 
 import pyarrow
@@ -61,32 +60,26 @@ def _concatenated(compressed: IO[bytes], new_decompressor: Callable[[], Any]) ->
         raise EOFError("it ends before the end of the compressed text")
 
 
-_STREAMS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = MappingProxyType(
-    {
-        # read once, since stdin has no beginning to return to
-        ".gz": lambda compressed: read_chunks(
-            iter(partial(gzip.GzipFile(fileobj=compressed).read1, BUFFER_BYTES), b"")
-        ),
-        ".bz2": lambda compressed: read_chunks(_concatenated(compressed, bz2.BZ2Decompressor)),
-        ".xz": lambda compressed: read_chunks(_concatenated(compressed, lzma.LZMADecompressor)),
-        ".zst": lambda compressed: io.BufferedReader(
-            pyarrow.CompressedInputStream(pyarrow.PythonFile(compressed), "zstd"), BUFFER_BYTES
-        ),
-    }
-)
+_STREAMS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    # read once, since stdin has no beginning to return to
+    ".gz": lambda compressed: read_chunks(
+        iter(partial(gzip.GzipFile(fileobj=compressed).read1, BUFFER_BYTES), b"")
+    ),
+    ".bz2": lambda compressed: read_chunks(_concatenated(compressed, bz2.BZ2Decompressor)),
+    ".xz": lambda compressed: read_chunks(_concatenated(compressed, lzma.LZMADecompressor)),
+    ".zst": lambda compressed: io.BufferedReader(
+        pyarrow.CompressedInputStream(pyarrow.PythonFile(compressed), "zstd"), BUFFER_BYTES
+    ),
+}
 COMPRESSED = tuple(_STREAMS)
 """Extensions of compressed files."""
-_ZSTD_SKIPPABLE = tuple(
-    bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60)
-)  # pzstd begins with one
-_MAGIC = MappingProxyType(
-    {
-        ".gz": (b"\x1f\x8b\x08",),
-        ".bz2": tuple(b"BZh%d" % level + block for level in range(1, 10) for block in (b"1A", b"\x17r")),
-        ".xz": (b"\xfd7zXZ\0",),
-        ".zst": (b"\x28\xb5\x2f\xfd", *_ZSTD_SKIPPABLE),
-    }
-)
+_ZSTD_SKIPPABLE = (bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))  # pzstd begins with one
+_MAGIC = {
+    ".gz": (b"\x1f\x8b\x08",),
+    ".bz2": tuple(b"BZh%d" % level + block for level in range(1, 10) for block in (b"1A", b"\x17r")),
+    ".xz": (b"\xfd7zXZ\0",),
+    ".zst": (b"\x28\xb5\x2f\xfd", *_ZSTD_SKIPPABLE),
+}
 
 
 def detect_compression(head: bytes) -> str | None:

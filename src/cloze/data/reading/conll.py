@@ -14,6 +14,7 @@ from cloze.data.reading.source import RawRow, Source
 from cloze.data.reading.tag_schemes import is_tag
 from cloze.data.reading.tagged_text import DOCUMENT_PLACE, SENTENCES, Sentence
 from cloze.errors import InputError
+from cloze.tables import format_count
 from cloze.text_encoding import refuse_carriage_return
 
 DOCUMENT = "-DOCSTART-"
@@ -165,7 +166,7 @@ def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[tuple[list[s
             _check_columns(cells, columns, where)
             width, is_checked = len(cells), True
         if len(cells) != width:
-            what = f"{_count_columns(len(cells))}, the first line has {width}"
+            what = f"{format_count(len(cells), 'column')}, the first line has {width}"
             remedy = _SEPARATOR_REMEDY
             if columns.tag is None:
                 remedy += "; read plain text with `format=text`"
@@ -202,19 +203,15 @@ def _check_columns(cells: list[str], columns: ConllColumns, where: str) -> None:
     width = len(cells)
     for name, column in (("word", columns.word), ("tag", columns.tag)):
         if column is not None and not -width <= column < width:
-            what = f"{_count_columns(width)}, {name}_column is {column}"
+            what = f"{format_count(width, 'column')}, {name}_column is {column}"
             raise InputError(what, where=where, remedy="Columns are counted from 0, or from -1 backwards")
     if columns.tag is not None and columns.tag % width == columns.word % width:
-        what = f"{_count_columns(width)}: words and tags cannot share one"
+        what = f"{format_count(width, 'column')}: words and tags cannot share one"
         raise InputError(what, where=where, remedy="Give a word and its tag a line, a tab or a space apart")
     names_words = cells[columns.word].lower() in WORD_NAMES
     if width > 1 and names_words and TAG_NAMES.fullmatch(cells[-1 if columns.tag is None else columns.tag]):
         remedy = "Leave it out: tail -n +2 OLD > NEW"
         raise InputError("the first line names the columns", where=where, remedy=remedy)
-
-
-def _count_columns(count: int) -> str:
-    return f"{count} column" + ("s" if count != 1 else "")
 
 
 def fits_columns(source: Source) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.class_names import KeepsNumbers
 from cloze.data.reading.columns import Column
-from cloze.data.reading.directories import brat_texts, dataset_files
+from cloze.data.reading.directories import brat_texts
 from cloze.data.reading.files import MAX_WHOLE_BYTES, Line, extension_of, read_lines, too_large
 from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.text_formats import TextFormat
@@ -153,11 +153,6 @@ class Source:
     def extension(self) -> str:
         """The last part of a file's name, as in ".json", without that of its compression."""
         return "" if isinstance(self.data, MemoryRows) else extension_of(self.data)
-
-    @cached_property
-    def arrow_files(self) -> list[str]:
-        """The files of a directory with one split of a data set, or the file itself."""
-        return dataset_files(self.data) or [str(self.data)]
 
     @cached_property
     def brat_texts(self) -> list[Path]:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from cloze.data.reading.delimited import DELIMITED
@@ -123,16 +122,14 @@ def answers_of_row(row: Row) -> tuple[Excerpt, ...]:
     return tuple(_answer(answer, context, row.where) for answer in answers)
 
 
-_TYPE_NAMES = MappingProxyType(
-    {
-        dict: "an object",
-        list: "a list",
-        str: "a text",
-        int: "a whole number",
-        float: "a number",
-        bool: "true or false",
-    }
-)
+_TYPE_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
 
 
 def get(row: Any, key: str, where: str, *kinds: type) -> Any:

@@ -2,10 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from cloze.errors import InputError
@@ -31,9 +30,7 @@ _NOTATIONS = (
     re.compile(r"(?P<type>.+)[-_](?P<mark>[BIMESLU])"),
     re.compile(r"(?P<mark>[BIMESLU])_(?P<type>.+)"),
 )
-_SCHEMES: Mapping[str, Scheme] = MappingProxyType(
-    {"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU", "M": "BMES"}
-)
+_SCHEMES: dict[str, Scheme] = {"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU", "M": "BMES"}
 """By the prefixes that only they have; BMES has E and S, too."""
 
 
