@@ -28,34 +28,6 @@ def test_a_segment_is_truncated_at_both_ends(draw, make_documents):
     assert {original[1] for original, *_ in rows} == {5, 6, 7}
 
 
-@pytest.mark.parametrize("whole_word", [False, True])
-def test_every_epoch_phase_and_seed_differs(draw, whole_word):
-    masking = MaskingConfig(whole_word=whole_word)
-    positions = np.arange(100)
-    batches = [
-        draw(masking=masking).batch(0, positions),
-        draw(masking=masking).batch(1, positions),
-        draw(masking=masking, phase=1).batch(0, positions),
-        draw(masking=masking, seed=2).batch(0, positions),
-    ]
-    drawn = [set(instances_of(batch)) for batch in batches]
-    assert all(a.isdisjoint(b) for i, a in enumerate(drawn) for b in drawn[:i])
-
-
-def test_mask_positions_differ_by_epoch_phase_and_seed(draw, make_documents):
-    alike = make_documents([[[7] * 10] for _ in range(200)])
-
-    def places(epoch: int = 0, **keys: int) -> list[tuple]:
-        source = draw(documents=alike, pairs=PairsConfig(next_sentence=False), **keys)
-        return [predicted for *_, predicted, _ in instances_of(source.batch(epoch, np.arange(200)))]
-
-    first = places()
-    assert first == places()
-    for other in (places(epoch=1), places(phase=1), places(seed=2)):
-        same = sum(a == b for a, b in zip(first, other, strict=True))
-        assert same < 20  # 2 places of 10: 45 ways
-
-
 def test_the_masking_rate_decreases_over_a_run(draw):
     source = draw(masking=MaskingConfig(initial_masked_lm_prob=0.3))
     positions = np.arange(100)

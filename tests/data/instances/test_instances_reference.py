@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloze.data.hashing import mix, uniform
-from cloze.data.instances.instances import DynamicInstances, micro_batches
+from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from corpora import Instance, instances_of
@@ -113,28 +113,3 @@ def test_a_batch_of_many_documents_equals_the_reference_loop(
     expected = [draw(source, 1, position) for position in positions.tolist()]
     expected.sort(key=lambda instance: -len(instance[0]))
     assert instances_of(source.batch(1, positions)) == expected
-
-
-@pytest.mark.parametrize("whole_word", [False, True])
-@given(data=st.data())
-@settings(max_examples=40, deadline=None)
-@pytest.mark.slow
-def test_an_instance_is_the_same_in_every_batch(documents, tokenizer, whole_word, data):
-    def source() -> DynamicInstances:
-        masking, pairs = MaskingConfig(whole_word=whole_word), PairsConfig()
-        return DynamicInstances(
-            documents, tokenizer, 64, max_predictions_per_seq=9, pairs=pairs, masking=masking, seed=4, phase=1
-        )
-
-    positions = np.arange(50, 250)
-    expected = sorted(instances_of(source().batch(0, positions)))
-    readers = data.draw(st.integers(1, 5))
-    order = data.draw(st.permutations(positions.tolist()))
-    max_tokens = data.draw(st.integers(1, 3000))
-    found = []
-    for reader in range(readers):
-        own = np.array(order[reader::readers])
-        found += [
-            each for batch in micro_batches(source(), 0, own, max_tokens) for each in instances_of(batch)
-        ]
-    assert sorted(found) == expected
