@@ -64,12 +64,22 @@ def test_a_host_is_accepted_only_if_it_is_this_one(local: str, host: str | None,
     line = "" if host is None else f"Host: {host}\r\n"
     with connected(local) as connection:
         connection.sendall(f"GET /info HTTP/{version}\r\n{line}Connection: close\r\n\r\n".encode())
-        assert receive_all(connection).startswith(f"HTTP/1.1 {status} ".encode())
+        received = receive_all(connection)
+    assert received.startswith(f"HTTP/1.1 {status} ".encode())
+    told = b"is not accepted: use localhost, or serve with --host or --api-key-file"
+    assert (told in received) == (status == 421)
 
 
 @pytest.fixture(scope="module")
 def local(models: Mapping[str, ServedModel]) -> Iterator[str]:
     with listening(create_app(models, Limits(), hosts={"localhost", "127.0.0.1", "::1"})) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def impatient(models: Mapping[str, ServedModel]) -> Iterator[str]:
+    limits = Limits(body_seconds=0.2)
+    with listening(create_app(models, limits), limited_protocol(limits)) as address:
         yield address
 
 
@@ -100,19 +110,15 @@ def send_until_ended(connection: socket.socket, data: bytes) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST"])
 @pytest.mark.parametrize("body", ["Transfer-Encoding: chunked", f"Content-Length: {10**15}"])
-def test_a_body_without_end_is_ended(models: Mapping[str, ServedModel], method: str, body: str) -> None:
-    limits = Limits(body_seconds=0.2)
-    with listening(create_app(models, limits), limited_protocol(limits)) as address:
-        with connected(address) as connection:
-            connection.sendall(f"{method} /info HTTP/1.1\r\nHost: localhost\r\n{body}\r\n\r\n".encode())
-            send_until_ended(connection, b"1\r\na\r\n")
-        assert httpx.get(f"{address}/health").status_code == 200
+def test_a_body_without_end_is_ended(impatient: str, method: str, body: str) -> None:
+    with connected(impatient) as connection:
+        connection.sendall(f"{method} /info HTTP/1.1\r\nHost: localhost\r\n{body}\r\n\r\n".encode())
+        send_until_ended(connection, b"1\r\na\r\n")
+    assert httpx.get(f"{impatient}/health").status_code == 200
 
 
-def test_a_second_head_has_limited_time_too(models: Mapping[str, ServedModel]) -> None:
-    limits = Limits(body_seconds=0.2)
-    http = limited_protocol(limits)
-    with listening(create_app(models, limits), http) as address, connected(address) as connection:
+def test_a_second_head_has_limited_time_too(impatient: str) -> None:
+    with connected(impatient) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nX: ")
         send_until_ended(connection, b"a")
 

@@ -88,8 +88,9 @@ def pool_words(
     places = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
     if not count:
         return [], hidden
-    means_WD: Vectors = np.add.reduceat(hidden, first_W) / np.diff(first_W, append=count)[:, None]
-    return list(places), means_WD.astype(np.float32)[in_text]
+    sums_WD: Vectors = np.add.reduceat(hidden, first_W)
+    lengths_W = np.diff(first_W, append=count).astype(np.float32)
+    return list(places), (sums_WD / lengths_W[:, None])[in_text]
 
 
 Ids: TypeAlias = npt.NDArray[np.uint32]

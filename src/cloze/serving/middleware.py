@@ -184,7 +184,7 @@ async def _run_until_disconnect(
         return message
 
     watching = asyncio.create_task(wait_for_disconnect())
-    handling = asyncio.create_task(app(scope, replay, send))
+    handling = asyncio.ensure_future(app(scope, replay, send))
     try:
         await asyncio.wait((watching, handling), return_when=asyncio.FIRST_COMPLETED)
         if not handling.done():

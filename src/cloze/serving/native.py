@@ -16,6 +16,7 @@ import orjson
 from cloze.errors import InputError
 from cloze.inference.embedder import Vectors
 from cloze.inference.explain import ExplainConfig, Explanation, PendingExplanation
+from cloze.inference.predictor import Predictor
 from cloze.inference.pretrained_heads import MaskedCopy, SentenceScore
 from cloze.inference.text_predictors import span_questions
 from cloze.serving.limits import MAX_CANDIDATES
@@ -232,7 +233,8 @@ async def _scores(
     function: str | None = None,
 ) -> list[list[float]]:
     """Return the scores of each text or pair in the order of the model's classes: probabilities, or logits."""
-    predictor, returns_logits = served.predictor, request.raw_scores or function is not None
+    predictor: Predictor = served.predictor
+    returns_logits = request.raw_scores or function is not None
     answer: Any = predictor.task.answer  # of a kind with raw scores
 
     def read(example: LabeledText) -> list[Any]:
@@ -333,11 +335,12 @@ async def next_sentence(served: ServedModel, request: NextSentenceRequest, queue
 
 async def tag(served: ServedModel, request: TagRequest, queue: Queue) -> list[list[PredictedEntity]]:
     """Return the entities of each text, of any length, with their character offsets."""
-    task: Any = served.task
+    predictor: Predictor = served.predictor
+    task: Any = predictor.task
     split = functools.cache(task.reader.split)  # into sentences and words
 
     def read(text: str) -> list[Any]:
-        return served.predictor.features(split(text))
+        return predictor.features(split(text))
 
     def entities(text: str, *windows: Any) -> Any:
         return task.answer.entities(split(text), task.answer.decode(split(text), *windows))
