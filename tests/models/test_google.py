@@ -108,6 +108,7 @@ def test_mapping_has_unique_names(mapping):
     theirs = [name for names in mapping.entries.values() for name in names]
     assert len(set(ours)) == len(ours)
     assert len(set(theirs)) == len(theirs)
+    assert mapping.external_names("tower.layers.3.weight") == ("tower.layers.3.weight",)
 
 
 @pytest.mark.protected
