@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from clients import Client, client_of
+from clients import Client, client_of, listening
 from server_process import ServerProcess
 from torch import nn
 
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel, load_models
 from cloze.tasks.task import AnyTask
 from helpers import task_of
@@ -76,6 +78,13 @@ def models(directories: Mapping[str, Path]) -> dict[str, ServedModel]:
 def client(models: Mapping[str, ServedModel]) -> Iterator[Client]:
     with client_of(models) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def address(models: Mapping[str, ServedModel]) -> Iterator[str]:
+    """Of a server of all models in this process."""
+    with listening(create_app(models, Limits())) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

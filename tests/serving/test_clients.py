@@ -1,7 +1,7 @@
 """Clients of text-embeddings-inference and OpenAI, against a server in its own process."""
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,6 @@ def vectors(directories: Mapping[str, Path]) -> Any:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-@pytest.fixture(scope="module")
-def rerank_url(directories: Mapping[str, Path]) -> Iterator[str]:
-    served = ServerProcess("-m", str(directories["classifier"]))
-    yield served.url
-    served.end()
-
-
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
     """huggingface_hub, which the suite otherwise forbids all connections."""
@@ -64,8 +57,8 @@ def test_hugging_faces_inference_client(hub: Any, url: str, vectors: Any, argume
     close(similarity.sentence_similarity(TEXTS[0], other_sentences=TEXTS[1:]), vectors[1:] @ vectors[0])
 
 
-def test_hugging_faces_text_classification(hub: Any, rerank_url: str) -> None:
-    client = hub.InferenceClient(f"{rerank_url}/predict", token="none")
+def test_hugging_faces_text_classification(hub: Any, address: str) -> None:
+    client = hub.InferenceClient(f"{address}/predict", token="none")
     labels = client.text_classification("a b")
     assert sorted(element.label for element in labels) == ["bad", "good", "so-so"]
     assert sum(element.score for element in labels) == pytest.approx(1)

@@ -12,7 +12,7 @@ import torch
 from clients import Client, client_of
 from explorer_models import make_models
 
-from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings, trace_token
+from cloze.explorer.encoder_internals import attention_map, input_embeddings, trace_token
 from cloze.explorer.text_window import max_window_tokens, text_window
 from cloze.serving.app import PAGE
 from cloze.serving.served_model import ServedModel, load_models
@@ -77,16 +77,6 @@ def test_the_input_is_that_of_inside_without_attention(client: Client) -> None:
     assert set(whole) - set(found) == {"layers", "heads", "weights"}
 
 
-def test_a_row_has_every_step_of_a_head(client: Client, models: dict[str, ServedModel]) -> None:
-    row = client.ask("/explore/row", **TEXT, layer=1, head=2, token=3)
-    served = models["pretrained"]
-    attention = attention_map(served.encoder, served.tokenizer, TEXT["text"], TEXT["pair"])
-    expected = attention_row(attention.layers[1], head=2, token=3)
-    assert list(row) == list(expected)
-    for name, values in expected.items():
-        np.testing.assert_allclose(row[name], values, atol=1e-6)
-
-
 def test_layers_returns_the_vectors_of_a_token_and_what_the_heads_read(
     client: Client, models: dict[str, ServedModel]
 ) -> None:
@@ -117,19 +107,6 @@ def test_layers_returns_the_vectors_of_a_token_and_what_the_heads_read(
     assert served.next_sentence is not None
     is_next = served.next_sentence(*texts.values()).probability
     assert view["pooler"]["is_next"] == pytest.approx(is_next, abs=1e-5)
-
-
-def test_the_masked_word_head_reads_the_last_layer_as_fill_does(client: Client) -> None:
-    request = {"model": "pretrained", "text": "she was [MASK] in london"}
-    read = client.ask("/explore/layers", **request)["masked_lm"]
-    [[expected]] = client.ask("/fill", model="pretrained", inputs=[request["text"]])
-    assert [candidate["token"] for candidate in read["candidates"][-1]] == [c["token"] for c in expected]
-    probabilities = [candidate["probability"] for candidate in expected]
-    assert [candidate["probability"] for candidate in read["candidates"][-1]] == pytest.approx(
-        probabilities, abs=1e-5
-    )
-    shares = np.exp(read["logits"])
-    assert shares / shares[0] == pytest.approx(np.divide(probabilities, probabilities[0]), rel=1e-3)
 
 
 def test_a_model_without_heads_of_pre_training_has_no_predictions(client: Client) -> None:

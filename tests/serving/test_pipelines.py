@@ -1,23 +1,13 @@
 """`parameters` of Hugging Face's pipelines, as its own InferenceClient sends them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clients import Client, listening
-
-from cloze.serving.app import create_app
-from cloze.serving.limits import Limits
-from cloze.serving.served_model import ServedModel
+from clients import Client
 
 CONTEXT = "a b c d, e f g h i j. " * 4
-
-
-@pytest.fixture(scope="module")
-def address(models: Mapping[str, ServedModel]) -> Iterator[str]:
-    with listening(create_app(models, Limits())) as address:
-        yield address
 
 
 @pytest.fixture
