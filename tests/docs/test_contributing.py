@@ -19,7 +19,7 @@ from running import REPOSITORY
 import cloze
 from cloze import artifacts
 from cloze.data.batch import PackedBatch
-from cloze.data.reading import annotations, formats
+from cloze.data.reading import annotations, formats, tables
 from cloze.errors import InputError
 from cloze.models import checkpoint, heads, pooling
 from cloze.models.batch import to_device
@@ -122,7 +122,10 @@ def test_a_labeled_format_is_one_entry(
     function, entry = read_examples("Adding a labeled format")[number].rsplit("\n\n\n", 1)
     namespace = vars(module).copy()
     exec(function, namespace)
-    monkeypatch.setattr(module, table, eval("{" + entry + "}", namespace) | getattr(module, table))
+    entries = eval("{" + entry + "}", namespace) | getattr(module, table)
+    for user in (module, tables):
+        if hasattr(user, table):
+            monkeypatch.setattr(user, table, entries)
     (tmp_path / "a.txt").write_text(content)
     for labeled, tags in ((True, ("B-PER", "O", "B-LOC")), (False, None)):
         [text] = task_of("tagging").examples(tmp_path / "a.txt", labeled=labeled)
