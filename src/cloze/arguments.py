@@ -17,7 +17,7 @@ from cloze.suggestions import did_you_mean
 EXCLUDED = {
     "append": ("validation_fraction", "overwrite"),
     "resume": ("overwrite",),
-    "texts": ("data",),
+    "texts": ("data", "inputs", "format", "text_field", "encoding"),
 }
 """By keyword, the keywords that it excludes."""
 _MAX_SHOWN = 40

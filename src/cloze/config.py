@@ -30,8 +30,7 @@ Value = TypeVar("Value")
 SETTINGS = "settings"
 """The source of settings that are not from a file, for messages."""
 _MAX_TOML_BYTES = 1 << 24
-_MAX_KEY_PARTS = 32
-"""No setting has more than four."""
+_MAX_KEY_PARTS = 32  # no setting has more than four
 _MAX_INTEGER = 1 << 64  # thresholds of 64-bit hashes are the largest
 _TOO_LARGE = "has more digits than any setting needs"
 _TOO_MANY_PARTS = f"a key has more than {_MAX_KEY_PARTS} parts"
@@ -116,9 +115,6 @@ def resolve(config: type[Config], *layers: Mapping[str, Any], where: str = SETTI
     Args:
         layers: settings by dotted key or in nested mappings; None counts as not given.
         where: the source of the values, for error messages.
-
-    Raises:
-        InputError: an unknown key, a wrong type or a value out of range.
     """
     return from_dict(config, merge(*layers, replaced=getattr(config, "replaced", {})), where=where)
 
@@ -217,9 +213,7 @@ def from_dict(
     """Build a dataclass from nested mappings.
 
     Args:
-        config: the dataclass; its fields may be dataclasses.
-        where: the source of the values, for error messages.
-        prefix: dotted key of the table with a final dot, for error messages.
+        prefix: dotted key of the table with a final dot, for error messages, as `where`.
         default: values of missing keys; None takes the defaults of the class.
         others: further keys that an error about an unknown one lists.
     """
@@ -227,8 +221,7 @@ def from_dict(
     for key in table:
         if key not in known:
             keys = [*(prefix + name for name in known), *others]
-            nested = (prefix + name for name in setting_names(config))
-            near = nearest(key, [*keys, *nested])
+            near = nearest(key, [*keys, *(prefix + name for name in setting_names(config))])
             full_list = "; --print-config lists all" if len(keys) > MAX_LISTED else ""
             remedy = f"Did you mean {near}?" if near else f"Known keys are {list_names(keys)}{full_list}"
             raise InputError(f"unknown key {prefix}{key}", where=where, remedy=remedy)
@@ -290,10 +283,9 @@ def _hints(config: Any) -> dict[str, Any]:
 def check_types(config: Any) -> None:
     """Convert the values of a dataclass to the types of its fields; refuse others, and numbers out of range."""
     kind: Any = type(config)
-    hints = _hints(kind)
-    for field in dataclasses.fields(config):
-        hint, value = hints[field.name], getattr(config, field.name)
-        object.__setattr__(config, field.name, _convert(hint, value, field.name, kind.__name__))
+    for name in (field.name for field in dataclasses.fields(config)):
+        value = _convert(_hints(kind)[name], getattr(config, name), name, kind.__name__)
+        object.__setattr__(config, name, value)
 
 
 def has_mark(config: type, key: str, *marks: str) -> bool:

@@ -51,11 +51,7 @@ def read_json(path: Path, *, remedy: str | None = None) -> dict[str, Any]: ...
 @overload
 def read_json(path: Path, kind: type[Json], *, remedy: str | None = None) -> Json: ...
 def read_json(path: Path, kind: type[Any] = dict, *, remedy: str | None = None) -> Any:
-    """Read a JSON object, or a list if `kind` is list.
-
-    Raises:
-        InputError: the file is missing, larger than `MAX_JSON_BYTES`, not JSON, or of another kind; with `remedy`.
-    """
+    """Read a JSON object, or a list if `kind` is list."""
     if path.parent.is_file():
         raise InputError("is a file, not a directory", where=path.parent, remedy=remedy)
     try:
@@ -98,9 +94,6 @@ def write_file(path: Path, *, sync: bool = True, make_parents: bool = True) -> I
         path: the destination.
         sync: flush the file to disk before the rename, so that it also survives a power failure.
         make_parents: create missing parent directories.
-
-    Raises:
-        RunError: the disk is full or cannot be written.
     """
     with disk_errors(path):
         if make_parents:

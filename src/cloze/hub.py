@@ -89,11 +89,7 @@ def is_repo(name: str) -> bool:
 
 
 def parse_hub_name(path: Path | str) -> HubName | None:
-    """Parse `hf://org/name` or `hf://org/name@revision`, also as a `Path` writes it; None for other paths.
-
-    Raises:
-        InputError: the rest does not name a model.
-    """
+    """Parse `hf://org/name` or `hf://org/name@revision`, also as a `Path` writes it; None for other paths."""
     match = _URL.fullmatch(str(path))
     if match is None:
         return None

@@ -46,10 +46,6 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
     Args:
         files: those that are read of a model on the Hub.
         commit: the commit of a model on the Hub, where a run recorded it.
-
-    Raises:
-        InputError: there is no such model, or no directory and no cached model has the name.
-        RunError: the Hub cannot be reached, or a download failed.
     """
     hub_name = parse_hub_name(path)
     if hub_name is not None:
@@ -111,10 +107,6 @@ def resolve_checkpoint(
 
     Args:
         graphs: accept an exported graph, which answers and has no weights to change.
-
-    Raises:
-        InputError: the name is unknown, the run has no checkpoint, or a graph is not accepted.
-        RunError: the Hub cannot be reached, or a download failed.
     """
     path = find_model_directory(path, files, commit=commit)
     links: tuple[RunLink, ...] = ("best", "latest") if prefer == "best" else ("latest",)
@@ -160,9 +152,6 @@ def follow_link(run: Path, link: RunLink) -> Path:
 
     Programs that follow links while they copy a run leave a copy of the checkpoint in the place of the link; then that
     is returned.
-
-    Raises:
-        InputError: there is no such link, or it does not lead to a directory in the run.
     """
     path = run / link
     if path.is_dir() and not path.is_symlink() and any(path.iterdir()):

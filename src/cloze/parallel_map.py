@@ -108,9 +108,6 @@ def map_unordered(
     Few items per worker are in flight, so `items` may be a generator over more than fits in memory. Workers end with
     this process, however it ends, and are stopped at the first error. `function` must be picklable: a top-level
     function or a `partial` of one.
-
-    Raises:
-        RunError: a worker died, most often for lack of memory.
     """
     check_workers(workers)
     if workers == 1:

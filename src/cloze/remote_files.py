@@ -138,11 +138,7 @@ class _RemoteStream(io.RawIOBase):
 
 
 def upload_directory(directory: Path, url: str, *, overwrite: bool = False) -> None:
-    """Copy a directory with a manifest to a store; the manifest goes last and marks the copy as complete.
-
-    Raises:
-        RunError: the store cannot be written.
-    """
+    """Copy a directory with a manifest to a store; the manifest goes last and marks the copy as complete."""
     names = artifacts.read_manifest(directory).files
     with _store(url, writing=True) as (system, path):
         files, final = system.find(path), f"{path}/{artifacts.MANIFEST}"
@@ -222,9 +218,6 @@ def write_directory_to(
 
     Args:
         write: writes a directory with a manifest to a path, and returns what describes it.
-
-    Raises:
-        RunError: the store cannot be written; the local directory is kept.
     """
     url = to_path_or_url(output)
     if isinstance(url, Path):

@@ -165,3 +165,14 @@ def test_appending_keeps_the_held_out_share_and_the_data(
 ) -> None:
     with pytest.raises(InputError, match=f"^{name}: cannot be combined with `append`"):
         cloze.build_dataset(output=samples.data, texts=["Rain."], append=True, **settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("inputs", "a.txt"), ("format", "lines"), ("text_field", "body"), ("encoding", "cp1252")],
+)
+def test_texts_in_memory_exclude_settings_of_files(tmp_path: Path, name: str, value: str) -> None:
+    arguments: dict[str, Any] = {name: value}
+    with pytest.raises(InputError, match=f"^{name}: cannot be combined with `texts`"):
+        cloze.train_vocabulary(**arguments, texts=["Rain."], output=tmp_path / "vocab")
+    assert not list(tmp_path.iterdir())

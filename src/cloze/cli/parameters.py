@@ -130,11 +130,7 @@ class Parameter:
         return inspect.Parameter(self.name, kind, default=default, annotation=annotation)
 
     def convert(self, value: Any, *, see: str) -> Any:
-        """Return what cyclopts parsed as the function takes it; `see` is the remedy for a wrong word.
-
-        Raises:
-            InputError: a word is not a number or has too many digits, or a local path is a URL.
-        """
+        """Return what cyclopts parsed as the function takes it; `see` is the remedy for a wrong word."""
         words = [*value] if isinstance(value, tuple) else [value]
         words = [type(word)("-") if str(word) == STDIN else word for word in words]
         if self._is_of_numbers:

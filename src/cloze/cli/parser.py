@@ -152,11 +152,7 @@ class Command:
         )
 
     def parse(self, words: Sequence[str]) -> Callable[[], Any]:
-        """Return the call that words ask for.
-
-        Raises:
-            InputError: a flag is unknown or missing, or a value is wrong.
-        """
+        """Return the call that words ask for."""
         try:
             _, bound, _ = self.app.parse_args([STDIN if word == "-" else word for word in words])
         except exceptions.CycloptsError as error:
