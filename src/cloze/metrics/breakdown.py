@@ -98,12 +98,7 @@ class Breakdown:
 def class_breakdown(gold: Sequence[Any], answers: Sequence[Any], classes: Sequence[str] = ()) -> Breakdown:
     """Return precision, recall and F1 of each class or label, and the confusion matrix of classes.
 
-    A precision or recall without a denominator is 0.
-
-    Args:
-        gold: class of each example, or frozenset of labels.
-        answers: predicted class of each example, or frozenset of labels.
-        classes: all classes in their order; by default those of both, sorted.
+    A precision or recall without a denominator is 0. `classes` are all in their order, which are sorted by default.
     """
     counts = class_counts(gold, answers)
     parts = {name: class_scores(counts[name]) for name in classes or sort_classes(counts) if name in counts}

@@ -29,12 +29,7 @@ class BestThreshold:
 
 
 def squad_v1_scores(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]) -> dict[str, float]:
-    """Return `exact_match` and `f1` as evaluate-v1.1.py does.
-
-    Args:
-        answers: accepted answers by question id, at least one each.
-        predictions: by question id; a missing one scores 0.
-    """
+    """Return `exact_match` and `f1` as evaluate-v1.1.py does. A missing prediction scores 0."""
     exact = f1 = 0.0
     for question, accepted in answers.items():
         if question in predictions:

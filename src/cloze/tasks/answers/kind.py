@@ -114,11 +114,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         return any(column in asked.names for asked in self.columns())
 
     def fit(self, examples: Sequence[ExampleT]) -> Self:
-        """Return the kind with the labels and other settings found in the training data.
-
-        Raises:
-            InputError: they cannot be learned from.
-        """
+        """Return the kind with the labels and other settings found in the training data."""
         return self
 
     @property
@@ -212,11 +208,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         """Return the answer for an example from the outputs of all its features."""
 
     def gold(self, example: Any) -> Any:
-        """Return what is right for an example.
-
-        Raises:
-            InputError: nothing says it, or it is not one of the classes.
-        """
+        """Return what is right for an example; raise `InputError` if nothing says it, or it is no class."""
         if example.gold is None:
             raise InputError("no label: nothing says what is right", where=example.where)
         return example.gold
@@ -278,11 +270,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         return None
 
     def averaged(self, others: Sequence[Self]) -> Self:
-        """Return the kind for the averaged logits of several models.
-
-        Raises:
-            InputError: settings other than `averaged_settings` differ, so that the logits cannot be averaged.
-        """
+        """Return the kind for the averaged logits of several models, whose other settings are equal."""
         names = [setting.name for setting in fields(self) if setting.name not in self.averaged_settings]
         for other in others:
             unequal = [name for name in names if getattr(self, name) != getattr(other, name)]
@@ -322,9 +310,6 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         """Read the answers for examples that `cloze predict` printed or wrote, as JSON lines or a table.
 
         They are matched by id and texts, or by their order where either file has neither.
-
-        Raises:
-            InputError: a line is invalid, the number of lines is wrong, or they have other ids or texts.
         """
         return self.answers_of(open_predictions(source, self.keys), examples)
 
