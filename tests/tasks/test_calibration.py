@@ -112,12 +112,6 @@ def test_equal_logits_keep_the_first_label():
     assert task.answer.decode(LabeledText("x"), [], [logits]).label == "c"
 
 
-def test_each_half_has_the_temperature_of_the_other():
-    logits, targets = np.array([[2.0, 0.0], [2.0, 0.0]]), np.array([0, 1])  # temperatures 0.1 and 10
-    confident, unsure = 1 / (1 + np.exp(-20)), 1 / (1 + np.exp(-0.2))
-    assert cross_fitted_error(logits, targets) == pytest.approx((confident + 1 - unsure) / 2)
-
-
 def test_probabilities_are_calibrated_only_if_asked_and_with_enough_examples():
     logits, targets = _overconfident(49)
     examples, predictions = _examples(targets), _predictions(TASK, logits)

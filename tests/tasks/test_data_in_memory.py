@@ -99,27 +99,11 @@ def test_tuples_are_in_the_order_of_the_columns(task, settings, in_tuples, in_di
     assert read(task, in_tuples) == read(task, in_dicts, **settings)
 
 
-def test_spans_and_class_numbers_of_tags_are_read() -> None:
-    [spans] = read("tagging", [{"text": "Ada lives in Oslo", "label": [(0, 3, "PER"), (13, 17, "LOC")]}])
-    names = datasets.Sequence(datasets.ClassLabel(names=["O", "B-PER", "B-LOC"]))
-    features = datasets.Features({"tokens": datasets.Sequence(datasets.Value("string")), "ner_tags": names})
-    rows = {"tokens": [["Ada", "lives", "in", "Oslo"]], "ner_tags": [[1, 0, 0, 2]]}
-    [tokens] = read("tagging", datasets.Dataset.from_dict(rows, features=features))
-    assert tokens.sentences[0].tags == spans.sentences[0].tags == ("B-PER", "O", "O", "B-LOC")
-
-
 def test_questions_are_read_as_the_hub_has_them() -> None:
     context = "Ada saw a film in Oslo."
-    rows = [
-        {"question": "Who?", "context": context, "answers": {"text": ["Ada"], "answer_start": [0]}},
-        {
-            "id": "2",
-            "question": "Where?",
-            "context": context,
-            "answers": [{"text": "Oslo", "answer_start": 18}],
-        },
-    ]
-    first, second = read("squad_v1", rows)
+    who = {"question": "Who?", "context": context, "answers": {"text": ["Ada"], "answer_start": [0]}}
+    where = {"id": "2", "context": context, "answers": [{"text": "Oslo", "answer_start": 18}]}
+    first, second = read("squad_v1", [who, {"question": "Where?", **where}])
     assert first.paragraph is second.paragraph  # tokenized once
     assert (first.id, first.answers[0].text, second.answers[0].text) == ("train[0]", "Ada", "Oslo")
     [unlabeled] = read("squad_v1", [("Who?", context)], labeled=False)
@@ -274,14 +258,6 @@ def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_pat
 
 
 def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_path) -> None:
-    with pytest.raises(InputError, match=r"settings: unknown key epoch. Did you mean epochs"):
-        cloze.finetune(
-            "classification",
-            train=reviews,
-            model=nano_checkpoint,
-            output=tmp_path / "r",
-            settings={"epoch": 1},
-        )
     with pytest.raises(InputError, match=r"^model: is missing. Give cloze-mini, a checkpoint"):
         cloze.finetune("classification", train=reviews, output=tmp_path / "r")
     task = task_of("classification", text_column="review", label_column="liked")

@@ -89,13 +89,6 @@ def test_longer_text_of_a_pair_is_truncated(tokenizer):
     assert whole.target is None
 
 
-def test_probabilities_are_a_softmax():
-    prediction = TASK.answer.decode(LabeledText("a"), [], [np.log(np.array([1, 3], np.float32)) + 500])
-    assert prediction.label == "yes"
-    assert prediction.probability == pytest.approx(0.75, abs=1e-4)
-    assert prediction.probabilities == pytest.approx({"no": 0.25, "yes": 0.75}, abs=1e-4)
-
-
 def _choices(*labels):
     return [ChoiceQuestion("a", ("b", "c", "d"), label, f"x:{line}") for line, label in enumerate(labels, 1)]
 
