@@ -33,6 +33,8 @@ class Layout:
     """Whether LayerNorm has gamma and beta."""
     position_ids: bool = False
     tied_copies: bool = False
+    copies_alone: bool = False
+    """Whether tied weights have the names of the output layer alone."""
     pooler: bool = True
     dtype: torch.dtype = torch.float32
     shards: int = 1
@@ -61,6 +63,7 @@ LAYOUTS = {
     "MiniLM": Layout("BertModel", bare=True, position_ids=True, config={"gradient_checkpointing": False}),
     "BGE": Layout("BertModel", bare=True, position_ids=True, dtype=torch.float16),
     "E5": Layout("BertModel", bare=True, pooler=False, dtype=torch.bfloat16),
+    "copies alone": Layout("BertForPreTraining", tied_copies=True, copies_alone=True),
     "a large one": Layout("BertForMaskedLM", pooler=False, shards=3, dtype=torch.bfloat16),
 }
 
@@ -77,6 +80,8 @@ def publish(layout: Layout, directory: Path) -> torch.nn.Module:
     if layout.tied_copies:
         weights["cls.predictions.decoder.weight"] = weights["bert.embeddings.word_embeddings.weight"].clone()
         weights["cls.predictions.decoder.bias"] = weights["cls.predictions.bias"].clone()
+    if layout.copies_alone:
+        del weights["bert.embeddings.word_embeddings.weight"], weights["cls.predictions.bias"]
     if not layout.pooler:
         weights = {name: weight for name, weight in weights.items() if "pooler" not in name}
     weights = {name: weight.to(layout.dtype) for name, weight in weights.items()}
