@@ -217,12 +217,11 @@ def test_a_verb_is_a_function_and_a_line(encoder: Path, tmp_path: Path) -> None:
         (package / "cli" / f"{name}.py").unlink()
         (package / "cli" / f"{name}.py").write_text(change(text), "utf-8")
 
-    def run(*arguments: str) -> str:
-        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-        words = [sys.executable, "-m", "cloze", *arguments]
-        return subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
-
-    assert run("count", "the", "the the", "-m", str(encoder)) == "3\n4\n"
-    assert run("count", "the", "--json", "-m", str(encoder)) == "[3]\n"
-    assert "count the tokens of texts" in run("--help")
-    assert "a checkpoint, a run" in run("count", "--help")
+    program = "import sys; from cloze.cli import main; [main(line.split()) for line in sys.argv[1:]]"
+    lines = ("--help", "count --help", f"count the the -m {encoder}", f"count the --json -m {encoder}")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", program, *lines]
+    printed = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    assert "count the tokens of texts" in printed
+    assert "a checkpoint, a run" in printed
+    assert printed.endswith("3\n3\n[3]\n")
