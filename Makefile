@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2  # two processes, a thread each
+# Two processes with a thread each, and whole files in one process where they can be, whose fixtures are then made once
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet
 UV := UV_SYSTEM_CERTS=1 $(BIN)/python -m uv pip install --quiet --python $(BIN)/python
 TORCH := torch==2.13.0
@@ -29,7 +30,7 @@ clients:  # the server's clients, which need an older huggingface_hub, in an env
 	OMP_NUM_THREADS=1 build/clients/bin/python -m pytest tests/serving/test_clients.py tests/serving/test_rerankers.py
 
 test-exhaustive: $(VENV)/.installed-dev
-	$(PYTEST) --dist worksteal -m exhaustive --timeout 1800 tests research/tests
+	$(PYTEST) -m exhaustive --timeout 1800 tests research/tests
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check

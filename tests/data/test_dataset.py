@@ -61,9 +61,12 @@ def test_documents_round_trip_over_several_shards(tmp_path):
     assert len(dataset.split("validation")) == 0
 
 
-@pytest.mark.parametrize(("vocab_size", "bits"), [(20, 16), (2**16, 16), (2**16 + 1, 32)])
-def test_token_ids_are_as_wide_as_the_vocabulary_needs(tmp_path, vocab_size, bits):
-    rows = [[[[0, vocab_size - 1]]]]
+@pytest.mark.parametrize(
+    ("vocab_size", "largest", "bits"),
+    [(20, 19, 16), (2**16, 2**16 - 1, 16), (2**16 + 1, 2**16, 32), (2**16 + 1, 5, 32)],
+)
+def test_token_ids_are_as_wide_as_the_vocabulary_and_the_largest_need(tmp_path, vocab_size, largest, bits):
+    rows = [[[[0, largest]]]]
     documents = Dataset.open(write(tmp_path / "data", rows, vocab_size=vocab_size)).documents
     assert documents.read(0, 2).dtype == np.dtype(f"uint{bits}")
     assert rows_of(documents) == rows[0]

@@ -158,3 +158,20 @@ def test_the_guide_lists_every_route_of_the_server() -> None:
     for route in app.ROUTES:
         assert (f"| `{route.path}` |" in shown) == (route.response is not None)
     assert '| `{"inputs": "Ada Lovelace was born in London."}` |' in shown
+
+
+def test_the_guide_has_the_limits_of_the_server() -> None:
+    limits = pytest.importorskip("cloze.serving.limits", reason="needs the extra serve")
+    page, default = (DOCS / "guides/serving.md").read_text("utf-8"), limits.Limits()
+    for words in (
+        f"{default.body_bytes // 10**6} MB per request, {default.batch_texts} inputs",
+        f"{limits.MAX_CHARACTERS:,} characters each",
+        f"does not arrive in {default.body_seconds:.0f} seconds",
+        f"{default.waiting_requests} requests or {default.waiting_tokens:,} tokens",
+        f"no answer after {default.deadline_seconds:.0f} seconds",
+        f"{limits.MAX_CANDIDATES:,} candidates per request",
+        f"does not read a response within {default.response_seconds:.0f}",
+        f"Above {default.response_bytes // 10**6} MB of unread responses",
+        f"up to {default.batch_tokens:,} tokens",
+    ):
+        assert words in page

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from cloze.metrics.classification import METRICS, best_f1_threshold
+from cloze.metrics.classification import METRICS, best_f1_threshold, is_constant
 
 pytestmark = pytest.mark.protected
 
@@ -85,3 +85,11 @@ def test_threshold_of_neighboring_numbers_divides_them():
     threshold = best_f1_threshold([low, high], [False, True])
     assert low <= threshold < high
     assert best_f1_threshold([0.2, 0.9], [False, False]) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("gold", "answers", "expected"),
+    [("ab", "aa", True), ("bb", "aa", True), ("aa", "aa", False), ("ab", "ab", False), ("b", "a", False)],
+)
+def test_answers_that_are_all_the_same(gold, answers, expected):
+    assert is_constant(gold, answers) is expected

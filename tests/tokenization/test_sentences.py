@@ -63,6 +63,11 @@ def test_sentence_boundaries(language, marked):
     assert split_sentences(between.join(sentences), language=language) == sentences
 
 
+def test_a_short_number_belongs_to_the_sentence_after_it():
+    assert split_sentences("1234. The order holds.") == ["1234. The order holds."]
+    assert split_sentences("12345. The order holds.") == ["12345.", "The order holds."]
+
+
 def test_blank_lines_end_sentences_in_all_languages_and_line_breaks_do_not():
     assert split_sentences("A heading\n\nIt was\nlate.\n\n\nYes") == ["A heading", "It was\nlate.", "Yes"]
     for language in LANGUAGES:
