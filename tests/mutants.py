@@ -40,6 +40,8 @@ inference/embedder.py | starts_word_L[:1] = True | pass | inference/test_other_f
 serving/connections.py | files // 2 | files | serving/test_connections
 serving/limits.py | body_seconds: float = 10.0 | body_seconds: float = 100.0 | serving/test_connections
 serving/native.py | [estimate_tokens(text) ** 2 | [estimate_tokens(text) | serving/test_turns
+serving/served_model.py | excess > 0)]) | excess > 1)]) | serving/test_recorded_answers
+serving/dialects.py | if len(places) == 1 else | if places else | serving/test_recorded_answers
 serving/queue.py | tokens + job.tokens <= | tokens <= | serving/test_queue
 serving/queue.py | self._num_admitted - self._model.num_running | self._num_admitted | serving/test_queue
 serving/routes.py | _MAX_KEYS = 64 | _MAX_KEYS = 6400 | serving/test_middleware
