@@ -163,11 +163,11 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
         yield GoldAnswer(gold, text, answer.probability, " | ".join(accepted), details=context)
 
     def score(self, examples: Questions, answers: SpanPredictions, metrics: Sequence[str]) -> Scores:
-        return squad_v1_scores(_gold_texts(examples), _predicted_texts(examples, answers))
+        return squad_v1_scores(*_texts(examples, answers))
 
     def breakdown(self, examples: Questions, answers: SpanPredictions) -> Breakdown:
         questions = {example.id: example.question for example in examples}
-        return question_breakdown(questions, _gold_texts(examples), _predicted_texts(examples, answers))
+        return question_breakdown(questions, *_texts(examples, answers))
 
     def to_json(self, example: SpanQuestion, answer: SpanPrediction) -> dict[str, Any]:
         odds = {} if answer.null_odds is None else {"null_odds": answer.null_odds}
@@ -208,7 +208,7 @@ class SpanOrNone(Span):
 
     def tuned(self, examples: Questions, answers: SpanPredictions) -> Self:
         """Return the kind with the threshold that has the best F1."""
-        gold = _gold_texts(examples)
+        gold, _ = _texts(examples, answers)
         best, odds = {}, {}
         for example, answer in zip(examples, answers, strict=True):
             best[example.id] = "" if answer.best is None else answer.best.text
@@ -218,7 +218,7 @@ class SpanOrNone(Span):
         return replace(self, null_threshold=_between_odds(tuned.threshold, odds.values()))
 
     def score(self, examples: Questions, answers: SpanPredictions, metrics: Sequence[str]) -> Scores:
-        scores = squad_v2_scores(_gold_texts(examples), _predicted_texts(examples, answers))
+        scores = squad_v2_scores(*_texts(examples, answers))
         return {name: value for name, value in scores.items() if not name.endswith("total")}
 
     def score_with_na_probs(
@@ -233,7 +233,7 @@ class SpanOrNone(Span):
                 confidences[name] = finite_number(row["null_odds"])
             except ValueError as error:
                 raise InputError(f"the value of {name!r}: {error}", where=na_probs) from error
-        return squad_v2_scores(_gold_texts(examples), _predicted_texts(examples, answers), confidences)
+        return squad_v2_scores(*_texts(examples, answers), confidences)
 
     def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:
         return {"no_answer": lambda train, dev: [SpanPrediction("")] * len(dev)}
@@ -264,12 +264,10 @@ def _to_json(answer: Answer) -> dict[str, Any]:
     return {"answer": answer.text, **place, "probability": answer.probability}
 
 
-def _gold_texts(examples: Questions) -> dict[str, list[str]]:
-    return {example.id: [answer.text for answer in example.answers] for example in examples}
-
-
-def _predicted_texts(examples: Questions, answers: SpanPredictions) -> dict[str, str]:
-    return {example.id: answer.text for example, answer in zip(examples, answers, strict=True)}
+def _texts(examples: Questions, answers: SpanPredictions) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Return the accepted answers and the predicted one of each question by its id."""
+    gold = {example.id: [answer.text for answer in example.answers] for example in examples}
+    return gold, {example.id: answer.text for example, answer in zip(examples, answers, strict=True)}
 
 
 def _check_complete(examples: Questions, by_id: Collection[str], path: Data) -> None:
