@@ -11,7 +11,7 @@ TORCH := torch==2.13.0
 UV_VERSION := uv==0.13.9
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test check research clients test-exhaustive lint format docs page clean
+.PHONY: demo test check research clients test-exhaustive lint format docs check-docs page clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cloze demo
@@ -44,8 +44,13 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+SPHINX = $(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --nitpicky
+
 docs: $(VENV)/.installed-dev  # the site, in build/docs
-	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --nitpicky docs build/docs
+	$(SPHINX) docs build/docs
+
+check-docs: $(VENV)/.installed-dev  # all pages and references, without writing the site: half the time
+	$(SPHINX) --builder dummy docs build/check-docs
 
 page: page/node_modules  # the explorer page and the scripts of HTML files, built from page/ into src/cloze; needs node
 	npm --prefix page run --silent check
