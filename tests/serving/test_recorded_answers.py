@@ -15,8 +15,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1]))
 from clients import Client, client_of
-
-from conftest import write_models
+from kinds_of_models import write_models
 
 pytestmark = pytest.mark.protected
 
