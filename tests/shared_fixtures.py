@@ -52,6 +52,16 @@ def _no_fsync() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep int8 graphs for this session, for all workers of pytest-xdist."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(root / "cache"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _no_terminal() -> Iterator[None]:
     """Unset the width of a terminal, which pytest-xdist sets for its workers."""
     with pytest.MonkeyPatch.context() as patched:

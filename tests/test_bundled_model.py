@@ -71,7 +71,6 @@ TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began 
         ["evaluate", "fill", "-m", "cloze-mini", "-d", "cloze.tsv"],
         ["finetune", "classification", "-m", "cloze-mini", "-d", "rows.tsv", "-o", "run", "--epochs", "1"],
         ["embed", "-m", "cloze-mini-sentences", "text.txt", "-o", "vectors.parquet"],
-        ["export", "cloze-mini-sentences", "--to", "int8", "-o", "int8"],
         ["info", "cloze-mini-sentences"],
     ],
     ids=lambda command: " ".join(command[:2]),

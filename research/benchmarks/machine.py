@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from cloze.models.torch_internals import cpu_instructions, int8_linear, pack_int8_weight
 from cloze.process import THREAD_VARIABLES
 from cloze.training.precision import peak_memory
 from cloze.training.run_directory import describe_environment
@@ -61,15 +60,6 @@ def matrix_product_rate(device: torch.device, dtype: torch.dtype) -> tuple[float
         synchronize(device)
 
     return 2 * size**3 / _best_seconds(multiply), size
-
-
-def int8_product_rate() -> tuple[float, int]:
-    """Return the best operations per second of several square int8 products on the CPU, and their size."""
-    size = 1024
-    left = torch.randint(0, 256 if cpu_instructions().vnni else 128, (size, size), dtype=torch.uint8)
-    weight = pack_int8_weight(torch.randint(-127, 128, (size, size), dtype=torch.int8))
-    scales, zeros = torch.ones(size), torch.zeros(size, dtype=torch.int32)
-    return 2 * size**3 / _best_seconds(lambda: int8_linear(left, weight, scales, zeros)), size
 
 
 def _best_seconds(product: Callable[[], object]) -> float:

@@ -35,9 +35,7 @@ from cloze.file_io import (
 from cloze.text_encoding import LONE_SURROGATE
 
 FORMAT_VERSION = 1
-KINDS = (
-    "checkpoint", "dataset", "graph", "instances", "int8 checkpoint", "record", "teacher outputs", "vocabulary",
-)  # fmt: skip
+KINDS = ("checkpoint", "dataset", "graph", "instances", "record", "teacher outputs", "vocabulary")
 """Kinds of directories."""
 MANIFEST = "manifest.json"
 RUN_CONFIG = "run.toml"

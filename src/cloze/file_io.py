@@ -26,6 +26,14 @@ _TOKEN = re.compile("[0-9a-f]{16}")
 Json = TypeVar("Json", dict[str, Any], list[Any])
 
 
+def cache_directory() -> Path:
+    """Return the directory of files that can be made again.
+
+    Source: https://specifications.freedesktop.org/basedir-spec (XDG_CACHE_HOME).
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cloze"
+
+
 def read_file(path: Path, *, max_bytes: int) -> bytes:
     """Read a whole regular file; a pipe or a device may have no end.
 

@@ -33,7 +33,7 @@ Device: TypeAlias = Annotated[str, Option("cpu, cuda, mps or auto.")]
 ModelPrecision: TypeAlias = Annotated[
     InferencePrecision | None,
     Option(
-        "number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory)."
+        "number format of matrix products; int8 on CPUs, by a graph (default: float32, or that of a graph)."
     ),
 ]
 Overwrite: TypeAlias = Annotated[bool, Option("replace existing output.", default=False)]

@@ -240,8 +240,7 @@ def write_directory_to(
 
 def _staged_path(url: str) -> Path:
     key = hashlib.sha256(url.encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cloze"  # XDG specification
-    return cache / key / url.rstrip("/").rpartition("/")[2]
+    return file_io.cache_directory() / key / url.rstrip("/").rpartition("/")[2]
 
 
 @contextmanager

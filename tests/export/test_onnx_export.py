@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -28,6 +28,7 @@ from cloze.models.heads import (
 )
 from cloze.models.pooling import Pooling, pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
+from cloze.models.torch_internals import cpu_instructions
 from cloze.tokenization.loading import load_tokenizer
 from model_heads import HEADS
 from tiny_models import numbered_tokens, write_checkpoint
@@ -43,6 +44,7 @@ CONFIG = BertConfig(
     max_position_embeddings=61,
     initializer_range=0.2,
 )
+NEEDS_VNNI = pytest.mark.skipif(not cpu_instructions().vnni, reason="8 bits overflow on this processor")
 NAMES = [name for name in HEADS if name not in ("regression", "labels, several at once")]
 TEXTS = ["w7 w30 w2 w2", "w1", "w88 w3 w4 w5 w6 [MASK] w9 w10"]
 
@@ -89,7 +91,7 @@ def test_graph_of_every_head_equals_transformers(
     transformers = pytest.importorskip("transformers")
     model = HEADS[name].build(BertModel(dataclasses.replace(CONFIG, hidden_act=hidden_act)))
     directory = written(tmp_path / "model", model, labels=getattr(model, "num_labels", 0))
-    assert main(["export", str(directory), "--to", "onnx", "-o", str(tmp_path / "graph"), "--json"]) == 0
+    assert main(["export", str(directory), "-o", str(tmp_path / "graph"), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     shapes = [(check["batch"], check["length"]) for check in result["checks"]]
     assert shapes == [(1, 3), (4, 15), (3, 30), (2, 61)]
@@ -205,6 +207,51 @@ def test_smaller_precisions_report_their_loss(
     for check in report["checks"]:
         assert 1e-5 < check["largest_difference"] < loss * check["largest_value"]
         assert check["lowest_cosine"] > cosine
+
+
+@pytest.mark.parametrize("limit", [63, pytest.param(127, marks=NEEDS_VNNI)])
+def test_the_largest_activations_and_weights_do_not_overflow(limit: int) -> None:
+    """Nearly all activations are the largest, and the weights of an output have one sign."""
+    matrix = np.ones((256, 48), np.float32)
+    matrix[:, ::2] = -1
+    activations = np.ones((2, 3, 256), np.float32)
+    activations[1] = -1
+    activations[:, :, 100] *= -1
+    (found,) = run_int8({"matrix": matrix}, [("MatMul", ["input", "matrix"])], activations, limit)
+    np.testing.assert_allclose(found, activations @ matrix, rtol=0.01)
+
+
+def test_tokens_of_feed_forward_layers_are_rounded_by_scales_of_their_own() -> None:
+    generator = np.random.default_rng(6)
+    matrix = generator.normal(size=(16, 64)).astype(np.float32)
+    activations = generator.normal(size=(2, 9, 16)).astype(np.float32) * np.logspace(-6, 6, 18).reshape(
+        2, 9, 1
+    )
+    activations[1, 4] = 0
+    for weight, values in ((matrix, activations), (matrix.T.copy(), np.repeat(activations, 4, -1))):
+        (found,) = run_int8({"matrix": weight}, [("MatMul", ["input", "matrix"])], values.astype(np.float32))
+        expected = values.astype(np.float32) @ weight
+        error, largest = (np.abs(array).max(-1) for array in (found - expected, expected))
+        assert (error <= 0.05 * largest).all()
+
+
+def run_int8(
+    arrays: dict[str, Any], nodes: list[tuple[str, list[str]]], values: Any, limit: int = 63
+) -> list[Any]:
+    """Run a chain of operators on values after its matrices were rounded."""
+    helper, kinds = onnx.helper, {np.dtype("float32"): onnx.TensorProto.FLOAT}
+    names = [f"hidden{number}" for number in range(len(nodes))]
+    graph = helper.make_graph(
+        [helper.make_node(kind, inputs, [name]) for (kind, inputs), name in zip(nodes, names, strict=True)],
+        "graph",
+        [helper.make_tensor_value_info("input", kinds[values.dtype], values.shape)],
+        [helper.make_tensor_value_info(names[-1], onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    quantize_graph(graph, limit)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", export.OPSET)], ir_version=10)
+    found: list[Any] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"input": values})
+    return found
 
 
 def test_int8_has_seven_bits_and_a_scale_for_each_row_and_output() -> None:

@@ -208,14 +208,14 @@ def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[
         (
             "Vectors",
             "embed texts.txt -o v.npy --layers 0",
-            "--layers: an exported graph has the last layer alone",
+            "--layers: a graph has the last layer alone",
         ),
         (
             "Vectors",
             "embed texts.txt -o v.jsonl --tokens",
             "a graph of SentenceEncoder, without vectors of tokens",
         ),
-        ("Embedder", "neighbors a", "--layers: an exported graph has the last layer alone"),
+        ("Embedder", "neighbors a", "--layers: a graph has the last layer alone"),
         ("TextClassifier", "predict texts.txt --explain", "an exported graph, which has no weights"),
         (
             "TextClassifier",

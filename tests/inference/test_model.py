@@ -11,6 +11,7 @@ from answering_models import TOKENS
 from cloze.inference.model import Model
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
+from cloze.serving.served_model import ServedModel
 from tiny_models import tiny_config, write_checkpoint
 
 LOAD_SERVED_MODEL = """
@@ -51,6 +52,10 @@ def test_a_served_model_is_in_memory_once_even_while_it_is_loaded(precision: str
     models = []
     for name, config in (("small", tiny_config(TOKENS)), ("large", tiny_config(TOKENS, **sizes))):
         models.append(write_checkpoint(tmp_path / name, BertForPreTraining(BertModel(config)), TOKENS))
+        if precision == "int8":
+            ServedModel.load(
+                name, models[-1], device="cpu", precision=precision
+            )  # traced once, for the cache
     command = [sys.executable, "-c", LOAD_SERVED_MODEL, *map(str, models), precision]
     copies = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert float(copies) < 1.3

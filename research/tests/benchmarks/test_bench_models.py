@@ -107,7 +107,7 @@ def test_int8_vectors_are_compared_with_float32(minilm: Path, texts: Path):
     mean, least, count = result.record["cosines"]["cloze"]["all"]
     assert 0.97 < least < mean < 1
     assert count == 8
-    assert 0 < result.record["sides"][0]["share_of_limit"] < 1
+    assert "share_of_limit" not in result.record["sides"][0]
 
 
 @pytest.mark.exhaustive
@@ -119,7 +119,7 @@ def test_all_comparisons_are_one_table(minilm: Path, tmp_path: Path):
         model=str(minilm), input=tmp_path / "lines.txt", texts=2, rounds=1, min_seconds=0.0
     ).run()
     rows = {(row["work"], row["peer"]): row for row in result.record["rows"]}
-    assert rows["vectors, int8", "onnxruntime-int8"]["bar"] == "1.4"
+    assert rows["vectors, int8", "onnxruntime-int8"]["bar"] == "1"
     assert "least" in rows["vectors, int8", "onnxruntime-int8"]["cosine"]
     assert rows["one text, float32", "transformers"]["cloze is"].endswith("x")
     assert rows["one text, int8, by a graph", "onnxruntime"]["bar"] == "0.9"

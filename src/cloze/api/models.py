@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 from cloze.choices import GeluForm, GraphPrecision
 from cloze.options import Device, ModelPath, ModelPrecision, Overwrite
@@ -10,7 +10,6 @@ from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.explorer.encoder_internals import AttentionMap
-    from cloze.export.int8 import Int8Report
     from cloze.export.onnx import ExportReport
     from cloze.inference.explain import ExplainConfig
     from cloze.inference.predictor import Predictor
@@ -162,29 +161,15 @@ def explain(
     return explained[0] if is_one else explained
 
 
-@overload
-def export_model(
-    model: str | Path,
-    *,
-    output: str | Path,
-    to: Literal["onnx"] = "onnx",
-    precision: GraphPrecision = "float32",
-    overwrite: bool = False,
-) -> "ExportReport": ...
-@overload
-def export_model(
-    model: str | Path, *, output: str | Path, to: Literal["int8"], overwrite: bool = False
-) -> "Int8Report": ...
 @suggests_keywords()
 def export_model(
     model: str | Path,
     *,
     output: str | Path,
-    to: Literal["onnx", "int8"] = "onnx",
     precision: GraphPrecision = "float32",
     overwrite: Overwrite = False,
-) -> "ExportReport | Int8Report":
-    """Export a model with its tokenizer as an ONNX graph, or as a directory of int8 weights that cloze alone reads.
+) -> "ExportReport":
+    """Export a model with its tokenizer as an ONNX graph.
 
     The graph takes any batch size and length, has pooling and normalization of sentence encoders, and is checked
     against PyTorch before it is written.
@@ -192,23 +177,15 @@ def export_model(
     Args:
         model: cloze-mini, a checkpoint, a run, a directory of transformers or sentence-transformers, or hf://org/name.
         output: directory to write.
-        to: format: onnx, or int8, which has a quarter of the size and is a model for every verb but training.
-        precision: number format of a graph: float32; float16 for weights and arithmetic; or int8 for matrices and
+        precision: number format of the graph: float32; float16 for weights and arithmetic; or int8 for matrices and
             embeddings.
     """
     from cloze.arguments import check_path
-    from cloze.errors import InputError
-    from cloze.export.int8 import export_int8
+    from cloze.models.graph import GRAPH_PACKAGES
     from cloze.optional_dependencies import require
 
     source, target = check_path(model, "model"), check_path(output, "output")
-    if to == "int8":
-        if precision != "float32":
-            raise InputError("applies to graphs only", where="precision", remedy="Leave it out")
-        return export_int8(source, target, overwrite=overwrite)
-    if to != "onnx":
-        raise InputError(f"is {to!r}", where="to", remedy="Choose onnx or int8")
-    require(["onnx", "onnxruntime", "onnxscript"], extra="onnx", where="ONNX")
+    require(GRAPH_PACKAGES, extra="onnx", where="ONNX")
     from cloze.export.onnx import export_onnx
 
     return export_onnx(source, target, precision=precision, overwrite=overwrite)

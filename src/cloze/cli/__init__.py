@@ -41,7 +41,7 @@ _TABLE = {
     "attention": ("answers", "write an HTML page with the attention within a text"),
     "serve": ("models", "serve models over HTTP, with an explorer page"),
     "import": ("models", "convert a Google or Hugging Face model to a checkpoint"),
-    "export": ("models", "export a model to ONNX, or to int8 for cloze"),
+    "export": ("models", "export a model to ONNX"),
     "push": ("models", "upload a checkpoint to the Hugging Face Hub"),
     "info": ("models", "describe a directory and verify its files"),
     "report": ("models", "write the curves and settings of a run as HTML"),

@@ -9,7 +9,6 @@ from cloze.choices import GraphPrecision
 from cloze.cli.parser import Shown, verb
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.export.int8 import Int8Report
     from cloze.export.onnx import ExportReport
     from cloze.export.push import PushReport
     from cloze.models.external_weights import ExternalModel
@@ -45,23 +44,16 @@ def _show_import(imported: "ExternalModel", output: str) -> Shown:
 
 
 @verb("export", "export_model")
-def _show_export(
-    exported: "ExportReport | Int8Report", output: str, to: str, precision: GraphPrecision
-) -> Shown:
-    table = {"output": str(output), **asdict(exported)}
-    size = f"{exported.bytes / 1e6:,.1f} MB"
-    if to == "int8":
-        share = f"{exported.share:.0%} of float32; only cloze reads it"  # type: ignore[union-attr]
-        return table, f"wrote {output}: {exported.model} in int8, {size} of weights, {share}"
-    outputs = ", ".join(exported.outputs)  # type: ignore[union-attr]
+def _show_export(exported: "ExportReport", output: str, precision: GraphPrecision) -> Shown:
+    size, outputs = f"{exported.bytes / 1e6:,.1f} MB", ", ".join(exported.outputs)
     lines = [f"wrote {output}: {exported.model} in {precision}, {size}, outputs {outputs}"]
-    for check in exported.checks:  # type: ignore[union-attr]
+    for check in exported.checks:
         shape = f"{check.batch} x {check.length} tokens"
         lines.append(
             f"  {shape:<16} largest difference from PyTorch {check.largest_difference:.1e}, "
             f"largest value {check.largest_value:.3g}, lowest cosine {check.lowest_cosine:.4f}"
         )
-    return table, "\n".join(lines)
+    return {"output": str(output), **asdict(exported)}, "\n".join(lines)
 
 
 @verb("push", "push")

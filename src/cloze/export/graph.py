@@ -26,8 +26,9 @@ from cloze.models.heads import ModelWithHead
 OPSET = 20
 """The first opset with Gelu."""
 
-# 7 bits: two products of 8 bits overflow the 16 in which processors without VNNI add them
-_MAX_INT8 = 63
+MAX_INT8, INT8_LIMIT = 127, 63
+"""The largest weight, and for any processor: without VNNI, sums of two products of 8 bits overflow 16."""
+_FEED_FORWARD_RATIO = 4  # of the widths of its products, in all published encoders but ModernBERT
 
 
 class _Padded(nn.Module):
@@ -53,13 +54,15 @@ def _run_padded(
     return model.named_outputs(batch)
 
 
-def build_graph(model: Encoder | ModelWithHead, *, precision: GraphPrecision = "float32") -> onnx.ModelProto:
+def build_graph(
+    model: Encoder | ModelWithHead, *, precision: GraphPrecision = "float32", int8_limit: int = INT8_LIMIT
+) -> onnx.ModelProto:
     """Return a model as a graph with the outputs of `padded_outputs`, in float32; at padding they have no meaning.
 
     `precision` is of its weights alone. A ValueError if the encoder or its pooling has no graph.
     """
     if get_encoder(model).config.attends_to != "all":
-        raise ValueError("a model whose tokens do not attend to all others has no graph")
+        raise ValueError("its tokens do not attend to all others")
     zero = torch.zeros(1, 1, dtype=torch.int64)
     names = list(_run_padded(model, zero, zero + 1, zero))
     traced = copy.deepcopy(model).half() if precision == "float16" else model
@@ -82,7 +85,7 @@ def build_graph(model: Encoder | ModelWithHead, *, precision: GraphPrecision = "
     # where ONNX Runtime knows all shapes it fuses Add and LayerNormalization, and takes four times as long for both
     del graph.graph.value_info[:]
     if precision == "int8":
-        quantize_graph(graph.graph)
+        quantize_graph(graph.graph, int8_limit)
     return graph
 
 
@@ -118,10 +121,15 @@ def _without_warnings() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def quantize_graph(graph: onnx.GraphProto) -> None:
+def quantize_graph(graph: onnx.GraphProto, limit: int = INT8_LIMIT) -> None:
     """Round the tables and the matrices of a graph to int8, with a scale for each row of a table or each output.
 
-    Products of a few vectors, which are of the operator Gemm, stay as they are.
+    Activations are rounded to 8 bits at run time with one scale for the batch; those of the feed-forward layers, which
+    differ most, are divided by the largest of their token before. Products of a few vectors, which are of the operator
+    Gemm, stay as they are.
+
+    Args:
+        limit: the largest weight of a product.
     """
     arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     matrices = {name for name, array in arrays.items() if array.ndim == 2 and array.dtype == np.float32}
@@ -134,12 +142,15 @@ def quantize_graph(graph: onnx.GraphProto) -> None:
         return outputs[0]
 
     def quantize(name: str, axis: int) -> tuple[str, str]:
+        is_multiplied = not axis or name in tables.values()
         scales = np.abs(arrays[name]).max(axis, keepdims=True)
-        scales = np.maximum(scales, np.finfo(np.float32).tiny) / np.float32(_MAX_INT8)
+        scales = np.maximum(scales, np.finfo(np.float32).tiny)
+        scales /= np.float32(limit if is_multiplied else MAX_INT8)
         arrays[f"{name}.int8"] = np.rint(arrays[name] / scales).astype(np.int8)
         arrays[f"{name}.scales"] = scales if axis else scales[0]
         return f"{name}.int8", f"{name}.scales"
 
+    arrays |= {"last_axis": np.array([-1]), "least_activation": np.float32(1e-12)}
     for node in graph.node:
         values, weight = (*node.input, "", "")[:2]
         if node.op_type == "Gather" and values in matrices:
@@ -147,8 +158,14 @@ def quantize_graph(graph: onnx.GraphProto) -> None:
             rows = add("Cast", add("Gather", table, weight), to=onnx.TensorProto.FLOAT)
             add("Mul", rows, add("Gather", scales, weight), outputs=tuple(node.output))
         elif node.op_type == "MatMul" and (weight in matrices or tables.get(weight) in matrices):
+            largest = ""
             if weight in matrices:
                 matrix, scales = quantize(weight, 0)
+                narrow, wide = sorted(arrays[weight].shape)
+                if wide >= _FEED_FORWARD_RATIO * narrow:
+                    least = add("Neg", add("ReduceMin", values, "last_axis"))
+                    largest = add("Max", add("ReduceMax", values, "last_axis"), least, "least_activation")
+                    values = add("Div", values, largest)
             else:  # of the vocabulary, which shares the table of the embeddings
                 table, scales = quantize(tables[weight], 1)
                 matrix, scales = add("Transpose", table), add("Transpose", scales)
@@ -157,7 +174,12 @@ def quantize_graph(graph: onnx.GraphProto) -> None:
                 "DynamicQuantizeLinear", values, outputs=(f"int8_{len(nodes)}", scale, zero_point)
             )
             sums = add("Cast", add("MatMulInteger", quantized, matrix, zero_point), to=onnx.TensorProto.FLOAT)
-            add("Mul", sums, add("Mul", scale, scales), outputs=tuple(node.output))
+            # ONNX Runtime fuses the product, the cast and this multiplication
+            products = add(
+                "Mul", sums, add("Mul", scale, scales), outputs=() if largest else tuple(node.output)
+            )
+            if largest:
+                add("Mul", products, largest, outputs=tuple(node.output))
         elif tables.get((*node.output, "")[0]) not in matrices:
             nodes.append(node)
     used = {name for node in nodes for name in node.input}

@@ -1,41 +1,53 @@
 """Export a model as an ONNX graph, checked in ONNX Runtime before it is written."""
 
 import dataclasses
+import hashlib
 import json
+import logging
 import math
 import shutil
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
+import onnx
 import torch
 
 from cloze import artifacts
 from cloze.choices import GraphPrecision
-from cloze.errors import InputError, RunError
+from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.export.card import export_card
-from cloze.export.graph import OPSET, build_graph, padded_outputs
+from cloze.export.graph import INT8_LIMIT, MAX_INT8, OPSET, build_graph, padded_outputs
+from cloze.file_io import cache_directory, sha256_of_file
 from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE, TASK_FILE
-from cloze.model_paths import resolve_checkpoint
+from cloze.hub import model_files
+from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
-from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, INPUTS
+from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, GRAPH_PACKAGES, INPUTS
 from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
 from cloze.models.sentence_encoder import SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
-from cloze.optional_dependencies import import_package
+from cloze.models.torch_internals import cpu_instructions
+from cloze.models.weight_files import weight_files
+from cloze.optional_dependencies import import_package, require
 from cloze.results import Result
 
 if TYPE_CHECKING:
     import onnxruntime
 
+MODEL_ITSELF = "Use the model itself in float32 or bfloat16"
+LOG = logging.getLogger(__name__)
 TOLERANCE = 1e-4
 RELATIVE_TOLERANCE = 1e-5
 """A float32 graph differs from torch by at most the first, plus the second for each unit of the largest output."""
 
 _MAX_FILE_BYTES = 2**31 - 2**20  # protocol buffers end at 2 GB
 _SEED = 12345
+_INT8_FORMAT = 1
+"""A change of the int8 graphs that neither a file nor a version shows; it makes them again."""
 _MAX_COMPARED_LENGTH = 1024  # a graph computes all pairs of tokens
 
 
@@ -85,42 +97,91 @@ def export_onnx(
     """
     artifacts.check_output_path(Path(output), overwrite=overwrite, inputs=[source])
     checkpoint = resolve_checkpoint(source)
-    external, model, max_length = _load(checkpoint)
-    try:
-        graph = build_graph(model, precision=precision)
-    except ValueError as error:
-        raise InputError(str(error), where=checkpoint) from error
-    if graph.ByteSize() > _MAX_FILE_BYTES:
-        remedy = "Give `precision` float16 or int8" if precision == "float32" else None
-        raise InputError("the graph is larger than the 2 GB of an ONNX file", where=checkpoint, remedy=remedy)
-    data = graph.SerializeToString()
-    checks = compare_with_torch(data, model)
+    loaded = _load(checkpoint)
+    graph = _trace(loaded.model, checkpoint, precision, INT8_LIMIT)
+    checks = compare_with_torch(graph.SerializeToString(), loaded.model)
     for check in checks:
         difference, is_limited = check.largest_difference, precision == "float32"
         if not math.isfinite(difference) or (is_limited and difference > check.limit):
             limit = f", the limit is {check.limit:.2g}" if is_limited else ""
             raise RunError(f"the graph differs from torch by {difference:.2g}{limit}", where=checkpoint)
-    names = tuple(value.name for value in graph.graph.output)
-    report = ExportReport(type(model).__name__, precision, names, len(data), checks)
     with artifacts.write_directory(Path(output), kind=GRAPH_KIND, overwrite=overwrite) as directory:
-        (directory / GRAPH_FILE).write_bytes(data)
-        external.save(directory, weights=False)
-        dataclasses.replace(external.tokenizer, model_max_length=max_length).save(directory)
-        _copy_answers(checkpoint, directory, model.config.hidden_size)
+        report = _fill(directory, loaded, graph, precision, checks)
+        _copy_answers(checkpoint, directory, loaded.model.config.hidden_size)
         card = export_card(
             str(source),
             checkpoint,
             head=report.model,
-            outputs=names,
-            max_length=max_length,
+            outputs=report.outputs,
+            max_length=loaded.max_length,
             precision=precision,
         )
         (directory / artifacts.CARD_FILE).write_text(card, "utf-8")
-        encoder = {name: getattr(model.config, name) for name in ENCODER_FACTS}
-        parameters = sum(weight.numel() for weight in model.parameters())
-        table = {"opset": OPSET, "inputs": INPUTS, "parameters": parameters, "encoder": encoder}
-        table |= dataclasses.asdict(report)
-        (directory / GRAPH_FACTS_FILE).write_text(json.dumps(table, indent=2) + "\n", "utf-8")
+    return report
+
+
+def int8_graph(checkpoint: Path, *, of_encoder: bool, remake: bool = False) -> Path:
+    """Return the directory of the int8 graph of a checkpoint in the cache, which is made where it is missing.
+
+    Where the processor adds products of 8-bit numbers in 32 bits, weights have 8 bits instead of the 7 of
+    `export_onnx`. Two processes may make the same graph; the last one replaces the other's.
+
+    Args:
+        of_encoder: the graph of the encoder, for vectors; otherwise of the model with its head.
+        remake: replace a damaged graph.
+    """
+    require(GRAPH_PACKAGES, extra="onnx", where="int8")
+    has_vnni = cpu_instructions().vnni
+    names = {checkpoint / name for name in model_files(checkpoint)} | set(weight_files(checkpoint))
+    files = {path.name: sha256_of_file(path) for path in sorted(names) if path.is_file()}
+    versions = [version(package) for package in ("torch", *GRAPH_PACKAGES)]
+    key = json.dumps([_INT8_FORMAT, has_vnni, of_encoder, files, versions])
+    directory = cache_directory() / "int8" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    if is_graph(directory) and not remake:
+        return directory
+    LOG.info("%s: tracing the int8 graph, which is kept in %s", checkpoint, directory)
+    loaded = _load(checkpoint, of_encoder=of_encoder)
+    graph = _trace(loaded.model, checkpoint, "int8", MAX_INT8 if has_vnni else INT8_LIMIT)
+    with artifacts.write_directory(directory, kind=GRAPH_KIND, overwrite=True) as temporary:
+        _fill(temporary, loaded, graph, "int8", ())
+    return directory
+
+
+def _trace(
+    model: Encoder | ModelWithHead, checkpoint: Path, precision: GraphPrecision, int8_limit: int
+) -> onnx.ModelProto:
+    try:
+        graph = build_graph(model, precision=precision, int8_limit=int8_limit)
+    except Exception as error:  # of an encoder of the user, whatever torch cannot trace
+        if is_out_of_memory(error):
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"has no graph: {reason}", where=checkpoint, remedy=MODEL_ITSELF) from error
+    if graph.ByteSize() > _MAX_FILE_BYTES:
+        remedy = "Give `precision` float16 or int8" if precision == "float32" else None
+        raise InputError("the graph is larger than the 2 GB of an ONNX file", where=checkpoint, remedy=remedy)
+    return graph
+
+
+def _fill(
+    directory: Path,
+    loaded: "_LoadedModel",
+    graph: onnx.ModelProto,
+    precision: GraphPrecision,
+    checks: tuple[ParityCheck, ...],
+) -> ExportReport:
+    """Write a graph, its tokenizer and its description into a directory."""
+    model = loaded.model
+    (directory / GRAPH_FILE).write_bytes(data := graph.SerializeToString())
+    loaded.external.save(directory, weights=False)
+    dataclasses.replace(loaded.external.tokenizer, model_max_length=loaded.max_length).save(directory)
+    names = tuple(value.name for value in graph.graph.output)
+    report = ExportReport(type(model).__name__, precision, names, len(data), checks)
+    encoder = {name: getattr(model.config, name) for name in ENCODER_FACTS}
+    parameters = sum(weight.numel() for weight in model.parameters())
+    table = {"opset": OPSET, "inputs": INPUTS, "parameters": parameters, "encoder": encoder}
+    table |= dataclasses.asdict(report)
+    (directory / GRAPH_FACTS_FILE).write_text(json.dumps(table, indent=2) + "\n", "utf-8")
     return report
 
 
@@ -172,10 +233,19 @@ def _compare(
     )
 
 
-def _load(checkpoint: Path) -> tuple[ExternalModel, Encoder | ModelWithHead, int]:
-    """Return the contents of a directory, the model to export, and its maximum length in tokens."""
+class _LoadedModel(NamedTuple):
+    external: ExternalModel
+    model: Encoder | ModelWithHead
+    """The model to export."""
+    max_length: int
+    """In tokens."""
+
+
+def _load(checkpoint: Path, *, of_encoder: bool = False) -> _LoadedModel:
     external = load_external_model(checkpoint)
-    encoder = get_encoder(external.model)
+    encoder, max_length = get_encoder(external.model), external.tokenizer.model_max_length
+    if of_encoder:
+        return _LoadedModel(external, BertForFeatureExtraction(encoder).eval(), max_length)
     if external.unexpected_keys:
         what = f"the weight {external.unexpected_keys[0]} belongs to a model without a graph"
         raise InputError(what, where=checkpoint)
@@ -185,7 +255,7 @@ def _load(checkpoint: Path) -> tuple[ExternalModel, Encoder | ModelWithHead, int
         pooling, normalize = sentence_encoder.pooling, sentence_encoder.normalize
         dim = sentence_encoder.truncate_dim
         model = SentenceEncoder(encoder, pooling=pooling, normalize=normalize, truncate_dim=dim).eval()
-        return external, model, min(sentence_encoder.max_seq_length or longest, longest)
+        return _LoadedModel(external, model, min(sentence_encoder.max_seq_length or longest, longest))
     if external.model is encoder and external.missing_keys:
-        return external, BertForFeatureExtraction(encoder).eval(), external.tokenizer.model_max_length
-    return external, cast(Encoder | ModelWithHead, external.model), external.tokenizer.model_max_length
+        return _LoadedModel(external, BertForFeatureExtraction(encoder).eval(), max_length)
+    return _LoadedModel(external, cast(Encoder | ModelWithHead, external.model), max_length)

@@ -29,7 +29,6 @@ from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.encoder import check_layers, find_encoder, keep_layers, set_dropout
 from cloze.models.heads import ModelWithOutputLayer
-from cloze.models.quantization import refuse_int8
 from cloze.models.torch_engine import TorchEngine
 from cloze.models.torch_internals import cpu_instructions
 from cloze.models.weight_mapping import MissingWeightsError
@@ -226,7 +225,6 @@ def _check_batches(task: AnyTask, config: FinetuneConfig, context: DistributedCo
 
 def _check_model(config: FinetuneConfig, start: Path) -> None:
     """Refuse a model that cannot be trained, or not with these settings."""
-    refuse_int8(start, "trained")
     encoder_config, student_layers = load_config(start), config.distillation.student_layers
     check_layers(student_layers, encoder_config.num_hidden_layers, where=start)
     num_layers = len(student_layers) or encoder_config.num_hidden_layers
@@ -260,7 +258,6 @@ def _load_initial_head(
 
 def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokenizer: Tokenizer) -> Teacher:
     """Return the teacher in a directory, for a task whose labels are known."""
-    refuse_int8(directory, "used as a teacher")
     if not task.answer.learns_from_teachers():
         remedy = "Leave out the teacher"
         raise InputError(f"{task.name} cannot learn from a teacher", where=directory, remedy=remedy)

@@ -156,7 +156,7 @@ class GraphRunner(Runner):
     def _vectors(self, output: VectorOutput) -> dict[str, str]:
         """Return the output of the graph from which vectors are computed, by its name in `run`."""
         if output.layers not in (None, (self.config.num_hidden_layers,)):
-            raise InputError("an exported graph has the last layer alone", where="layers", remedy=_REMEDY)
+            raise InputError("a graph has the last layer alone", where="layers", remedy=_REMEDY)
         if _HIDDEN in self.facts.outputs:
             return {_TOKENS: _HIDDEN}
         if output.pooling is None or _VECTORS not in self.facts.outputs:

@@ -1,4 +1,4 @@
-"""A model that answers: a checkpoint in PyTorch, or an exported graph in ONNX Runtime."""
+"""A model that answers: a checkpoint in PyTorch; an exported graph, or a checkpoint in int8, in ONNX Runtime."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,7 +68,8 @@ class Model:
         Args:
             model: a directory, a bundled model, or hf://org/name.
             device: cpu, cuda, mps or auto.
-            precision: number format of matrix products; None is that of the files.
+            precision: number format of matrix products; None is that of the files. For int8 a checkpoint is traced
+                as a graph, once.
 
         Raises:
             InputError: there is no such model, or it is damaged.
@@ -81,6 +82,10 @@ class Model:
             from cloze.inference.graph_runner import GraphRunner
 
             return Model(GraphRunner(path, device, precision))
+        if precision == "int8":
+            from cloze.inference.int8_runner import Int8Runner
+
+            return Model(Int8Runner(path, device))
         from cloze.inference.torch_runner import TorchRunner
 
         return Model(TorchRunner(path, device, precision))
@@ -113,6 +118,9 @@ class Model:
         """Return the module of PyTorch that computes an output; an InputError for a graph or an ensemble."""
         if self.directory is not None:
             refuse_graph(self.directory)
+        if self.is_graph:
+            what = "int8 is computed by a graph, which has no weights, gradients or hidden layers"
+            raise InputError(what, where="precision", remedy="Use float32 or bfloat16")
         module: nn.Module | None = getattr(self.engine(output), "module", None)
         if module is None:
             raise InputError("an ensemble is several models", remedy="Take each of them")
@@ -204,10 +212,7 @@ class Answerer:
         _ = self.module  # first: without torch a graph is refused as one
         from cloze.models.checkpoint import KIND
 
-        if (number_format := self.engine.number_format) == "int8":
-            remedy = "Write one with cloze export --to int8"
-            raise InputError("an int8 model cannot be saved", where="save", remedy=remedy)
-        if number_format != "float32":
+        if (number_format := self.engine.number_format) != "float32":
             what, remedy = (
                 f"the weights are rounded to {number_format}",
                 "Load it with the `precision` float32",

@@ -13,8 +13,7 @@ from cloze.models import heads
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
-from cloze.models.engine import HeadOutput, Output, Runner, VectorOutput
-from cloze.models.quantization import stored_precision
+from cloze.models.engine import Engine, HeadOutput, Output, Runner, VectorOutput
 from cloze.models.sentence_encoder import SentenceEncoder, TokenEncoder
 from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_files import load_weights
@@ -32,7 +31,7 @@ class TorchRunner(Runner):
         verify_checkpoint(directory)  # first: a directory of another kind is reported as such
         self.config, self.tokenizer = load_config(directory), load_tokenizer(directory)
         self.directory: Path = directory
-        self.device, self.precision = resolve_device(device), precision or stored_precision(directory)
+        self.device, self.precision = resolve_device(device), precision or "float32"
         self._encoder: Encoder | None = None
         self._class = get_encoder_class(self.config)
 
@@ -59,16 +58,21 @@ class TorchRunner(Runner):
         self._encoder = get_encoder(module)
         return module
 
-    def start(self, output: Output) -> TorchEngine:
-        if isinstance(output, VectorOutput):
-            return TorchEngine(self.load(partial(vector_head, output)))
-        if output.build is not None:
-            return TorchEngine(self.load(output.build))
-        # a file without an encoder is reported as such
-        if not self.has(output) and self._class.names.word_embeddings in self._weights:
+    def start(self, output: Output) -> Engine:
+        if (
+            isinstance(output, HeadOutput)
+            and output.build is None
+            and not self.has(output)
+            and self._class.names.word_embeddings in self._weights  # a file without is reported as such
+        ):
             what = f"a model without {output.description}"
             raise InputError(what, where=self.directory, remedy="Give a pre-trained model that has it")
-        return TorchEngine(self.load(getattr(heads, output.head_name or "")))
+        return self._start(output)
+
+    def _start(self, output: Output) -> Engine:
+        if isinstance(output, VectorOutput):
+            return TorchEngine(self.load(partial(vector_head, output)))
+        return TorchEngine(self.load(output.build or getattr(heads, output.head_name or "")))
 
 
 class ModuleRunner(Runner):

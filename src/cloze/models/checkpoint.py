@@ -25,7 +25,6 @@ from cloze.models.bert import initialize_weights
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, build_encoder, get_encoder
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.quantization import INT8_KIND, is_int8_directory
 from cloze.models.sentence_transformers import Activation, activation_to_json
 from cloze.models.weight_files import load_weights, weight_files
 from cloze.models.weight_mapping import MissingWeightsError, WeightMapping
@@ -212,10 +211,9 @@ def verify_checkpoint(directory: Path) -> None:
     """Verify the files of a model, without the training state, against the manifest if there is one."""
     if not (directory / artifacts.MANIFEST).exists():
         return
-    kind = INT8_KIND if is_int8_directory(directory) else KIND
-    listed = artifacts.read_manifest(directory, kind=kind).files
+    listed = artifacts.read_manifest(directory, kind=KIND).files
     names = {name for name in listed if not name.startswith(f"{TRAINING_FOLDER}/")}
-    artifacts.verify(directory, kind=kind, names=names)
+    artifacts.verify(directory, kind=KIND, names=names)
     verify_shared_weights(directory)
 
 

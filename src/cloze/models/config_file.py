@@ -22,13 +22,12 @@ _TASKS_OF_HEADS = {
 def load_config(directory: Path, file_name: str = CONFIG_FILE) -> EncoderConfig:
     """Load the architecture from config.json, or from Google's file with the same keys."""
     from cloze.models.encoder import encoders, get_config_class  # modules of torch
-    from cloze.models.quantization import INT8_PREFIX
 
     where = Path(directory) / file_name
     is_google = file_name == CONFIG_FILE and where.with_name(GOOGLE_CONFIG_FILE).is_file()
     remedy = f"Convert it: cloze import {directory} -o NEW" if is_google else _NO_CHECKPOINT
     table = read_json(where, remedy=remedy)
-    model_type = str(table.get("model_type", "bert")).removeprefix(INT8_PREFIX)
+    model_type = str(table.get("model_type", "bert"))
     config_class = get_config_class(model_type)
     if config_class is None:
         known = ", ".join(sorted(encoders()))

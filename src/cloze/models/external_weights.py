@@ -39,7 +39,6 @@ from cloze.models.heads import (
     BertForSequenceClassification,
     find_output_head,
 )
-from cloze.models.quantization import refuse_int8
 from cloze.models.sentence_transformers import (
     Activation,
     is_cross_encoder,
@@ -109,7 +108,6 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
     if is_google := is_google_checkpoint(source):
         source = _find_prefix(source)
     else:
-        refuse_int8(source, "converted")
         verify_checkpoint(source)
     directory = source.parent if is_google else source
     file = directory / CONFIG_FILE

@@ -14,3 +14,5 @@ ENCODER_FACTS = (
 """What answers need to know of the encoder, by the names of `EncoderConfig`."""
 GRAPH_KIND = "graph"
 """The kind of a directory with a graph, in its manifest."""
+GRAPH_PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+"""The packages of the extra "onnx", with which graphs are traced."""

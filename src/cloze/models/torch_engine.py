@@ -11,7 +11,6 @@ from cloze.data.batch import PackedBatch
 from cloze.models.batch import to_device
 from cloze.models.encoder import get_encoder
 from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
-from cloze.models.quantization import is_quantized
 from cloze.models.threads import limit_to_free_processors
 
 _MAX_TOKENS = 65_536  # other devices than CPUs need more work at once
@@ -37,8 +36,6 @@ class TorchEngine:
     @property
     def number_format(self) -> str:
         encoder = get_encoder(self.module)
-        if is_quantized(encoder):
-            return "int8"
         return str(encoder.autocast_dtype or torch.float32).removeprefix("torch.")
 
     @torch.inference_mode()

@@ -85,43 +85,6 @@ def cpu_instructions() -> CpuInstructions:
     )
 
 
-def pack_int8_weight(weight_OI: Tensor) -> Tensor:
-    """Return an int8 matrix in the layout of oneDNN, for `int8_linear`.
-
-    torch documents no int8 product for CPUs. These operators are those that its compiler writes for quantized models,
-    and take plain int8 tensors. `torch._int_mm` computes one number at a time without AVX512-VNNI, 1/50 of the rate of
-    float32; fbgemm's operators take quantized tensors, which are deprecated since torch 2.13.
-    """
-    packed: Tensor = torch.ops.onednn.qlinear_prepack(weight_OI.contiguous(), None)  # it ignores strides
-    return packed
-
-
-def int8_linear(input_TI: Tensor, packed_weight: Tensor, scales_O: Tensor, zeros_O: Tensor) -> Tensor:
-    """Return input @ weight' * scales, [T, O] in float32; the sums of products are exact.
-
-    Args:
-        input_TI: uint8. With int8 and AVX512-VNNI but no AMX, oneDNN takes the plain code of its tests, a
-            thousand times as slow: the layout of the weights is for uint8.
-        zeros_O: int32 zeros, the weights' zero points.
-    """
-    output_TO: Tensor = torch.ops.onednn.qlinear_pointwise(
-        input_TI,
-        1.0,
-        0,
-        packed_weight,
-        scales_O,
-        zeros_O,
-        None,
-        1.0,
-        0,
-        torch.float32,
-        "none",
-        [],
-        "",
-    )
-    return output_TO
-
-
 def onednn_linear(input_TI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
     """Return input @ weight' + bias, [T, O], in float32 on a CPU, without a gradient.
 

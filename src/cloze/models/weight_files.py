@@ -16,7 +16,6 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import TORCH_WEIGHTS_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.model_paths import is_bundled
-from cloze.models.quantization import SCALES_SUFFIX, dequantize_weights
 from cloze.models.weight_mapping import HuggingFaceNames, normalize_hugging_face_names
 
 _STATE_DICT_KEYS = ("state_dict", "model_state_dict", "model", "module")
@@ -27,7 +26,7 @@ _WHOLE_COPY = "If this is a copy of a bundled model, write a whole one: cloze im
 
 
 def load_weights(directory: Path, names: HuggingFaceNames) -> dict[str, Tensor]:
-    """Read all weights from safetensors, by today's names of transformers; int8 becomes float32."""
+    """Read all weights from safetensors, by today's names of transformers."""
     weights: dict[str, Tensor] = {}
     for file, indexed in weight_files(directory).items():
         of_file = _load_safetensors(file)
@@ -37,7 +36,6 @@ def load_weights(directory: Path, names: HuggingFaceNames) -> dict[str, Tensor]:
                 raise InputError(what, where=directory / WEIGHTS_INDEX_FILE)
             of_file = {name: of_file[name] for name in indexed}
         weights |= of_file
-    weights = dequantize_weights(weights, where=directory)
     return normalize_hugging_face_names(weights, names, where=directory)
 
 
@@ -65,7 +63,7 @@ def read_weight_headers(directory: Path, names: HuggingFaceNames) -> tuple[dict[
         try:
             with safe_open(file, framework="pt") as weights:
                 for name in weights.keys():  # noqa: SIM118 (no mapping)
-                    if name.endswith(SCALES_SUFFIX) or (indexed is not None and name not in indexed):
+                    if indexed is not None and name not in indexed:
                         continue
                     part = weights.get_slice(name)
                     shapes[name] = torch.empty(part.get_shape(), device="meta")

@@ -18,7 +18,6 @@ from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.models.heads import BertForPreTraining
-from cloze.models.quantization import stored_precision
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigram_nats
 from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
@@ -77,12 +76,12 @@ def evaluate_pretrained(
         checkpoint: directory of a model with the heads of pre-training; without pairs the masked-word head is enough.
         data: text for `build_dataset`; or one data set, whose held-out documents are used.
         device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
+        precision: number format of matrix products; None is float32.
     """
     context = DistributedContext(resolve_device(device))
     bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     bert = bert.to(context.device)
-    prepare_for_inference(bert, precision or stored_precision(checkpoint))
+    prepare_for_inference(bert, precision or "float32")
     limit = bert.config.max_position_embeddings
     config = replace(config, max_seq_length=config.max_seq_length or min(_DEFAULT_LENGTH, limit))
     assert config.max_seq_length is not None

@@ -14,7 +14,6 @@ from cloze.models.config_file import load_config
 from cloze.models.encoder import build_encoder, set_dropout
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
-from cloze.models.quantization import refuse_int8
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.pretraining.config import PretrainConfig
 from cloze.progress import Progress
@@ -30,7 +29,6 @@ _BYTES_PER_PARAMETER = 4 * 4
 def with_initial_architecture(config: PretrainConfig, checkpoint: Path | None) -> PretrainConfig:
     """Return settings with architecture and commit of the checkpoint to start from, as `run.toml` keeps them."""
     if checkpoint is not None:
-        refuse_int8(checkpoint, "trained")
         model = config.model.with_architecture(load_config(checkpoint))
         return replace(config, init_commit=commit_of(checkpoint), model=model)
     if config.model.size is None:  # TOML has no None

@@ -24,7 +24,6 @@ from cloze.models.checkpoint import verify_shared_weights
 from cloze.models.config_file import load_config, load_labels
 from cloze.models.encoder import get_encoder_class
 from cloze.models.graph import GRAPH_KIND
-from cloze.models.quantization import INT8_KIND
 from cloze.models.weight_files import read_weight_headers
 from cloze.pretraining.config import PretrainConfig
 from cloze.reports.run_report import read_run_metrics
@@ -208,7 +207,6 @@ def _check_run_files(run: Path) -> None:
 _FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(
     {
         "checkpoint": _checkpoint_facts,
-        INT8_KIND: _checkpoint_facts,
         GRAPH_KIND: _graph_facts,
         "dataset": _dataset_facts,
         "vocabulary": _tokenizer_facts,

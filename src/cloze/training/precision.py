@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import nn
@@ -17,10 +16,8 @@ from torch.utils import deterministic
 from cloze.arguments import describe
 from cloze.choices import InferencePrecision, Precision
 from cloze.errors import InputError, RunError, is_out_of_memory
-from cloze.models.bert import BertModel
-from cloze.models.encoder import Encoder, find_encoder
+from cloze.models.encoder import find_encoder
 from cloze.models.onednn_linear import use_onednn
-from cloze.models.quantization import quantize_encoder
 from cloze.models.torch_internals import CpuInstructions, cpu_instructions
 
 _STATUS = Path("/proc/self/status")
@@ -77,52 +74,25 @@ def finetuning_precision(
     return "float32" if precision == "auto" and is_slower else precision
 
 
-def _is_faster_in_int8(instructions: CpuInstructions) -> bool:
-    """Return whether int8 is the fastest format, and loses at most 0.5 points in each of five tasks.
-
-    It does so with AVX2 alone and with AVX512-VNNI. With AMX, bfloat16 is nearly as fast and loses less; other
-    processors are not measured.
-    """
-    if instructions.vnni:
-        return not instructions.amx
-    is_x86 = platform.machine().lower() in ("x86_64", "amd64")
-    return is_x86 and not (instructions.avx512 or instructions.onednn_bf16)
-
-
 def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> None:
     """Set the number format of a model's matrix products, on the device it is on, and the library that computes them.
 
-    Heads stay in float32. int8 needs a CPU.
+    Heads stay in float32. int8 is refused: a graph computes it.
     """
     encoder = find_encoder(model)
     if encoder is None:
         return
     device = next(encoder.parameters()).device
-    if precision == "auto":
-        precision = fastest_precision(type(encoder), device, cpu_instructions(), processor())
     if precision == "int8":
-        quantize_encoder(encoder)
-    elif precision == "bfloat16":
+        what = "int8 is for answers, not for losses of pre-training"
+        raise InputError(what, where="precision", remedy="Use float32 or bfloat16")
+    if resolve_dtype(precision, device) == torch.bfloat16:
         encoder.autocast_dtype = torch.bfloat16
         for module in encoder.modules():
             if isinstance(module, nn.Linear):
                 module.to(torch.bfloat16)  # once, instead of in every autocast
     elif device.type == "cpu" and is_faster_with_onednn(cpu_instructions(), processor()):
         use_onednn(encoder)
-
-
-def fastest_precision(
-    encoder: type[Encoder], device: torch.device, instructions: CpuInstructions, processor: str
-) -> Literal["float32", "bfloat16", "int8"]:
-    """Return the number format that "auto" stands for in inference.
-
-    It is int8 only for BERT, where the records show a gain in speed and a small loss.
-    """
-    has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    is_measured = encoder is BertModel and device.type == "cpu" and has_kernels
-    if is_measured and _is_faster_in_int8(instructions):
-        return "int8"
-    return "bfloat16" if is_faster_in_bfloat16(device, instructions, processor) else "float32"
 
 
 def is_faster_in_bfloat16(device: torch.device, instructions: CpuInstructions, processor: str) -> bool:
