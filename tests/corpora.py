@@ -41,8 +41,14 @@ def shard_of(rows: Rows, digests: Iterable[int]) -> Shard:
 
 
 def rows_of(documents: Documents) -> list[list[list[int]]]:
-    sentences = [documents.sentences(number) for number in range(len(documents))]
-    return [[documents.sentence(number).tolist() for number in numbers] for numbers in sentences]
+    bounds = documents.sentence_offsets.tolist()
+    return [
+        [
+            documents.read(bounds[sentence], bounds[sentence + 1]).tolist()
+            for sentence in documents.sentences(n)
+        ]
+        for n in range(len(documents))
+    ]
 
 
 def instances_of(batch: PretrainingBatch) -> list[Instance]:

@@ -322,13 +322,13 @@ def _find_copies(
             ),
         )
 
-    of_sentences = (sentences.digests, sentences.starts, sentences.tokens)
-    long = (values[sentences.tokens >= LONG_SENTENCE] for values in of_sentences)
-    starts = documents.sentence_offsets[documents.first_sentence]
+    digests, starts, tokens = sentences.digests, sentences.starts, sentences.tokens
+    is_long, of_long = tokens >= LONG_SENTENCE, f"sentences of {LONG_SENTENCE} tokens or more"
+    first_tokens = documents.sentence_offsets[documents.first_sentence]
     return (
-        find("sentences", *of_sentences),
-        find(f"sentences of {LONG_SENTENCE} tokens or more", *long),
-        find("documents", document_digests, starts, documents.lengths),
+        find("sentences", digests, starts, tokens),
+        find(of_long, digests[is_long], starts[is_long], tokens[is_long]),
+        find("documents", document_digests, first_tokens, documents.lengths),
     )
 
 

@@ -181,10 +181,6 @@ class Documents:
         """Return the numbers of a document's sentences."""
         return range(int(self.first_sentence[number]), int(self.end_sentence[number]))
 
-    def sentence(self, number: int) -> TokenIds:
-        """Return the tokens of a sentence."""
-        return self.read(int(self.sentence_offsets[number]), int(self.sentence_offsets[number + 1]))
-
     def token_counts(self, vocab_size: int) -> Integers:
         """Return how often each token of the vocabulary occurs."""
         counts = np.zeros(vocab_size, np.int64)

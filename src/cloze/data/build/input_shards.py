@@ -162,7 +162,8 @@ def _ranges_of(name: str, reading: ReadingConfig) -> Iterator[tuple[FileRange, i
         with open_text(file, reading.encoding) as (_, _, head):
             format_name = detect_format(file, head, reading.text_format)
         format_name = format_name or guess_text_layout(head, size * ratio)
-        text, ranges = text_format(format_name), [(0, None, size)]
+        text = text_format(format_name)
+        ranges: list[tuple[int, int | None, int]] = [(0, None, size)]
         has_offsets = ratio == 1 and (reading.encoding is None or text.magic)  # offsets count bytes in UTF-8
         if text.split and has_offsets and size >= 2 * reading.shard_bytes:
             ranges = text.split(file, size, reading.shard_bytes)
