@@ -176,3 +176,12 @@ def test_texts_in_memory_exclude_settings_of_files(tmp_path: Path, name: str, va
     with pytest.raises(InputError, match=f"^{name}: cannot be combined with `texts`"):
         cloze.train_vocabulary(**arguments, texts=["Rain."], output=tmp_path / "vocab")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_of_several_changes_no_settings(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(
+        cloze.finetuning_settings("classification", model="cloze-mini", train="t.tsv", seeds=2)
+    )
+    refused = r"resume uses the settings of the run: optimizer\.learning_rate is 5e-05, not 0\.1"
+    with pytest.raises(InputError, match=refused):
+        cloze.finetune("classification", output=tmp_path, resume=True, learning_rate=0.1)
