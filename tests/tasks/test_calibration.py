@@ -50,6 +50,13 @@ def test_calibration_error_is_the_gap_of_each_bin():
     )
 
 
+def test_calibration_error_divides_logits_by_the_temperature() -> None:
+    logits, targets = _overconfident(200)
+    without = calibration_error(logits / 3, targets)
+    assert calibration_error(logits, targets, 3.0) == pytest.approx(without)
+    assert calibration_error(logits, targets) > without + 0.05
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_temperature_has_the_highest_likelihood(seed: int) -> None:
     logits, targets = _overconfident(300, seed)
