@@ -20,9 +20,10 @@ from cloze import config as configuration
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.dataset import Dataset
 from cloze.data.instances.instances import DynamicInstances
+from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.data import PretrainingBatches
+from cloze.pretraining.data import PretrainingBatches, PretrainingData
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext, DistributionConfig
@@ -169,16 +170,15 @@ def test_each_instance_is_read_by_exactly_one_rank(nano):
         assert sorted(asked) == sorted(expected.asked)
 
 
-def test_ranks_that_do_not_divide_the_batch_are_refused(nano, tmp_path):
-    ranks = Ranks(4, pretrain, nano, tmp_path / "run")
-    assert ranks.join() == [2, 2, 2, 2]
-    assert ranks.errors.get() == (
-        0,
-        "torchrun: 4 ranks cannot share a batch of 6 and 12 evenly. "
-        "Start 1, 2, 3 or 6, or set another batch_size.",
-    )
-    assert ranks.errors.empty(), "one rank says it"
-    assert not (tmp_path / "run").exists()
+def test_ranks_that_do_not_divide_the_batch_are_refused(nano):
+    for rank in (0, 3):
+        with pytest.raises((InputError, SystemExit)) as refused:
+            PretrainingData.load(nano, DistributedContext(torch.device("cpu"), rank, 4))
+        if rank:  # one rank says it
+            assert refused.value.code == 2
+        else:
+            message = "torchrun: 4 ranks cannot share a batch of 6 and 12 evenly. Start 1, 2, 3 or 6, or set another"
+            assert str(refused.value).startswith(message)
 
 
 def _wait_for_step(run: Path, step: int, seconds: float = 120) -> None:

@@ -38,14 +38,14 @@ def test_a_small_matrix_has_the_names_of_its_columns() -> None:
     ]
 
 
-@pytest.mark.parametrize("num_classes", [2, 7, 20, 60, 2000])
+@pytest.mark.parametrize("num_classes", [2, 9, 10, 60, 2000])
 def test_lines_have_80_columns_and_say_what_is_left_out(num_classes: int) -> None:
     values = breakdown(num_classes)
     lines = format_breakdown(values)
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
     (worst, *_) = values.confused_pairs(1)
-    if fits := num_classes <= 7:
+    if fits := num_classes <= 9:  # the next one needs 84 columns
         assert str(values.confusion["department number 1"]["department number 0"]) in text
     else:
         assert f"{worst[0]} → {worst[1]}" in text
