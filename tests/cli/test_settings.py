@@ -185,3 +185,10 @@ def test_a_run_of_several_changes_no_settings(tmp_path: Path) -> None:
     refused = r"resume uses the settings of the run: optimizer\.learning_rate is 5e-05, not 0\.1"
     with pytest.raises(InputError, match=refused):
         cloze.finetune("classification", output=tmp_path, resume=True, learning_rate=0.1)
+
+
+def test_a_resumed_run_with_init_keeps_its_recipe(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"data": str(tmp_path / "none"), "init": "cloze-mini", "steps": 3}
+    (tmp_path / "run.toml").write_text(cloze.pretraining_settings(**settings, config="fast"))
+    with pytest.raises(InputError, match="none: no such directory"):  # and not that a setting differs
+        cloze.pretrain(output=tmp_path, resume=True, **settings)
