@@ -164,6 +164,7 @@ def test_words_are_the_means_of_their_tokens(minilm: Path, embedder: Embedder) -
     second = [i for i, (start, end) in enumerate(encoding.offsets) if 13 <= start < end <= 26]
     assert len(second) > 1
     np.testing.assert_allclose(found.vectors[1], hidden[second].mean(0).detach().numpy(), atol=1e-5)
+    np.testing.assert_allclose(found.vectors[-1], hidden[-2].detach().numpy(), atol=1e-5)
     lengths = np.linalg.norm(embedder.words([text])[0].vectors, axis=1)
     np.testing.assert_allclose(lengths, 1, atol=1e-6)
 

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from clients import Client
-from held_queue import Thread, admitted, answers, held, start, wait_until
+from held_queue import Thread, admitted, held, start, wait_until
 
 from cloze.inference.explain import ExplainConfig
 from cloze.serving.limits import Limits
@@ -32,8 +33,15 @@ def test_a_long_sentence_is_scored_in_turns(client: Client, models: Mapping[str,
 
 
 def test_likelihoods_of_two_requests_share_a_batch(models: Mapping[str, ServedModel], queue: Queue) -> None:
-    requests = (likelihood(models["bert"], TextsRequest(inputs=text), queue) for text in ("a b", "c d e"))
-    found = asyncio.run(answers(queue, *(admitted(queue, request) for request in requests)))
+    requests = [likelihood(models["bert"], TextsRequest(inputs=text), queue) for text in ("a b", "c d e")]
+
+    async def ask() -> list[Any]:
+        async with held(queue):
+            tasks = await start(queue, *(admitted(queue, request) for request in requests))
+            await wait_until(lambda: queue.waiting_tokens == 2 * 4 + 3 * 5)  # both texts are read
+        return await asyncio.gather(*tasks)
+
+    found = asyncio.run(ask())
     assert [len(scores[0].tokens) for scores in found] == [2, 3]
     assert queue.batches == 2  # the first one holds the thread
 
