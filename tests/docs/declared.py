@@ -246,7 +246,9 @@ PAGES = {
         },
         is_exhaustive=True,
     ),
-    "docs/guides/quantization.md": Page(inputs="MODEL=minilm lines.txt RUN=reviews reviews.tsv"),
+    "docs/guides/quantization.md": Page(
+        inputs="MODEL=minilm lines.txt RUN=reviews reviews.tsv", is_exhaustive=True
+    ),
     "research/experiments/scale.md": Page(),
     "docs/guides/serving.md": Page(
         not_run={
