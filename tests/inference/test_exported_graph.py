@@ -281,6 +281,11 @@ def test_a_server_answers_with_graphs_as_with_models(folder: Path) -> None:
         ("FillMask", "/fill", {"inputs": ["a [MASK]"]}),
     ]
     with ours, theirs:
+        engines = [
+            {(model["engine"], model["number_format"]) for model in client.get("/info").json()["models"]}
+            for client in (ours, theirs)
+        ]
+        assert engines == [{("onnxruntime", "float32")}, {("torch", "float32")}]
         for name, route, request in requests:
             assert_same(*(client.ask(route, model=name, **request) for client in (ours, theirs)))
         refusal = ours.refusal("/embed", model="Vectors", inputs="a", normalize=False)

@@ -132,6 +132,8 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
     return {
         "name": model.name,
         "abilities": model.abilities,
+        "engine": "onnxruntime" if model.model.is_graph else "torch",
+        "number_format": model.number_format,
         "task": None if model.task is None else model.task.name,
         "reads_pairs": None if model.predictor is None else model.predictor.reads_pairs,
         "labels": [] if model.task is None else list(model.task.answer.class_names),
