@@ -118,3 +118,7 @@ def test_a_run_that_cannot_be_created_leaves_the_directory_as_it_was(tmp_path: P
         raise ZeroDivisionError
     assert run.exists() == exists
     assert not exists or os.listdir(run) == []
+
+
+if __name__ == "__main__":
+    kill_at_each_change(Path(sys.argv[1]))

@@ -25,7 +25,7 @@ from cloze.config import Positive, Range, Settings
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.file_names import TRAINING_FOLDER
-from cloze.model_paths import follow_link
+from cloze.model_paths import RunLink, follow_link
 from cloze.models.checkpoint import KIND, save_weights
 from cloze.progress import Progress
 from cloze.training.metrics_log import METRICS
@@ -122,6 +122,17 @@ def _write_link(path: Path, target: str) -> None:
     if path.is_dir() and not path.is_symlink():  # copied by a program that follows links
         artifacts.remove_directory(path)
     file_io.write_link(path, target)
+
+
+def note_damaged_links(run: Path, progress: Progress) -> None:
+    """Warn of a `latest` or `best` that leads to no checkpoint, before it is written again."""
+    links: tuple[RunLink, ...] = ("latest", "best")
+    for link in links:
+        if os.path.lexists(run / link):
+            try:
+                follow_link(run, link)
+            except InputError as error:
+                progress.note(f"warning: {error.where}: {error.what}: it is written again")
 
 
 def move_later_checkpoints_aside(run: Path, step: int) -> None:

@@ -28,6 +28,7 @@ from cloze.training.checkpoints import (
     load_optimizer,
     move_later_checkpoints_aside,
     newest_checkpoint,
+    note_damaged_links,
     optimizer_state_tensors,
     prune_checkpoints,
     read_state,
@@ -227,6 +228,7 @@ class TrainingRun:
                 self._write_log(bar)
 
     def _open_log(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
+        note_damaged_links(self.path, self.progress)
         move_later_checkpoints_aside(self.path, self._state.step)
         link_steps(self.path, self._state.step, self._state.best_step)
         self._callbacks.on_start(self.path, tomllib.loads(self.settings), self._state.step)

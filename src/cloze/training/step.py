@@ -195,7 +195,9 @@ class OptimizerSteps:
             if self.config.optimizer.muon is not None:  # its rate is a setting of its own
                 remedy += " `optimizer.muon.learning_rate=RATE`"
             if self.saved_step and self.saved_step == step - self.num_skipped:
-                remedy += f"; step {self.saved_step} was saved right before: if it is corrupt, delete it"
+                remedy += (
+                    f"; step {self.saved_step} was saved right before and may be corrupt: if so, delete it"
+                )
             raise RunError(f"{what}, {self.num_skipped} times in a row", where=self.path, remedy=remedy)
 
 
