@@ -13,12 +13,12 @@ from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForNextSentencePrediction, BertForPreTraining
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
 
 TOKENS = (*SPECIAL, *"abcdefgh")
-TASKS: Mapping[str, AnyTask] = {
+TASKS: Mapping[str, Task] = {
     "TextClassifier": task_of("classification", labels=("bad", "good", "so-so")),
     "MultiLabelClassifier": task_of("multi-label", labels=("x", "y", "z"), thresholds=0.01),
     "TextRegressor": task_of("regression", minimum=0.0, maximum=5.0, pair_column="pair"),

@@ -17,7 +17,7 @@ from cloze.tasks.answers.tags import Tags
 from cloze.tasks.answers.vectors import Cosine, Retrieval
 from cloze.tasks.features import TextFeature
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer
 from helpers import task_of
@@ -173,12 +173,12 @@ GOLD_OUTPUTS: dict[type, Callable[[Any, Any], Array]] = {
 """The output of a perfect model for a feature, by kind of answer."""
 
 
-def kind_of(task: AnyTask) -> type:
+def kind_of(task: Task) -> type:
     """Return the class in `GOLD_OUTPUTS` of a task's answer."""
     return next(kind for kind in GOLD_OUTPUTS if isinstance(task.answer, kind))
 
 
-def gold_output(task: AnyTask, feature: Any) -> Array:
+def gold_output(task: Task, feature: Any) -> Array:
     """Return the output of a perfect model for a feature."""
     return GOLD_OUTPUTS[kind_of(task)](task.answer, feature)
 

@@ -23,10 +23,10 @@ from cloze.tasks.registry import find_task
 if TYPE_CHECKING:
     from cloze.finetuning.config import FinetuneConfig
     from cloze.pretraining.config import PretrainConfig
-    from cloze.tasks.task import AnyTask
+    from cloze.tasks.task import Task
 
 
-def task_of(name: str, **settings: Any) -> "AnyTask":
+def task_of(name: str, **settings: Any) -> "Task":
     """Return a task with other settings."""
     return find_task(name).with_settings(settings)
 
@@ -154,7 +154,7 @@ def read_tree(directory: Path) -> dict[str, bytes]:
     }
 
 
-def finetuning_of(task: str, settings: Iterable[str]) -> "tuple[AnyTask, FinetuneConfig]":
+def finetuning_of(task: str, settings: Iterable[str]) -> "tuple[Task, FinetuneConfig]":
     """Return a task and its config for settings such as "epochs=1"."""
     from cloze.config import read_dict
 
@@ -163,7 +163,7 @@ def finetuning_of(task: str, settings: Iterable[str]) -> "tuple[AnyTask, Finetun
 
 def resolve_finetuning(
     task: Any, config: Any = None, settings: Mapping[str, Any] = MappingProxyType({})
-) -> "tuple[AnyTask, FinetuneConfig]":
+) -> "tuple[Task, FinetuneConfig]":
     """Return the task and the config of a fine-tuning, of a recipe with settings by their dotted keys."""
     from cloze.api import settings as layers
 

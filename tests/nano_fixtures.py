@@ -13,7 +13,7 @@ from cloze import artifacts
 from cloze.finetuning.config import FinetuneConfig
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.optimizer import OptimizerConfig
@@ -89,12 +89,12 @@ def config(nano_checkpoint: Path, reviews: Path) -> FinetuneConfig:
 
 
 @pytest.fixture
-def configure(nano_checkpoint: Path) -> Callable[..., tuple[AnyTask, FinetuneConfig]]:
+def configure(nano_checkpoint: Path) -> Callable[..., tuple[Task, FinetuneConfig]]:
     """Return a function from a task, its data and settings, separated by spaces, to the arguments of `finetune`."""
 
     def configure(
         task: str, train: Path, settings: str, *, dev: Path | None = None, model: Path = nano_checkpoint
-    ) -> tuple[AnyTask, FinetuneConfig]:
+    ) -> tuple[Task, FinetuneConfig]:
         dev_settings = [] if dev is None else [f"dev={dev}"]
         overrides = [f"model={model}", f"train={train}", *dev_settings, "device=cpu", *settings.split()]
         return finetuning_of(task, overrides)

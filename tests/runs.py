@@ -17,7 +17,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining import run as pretraining_run
 from cloze.pretraining.config import PretrainConfig
 from cloze.progress import SILENT, Progress
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.model_card import CardInfo
@@ -33,7 +33,7 @@ def resume_pretraining(run: Path, **options: Any) -> dict[str, float]:
     return cloze.pretrain(output=run, resume=True, **options)
 
 
-def finetune(task: AnyTask, config: FinetuneConfig, run: Path, **options: Any) -> dict[str, float]:
+def finetune(task: Task, config: FinetuneConfig, run: Path, **options: Any) -> dict[str, float]:
     """Fine-tune from the models that the settings name; return the scores."""
     report = finetuning.finetune(task, config, run, **options)
     return scores_of_report(report)
@@ -43,16 +43,16 @@ def resume_finetuning(run: Path, **options: Any) -> dict[str, Any]:
     return cloze.finetune(output=run, resume=True, **options).report
 
 
-def validate(task: AnyTask, config: FinetuneConfig, **options: Any) -> dict[str, Any]:
+def validate(task: Task, config: FinetuneConfig, **options: Any) -> dict[str, Any]:
     return finetuning.validate(task, config, progress=SILENT, **options)
 
 
-def plan_finetuning(task: AnyTask, config: FinetuneConfig, **options: Any) -> RunPlan:
+def plan_finetuning(task: Task, config: FinetuneConfig, **options: Any) -> RunPlan:
     return finetuning.plan_finetuning(task, config, **options)
 
 
 def prepare(
-    task: AnyTask, config: FinetuneConfig, context: DistributedContext, progress: Progress = SILENT
+    task: Task, config: FinetuneConfig, context: DistributedContext, progress: Progress = SILENT
 ) -> PreparedData:
     return prepare_data(task, config, context, progress)
 

@@ -11,7 +11,7 @@ from cloze.file_names import TASK_FILE
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
 from cloze.tasks.config import TaskSettings, to_toml
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -41,7 +41,7 @@ def write_checkpoint(
     path: Path,
     model: nn.Module,
     tokens: Sequence[str],
-    task: AnyTask | None = None,
+    task: Task | None = None,
     *,
     max_seq_length: int = 12,
     labels: Sequence[str] = (),
@@ -60,7 +60,7 @@ def write_checkpoint(
 
 def write_finetuned(
     path: Path,
-    task: AnyTask,
+    task: Task,
     tokens: Sequence[str],
     *,
     seed: int = 4,

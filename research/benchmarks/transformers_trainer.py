@@ -24,7 +24,7 @@ from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.predict import predict
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.training.optimizer import Budget, build_optimizer, learning_rate_at, round_warmup
 
 
@@ -50,7 +50,7 @@ class PaddedModel(nn.Module):
         return {"logits": self(packed)}
 
 
-def build_padded_model(ours: nn.Module, task: AnyTask) -> PaddedModel:
+def build_padded_model(ours: nn.Module, task: Task) -> PaddedModel:
     """Build transformers' model with the head and weights of one of cloze.
 
     Raises:

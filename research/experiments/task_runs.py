@@ -24,7 +24,7 @@ from cloze.finetuning.run import SCORES
 from cloze.progress import Progress
 from cloze.tasks.data import find_files
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.training.checkpoints import remove_checkpoints
 from experiments.results import TaskScores
 
@@ -87,7 +87,7 @@ class TaskRun:
         """Whether it is scored."""
         return (self.directory / SCORES).exists()
 
-    def config(self, model: Path, seed: int) -> tuple[AnyTask, FinetuneConfig]:
+    def config(self, model: Path, seed: int) -> tuple[Task, FinetuneConfig]:
         """Return task and settings for an encoder.
 
         Raises:

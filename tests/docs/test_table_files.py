@@ -8,7 +8,7 @@ import pytest
 from running import REPOSITORY
 
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from helpers import task_of
 
 PAGE = (REPOSITORY / "docs" / "reference" / "table-files.md").read_text("utf-8")
@@ -30,7 +30,7 @@ TASKS = {
 """By the stem of a file, its task."""
 
 
-def read(name: str, directory: Path) -> tuple[AnyTask, list[Any]]:
+def read(name: str, directory: Path) -> tuple[Task, list[Any]]:
     file = directory / name
     file.write_text(EXAMPLES[name], "utf-8")
     task = find_task(TASKS[file.stem])

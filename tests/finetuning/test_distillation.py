@@ -31,7 +31,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.answers.vectors import Vectors
 from cloze.tasks.config import save_finetuned
 from cloze.tasks.predict import featurize
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.checkpoints import CheckpointConfig
@@ -55,7 +55,7 @@ def save_teacher(
 ) -> SaveTeacher:
     """Return a function from a task to a checkpoint of it with random weights."""
 
-    def save(task: AnyTask, *, tokenizer: Tokenizer = tokenizer, name: str = "teacher") -> Path:
+    def save(task: Task, *, tokenizer: Tokenizer = tokenizer, name: str = "teacher") -> Path:
         model = task.answer.head(build_encoder(), generator=torch.Generator().manual_seed(3))
         for parameter in model.parameters():
             nn.init.normal_(parameter, std=1.0, generator=torch.Generator().manual_seed(parameter.numel()))
@@ -71,14 +71,14 @@ def small(config: FinetuneConfig) -> FinetuneConfig:
     return replace(config, epochs=1, batch_size=3, max_seq_length=40)
 
 
-def write_case(name: str, folder: Path) -> tuple[AnyTask, Path]:
+def write_case(name: str, folder: Path) -> tuple[Task, Path]:
     case = CASES[name]
     (folder / case.file).write_text(case.content, "utf-8")
     task = task_of(name, **case.settings)
     return task, folder / case.file
 
 
-def fitted(task: AnyTask, path: Path, start: Path) -> tuple[AnyTask, list[Any]]:
+def fitted(task: Task, path: Path, start: Path) -> tuple[Task, list[Any]]:
     examples = list(task.examples(path))
     if isinstance(task.answer, Vectors):
         task = replace(task, answer=task.answer.with_checkpoint_settings(start))
@@ -269,7 +269,7 @@ def test_unlabeled_texts_are_counted_and_the_card_names_the_teacher(config, trai
 def refused(config: FinetuneConfig, tmp_path: Path) -> Callable[..., str]:
     """Return a function that fine-tunes with a teacher and returns the error."""
 
-    def refused(teacher: Path | str, task: AnyTask = REVIEWS, **settings: Any) -> str:
+    def refused(teacher: Path | str, task: Task = REVIEWS, **settings: Any) -> str:
         with pytest.raises(InputError) as error:
             finetune(task, with_teacher(config, teacher, **settings), tmp_path / "refused")
         assert not (tmp_path / "refused").exists()

@@ -25,7 +25,7 @@ from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
 from cloze.tasks.config import save_finetuned, with_settings
 from cloze.tasks.predict import featurize, predict
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
 from family_cases import CASES, REVIEWS
@@ -44,10 +44,10 @@ def _generator(seed: int = 3) -> torch.Generator:
 @pytest.fixture
 def save(
     tmp_path: Path, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
-) -> Callable[[AnyTask], Path]:
+) -> Callable[[Task], Path]:
     """Return a function that writes a model of a task whose head no other one equals."""
 
-    def write(task: AnyTask) -> Path:
+    def write(task: Task) -> Path:
         with artifacts.write_directory(tmp_path / "trained", kind="checkpoint") as directory:
             model = task.answer.head(build_encoder(), generator=_generator())
             save_finetuned(directory, model, tokenizer, task, max_seq_length=40)
@@ -56,7 +56,7 @@ def save(
     return write
 
 
-def _fitted(name: str, directory: Path) -> tuple[AnyTask, list[Any]]:
+def _fitted(name: str, directory: Path) -> tuple[Task, list[Any]]:
     case = CASES[name]
     path = directory / case.file
     path.write_text(case.content, encoding="utf-8")

@@ -12,7 +12,7 @@ from cloze.inference.glue_submission import GLUE_FILES, GlueFile, write_submissi
 from cloze.inference.load import load_ensemble
 from cloze.inference.predictor import Predictor
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from helpers import task_of
 from tiny_models import write_finetuned
 
@@ -26,9 +26,7 @@ COLUMNS = {
 SINGLE = ("cola", "sst2")
 
 
-def model(
-    path: Path, task: AnyTask, seed: int = 1, pieces: tuple[str, ...] = PIECES, length: int = 16
-) -> Path:
+def model(path: Path, task: Task, seed: int = 1, pieces: tuple[str, ...] = PIECES, length: int = 16) -> Path:
     sizes = {"num_attention_heads": 2, "max_position_embeddings": 16}
     return write_finetuned(path, task, pieces, seed=seed, max_seq_length=length, **sizes)
 
@@ -139,7 +137,7 @@ def test_an_ensemble_averages_logits(tmp_path: Path) -> None:
     assert load_ensemble(paths[:1], device="cpu").predict(examples)[0] == alone[0]
 
 
-def _examples(task: AnyTask, place: Path) -> list:
+def _examples(task: Task, place: Path) -> list:
     (place / "texts.txt").write_text("good film\nbad\nbook\n")
     return list(task.examples(place / "texts.txt", labeled=False))
 

@@ -23,7 +23,7 @@ from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForSequenceClassification
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from helpers import task_of
@@ -32,7 +32,7 @@ from tiny_models import tiny_config
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "##ness", "film", "the", "!", "not")
 
 
-def predictor_of(task: AnyTask, num_labels: int = 3, *, max_seq_length: int = 16) -> Predictor:
+def predictor_of(task: Task, num_labels: int = 3, *, max_seq_length: int = 16) -> Predictor:
     sizes = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 28}
     config = tiny_config(PIECES, max_position_embeddings=40, initializer_range=0.4, **sizes)
     generator = torch.Generator().manual_seed(7)

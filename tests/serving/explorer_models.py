@@ -14,7 +14,7 @@ from cloze.models.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint
 
@@ -46,7 +46,7 @@ def make_models(directory: Path) -> dict[str, Path]:
         return BertModel(CONFIG, generator=generator)
 
     tags = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-    made: dict[str, tuple[nn.Module, AnyTask | None]] = {
+    made: dict[str, tuple[nn.Module, Task | None]] = {
         "pretrained": (BertForPreTraining(encoder(), generator=generator), None),
         "answers": (
             BertForQuestionAnswering(encoder(), generator=generator),
@@ -64,7 +64,7 @@ def make_models(directory: Path) -> dict[str, Path]:
     return paths | {"classifier": make_classifier(directory / "classifier", BLAME_OR_PRAISE)}
 
 
-def make_classifier(directory: Path, task: AnyTask, *, bias: float = 0.0) -> Path:
+def make_classifier(directory: Path, task: Task, *, bias: float = 0.0) -> Path:
     """Write a classifier; `bias` is added to the logit of its first label."""
     generator = torch.Generator().manual_seed(6)
     encoder = BertModel(CONFIG, generator=generator)

@@ -9,7 +9,7 @@ from torch import nn
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint
 
@@ -20,7 +20,7 @@ PIECES = (
     *(f"##{letter}" for letter in LETTERS),
 )
 CONFIG = tiny_config(PIECES, num_hidden_layers=2, max_position_embeddings=40)
-TASKS: dict[str, AnyTask] = {
+TASKS: dict[str, Task] = {
     "classifier": task_of("classification", labels=("bad", "good", "so-so")),
     "tagger": task_of("tagging", labels=("O", "B-X", "I-X", "B-Y", "I-Y")),
     "squad": task_of("squad_v2", null_threshold=-0.25, doc_stride=8),
@@ -31,7 +31,7 @@ TASKS: dict[str, AnyTask] = {
 }
 
 
-def write_model(path: Path, head: Callable[[BertModel], nn.Module], task: AnyTask | None = None) -> Path:
+def write_model(path: Path, head: Callable[[BertModel], nn.Module], task: Task | None = None) -> Path:
     model = head(BertModel(CONFIG, generator=torch.Generator().manual_seed(len(path.name))))
     problem_type = None if task is None else task.answer.problem_type
     return write_checkpoint(path, model, PIECES, task, max_seq_length=24, problem_type=problem_type)

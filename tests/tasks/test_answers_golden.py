@@ -18,7 +18,7 @@ import pytest
 import cloze
 from cloze.api.evaluation import EvaluationResult
 from cloze.finetuning.data import count_classes
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from family_cases import CASES, FAMILIES, Case, gold_output
@@ -38,7 +38,7 @@ DATA = {
 ANSWERS = ("right", "wrong", "partly", "blank")
 
 
-def _output(task: AnyTask, feature: Any, number: int, kind: str) -> Any:
+def _output(task: Task, feature: Any, number: int, kind: str) -> Any:
     """Return the output of a model whose answers are right, or of which all, every other or none say something."""
     right = gold_output(task, feature)
     if kind == "blank":

@@ -17,7 +17,7 @@ from cloze.tasks.calibration import (
     fit_temperature,
 )
 from cloze.tasks.config import with_settings
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tasks.texts import LabeledText
 from helpers import task_of
 
@@ -36,7 +36,7 @@ def _examples(targets: Sequence[int]) -> list[LabeledText]:
     return [LabeledText("x", gold="abc"[target]) for target in targets]
 
 
-def _predictions(task: AnyTask, logits: np.ndarray) -> list[ClassPrediction]:
+def _predictions(task: Task, logits: np.ndarray) -> list[ClassPrediction]:
     return [task.answer.decode(LabeledText("x"), [], [row]) for row in logits]
 
 

@@ -24,7 +24,7 @@ from cloze.errors import InputError
 from cloze.tasks.data import read_memory
 from cloze.tasks.questions import Paragraph, SpanQuestion
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from family_cases import CASES, Case
 from helpers import task_of, write_rows
 
@@ -167,7 +167,7 @@ def describe(read: Callable[[], Any], folder: Path | str) -> list[str]:
     return [line.replace(str(folder), "")[:160] for line in lines]
 
 
-def _read_memory(task: AnyTask, rows: Any, *, labeled: bool) -> Iterator[Any]:
+def _read_memory(task: Task, rows: Any, *, labeled: bool) -> Iterator[Any]:
     configured, file = read_memory(task, rows, "rows", labeled=labeled)
     for example in configured.examples(file, labeled=labeled):
         yield dataclasses.replace(example, where="") if isinstance(example, SpanQuestion) else example

@@ -7,11 +7,11 @@ import pytest
 
 from cloze.errors import InputError
 from cloze.tasks.registry import TASKS
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 
 
 @pytest.fixture(scope="module")
-def cranfield() -> Iterator[AnyTask]:
+def cranfield() -> Iterator[Task]:
     """The task, which is registered for this file alone."""
     import_module("experiments.cranfield")
     yield TASKS["cranfield"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.predictor import Predictor
     from cloze.metrics.breakdown import Breakdown
     from cloze.tasks.calibration import Calibration
-    from cloze.tasks.task import AnyTask
+    from cloze.tasks.task import Task
 
 
 class EvaluationResult(NamedScores):
@@ -31,7 +31,7 @@ class EvaluationResult(NamedScores):
         data: object,
         counts: Mapping[str, int],
         parts: Mapping[str, Mapping[str, float]] = {},
-        task: "AnyTask | None" = None,
+        task: "Task | None" = None,
         answers: Sequence[tuple[Any, Any]] = (),
     ) -> None:
         super().__init__(scores)
@@ -180,7 +180,7 @@ def evaluate(
 
 @suggests_keywords()
 def score(
-    task: "str | AnyTask",
+    task: "str | Task",
     predictions: Any,
     gold: Any,
     *,
@@ -258,7 +258,7 @@ def _find_task_name(task: str | None, model: Any) -> str:
 
 
 def _to_result(
-    task: "AnyTask", data: "Data", scores: Mapping[str, float], answers: list[tuple[Any, Any]]
+    task: "Task", data: "Data", scores: Mapping[str, float], answers: list[tuple[Any, Any]]
 ) -> EvaluationResult:
     return EvaluationResult(scores, data=data, counts={"examples": len(answers)}, task=task, answers=answers)
 

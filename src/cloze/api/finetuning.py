@@ -16,7 +16,7 @@ from cloze.results import NamedScores
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.tasks.task import AnyTask
+    from cloze.tasks.task import Task
     from cloze.training.plan import RunPlan
 
 
@@ -52,7 +52,7 @@ def _setting_names() -> Iterator[str]:
 
 @suggests_keywords(_setting_names)
 def finetune(
-    task: "str | AnyTask | None" = None, *, output: str | Path, **options: Unpack[FinetuneOptions]
+    task: "str | Task | None" = None, *, output: str | Path, **options: Unpack[FinetuneOptions]
 ) -> FinetuneResult:
     """Fine-tune a model on labeled data and keep the best epoch.
 
@@ -118,7 +118,7 @@ def finetune(
 
 @suggests_keywords(_setting_names)
 def plan_finetuning(
-    task: "str | AnyTask | None" = None,
+    task: "str | Task | None" = None,
     *,
     output: str | Path | None = None,
     **options: Unpack[FinetuneOptions],
@@ -137,7 +137,7 @@ def plan_finetuning(
 
 @suggests_keywords(_setting_names)
 def validate_data(
-    task: "str | AnyTask | None" = None,
+    task: "str | Task | None" = None,
     *,
     output: str | Path | None = None,
     **options: Unpack[FinetuneOptions],
@@ -157,7 +157,7 @@ def validate_data(
 
 @suggests_keywords(_setting_names)
 def finetuning_settings(
-    task: "str | AnyTask | None" = None,
+    task: "str | Task | None" = None,
     *,
     output: str | Path | None = None,
     **options: Unpack[FinetuneOptions],

@@ -16,7 +16,7 @@ from cloze.suggestions import suggests_keywords
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.reading.formats import FormatDescription
     from cloze.tasks.description import TaskDescription
-    from cloze.tasks.task import AnyTask
+    from cloze.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -32,9 +32,7 @@ class BaselineScores(Result):
 class BaselineResult(list[BaselineScores]):
     """The scores of baselines, by method and number of training examples."""
 
-    def __init__(
-        self, scores: Sequence[BaselineScores], task: "AnyTask", num_examples: int, data: str
-    ) -> None:
+    def __init__(self, scores: Sequence[BaselineScores], task: "Task", num_examples: int, data: str) -> None:
         super().__init__(scores)
         self.task = task
         """The task, with the labels of the training data."""
@@ -46,7 +44,7 @@ class BaselineResult(list[BaselineScores]):
 
 @suggests_keywords()
 def baseline(
-    task: "str | AnyTask",
+    task: "str | Task",
     *,
     train: Any,
     dev: Any = None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.data.reading.memory import Data
     from cloze.inference.predictor import Predictor
     from cloze.reports.explanation_page import ExplainedText
-    from cloze.tasks.task import AnyTask
+    from cloze.tasks.task import Task
 
 _TEXT_MARK = re.compile(r"\s|[.!?\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP}]$")
 """Marks an argument as a text, if no file has its name."""
@@ -168,7 +168,7 @@ def find_inputs(
     return task, "", texts
 
 
-def _open_inputs(task: "AnyTask", file: str, texts: Sequence[str], progress: Progress) -> "Data":
+def _open_inputs(task: "Task", file: str, texts: Sequence[str], progress: Progress) -> "Data":
     """Return a file, or texts as the rows of a task."""
     from cloze.remote_files import to_path_or_url
     from cloze.tasks.data import read_memory

@@ -42,13 +42,13 @@ from cloze.suggestions import list_names
 from cloze.tasks.config import resolve_task, settings_of_keywords
 from cloze.tasks.data import find_files, read_memory
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task import Task
 from cloze.training.distributed import num_restarts
 from cloze.training.optimizer import parse_duration
 from cloze.training.run_directory import changed_settings, is_run, run_settings_file
 
 Resolved = TypeVar("Resolved")
-TaskAndConfig: TypeAlias = tuple[AnyTask, FinetuneConfig]
+TaskAndConfig: TypeAlias = tuple[Task, FinetuneConfig]
 Recipe: TypeAlias = FinetuneConfig | PretrainConfig | str | Path | None
 """A config object, the path of a TOML file, or the name of a recipe."""
 _SETTINGS_OF_RUNS = (
@@ -86,7 +86,7 @@ class FinetuningLayers(Layers):
 
 
 def finetuning_layers(
-    task: str | AnyTask | None, output: str | Path | None, options: FinetuneOptions
+    task: str | Task | None, output: str | Path | None, options: FinetuneOptions
 ) -> FinetuningLayers:
     """Return the settings that the arguments of `finetune` give; left-out options are not given."""
     run, resume, config = _check_options(output, options), options.get("resume", False), options.get("config")

@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar
 from cloze.config import MOVABLE, Changeable, Positive, Range, Settings, read_toml
 from cloze.errors import InputError
 from cloze.tasks.config import resolve_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.training.config import MAX_EVALUATIONS, RunSettings
 from cloze.training.optimizer import OptimizerConfig
 
@@ -151,7 +151,7 @@ class FinetuneConfig(RunSettings):
         if self.seed + self.seeds > 2**31:
             raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
 
-    def selection_metric(self, task: AnyTask) -> str:
+    def selection_metric(self, task: Task) -> str:
         """Return the name of the score that decides the best checkpoint."""
         if self.best_metric is None:
             return task.metrics[0]
@@ -166,6 +166,6 @@ class FinetuneConfig(RunSettings):
         return self.seeds > 1 or self.grid != GridConfig()
 
 
-def load_finetuning(path: Path, task: str | None = None) -> tuple[AnyTask, FinetuneConfig]:
+def load_finetuning(path: Path, task: str | None = None) -> tuple[Task, FinetuneConfig]:
     """Return the task and the settings in a TOML file, such as a run's `run.toml`, which may name the task."""
     return resolve_task(FinetuneConfig, task, read_toml(path), where=str(path))

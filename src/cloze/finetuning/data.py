@@ -26,7 +26,7 @@ from cloze.tasks.data import find_files
 from cloze.tasks.features import count_losses
 from cloze.tasks.labels import describe_classes
 from cloze.tasks.predict import featurize
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
 
 Features: TypeAlias = list[list[Any]]
@@ -74,7 +74,7 @@ def data_files(config: FinetuneConfig) -> dict[str, str]:
     return {setting: name for setting, name in files.items() if name is not None}
 
 
-def find_data(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
+def find_data(task: Task, config: FinetuneConfig) -> FinetuneConfig:
     """Return the settings with files in the place of directories."""
     train, dev = find_files(task, config.train, config.dev)
     config = replace(config, train=train, dev=dev)
@@ -106,8 +106,8 @@ def keep_rows(config: FinetuneConfig, run: Path) -> tuple[FinetuneConfig, dict[s
 
 
 def load_data(
-    task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer, progress: Progress
-) -> tuple[AnyTask, LabeledData]:
+    task: Task, config: FinetuneConfig, tokenizer: Tokenizer, progress: Progress
+) -> tuple[Task, LabeledData]:
     """Read and check every example; return the task fitted to the training data, and the data."""
     sources: dict[str, Data] = {
         setting: MemoryRows.read(Path(name)) if name.endswith(ROWS_EXTENSION) else to_path_or_url(name)
@@ -151,7 +151,7 @@ def load_data(
 
 
 def _tokenize(
-    task: AnyTask,
+    task: Task,
     tokenizer: Tokenizer,
     limit: int,
     progress: Progress,
@@ -175,8 +175,8 @@ def _tokenize(
 
 
 def read_examples(
-    task: AnyTask, train_file: Data, dev_file: Data | None, *, dev_fraction: float = DEV_FRACTION
-) -> tuple[AnyTask, list[Any], list[Any]]:
+    task: Task, train_file: Data, dev_file: Data | None, *, dev_fraction: float = DEV_FRACTION
+) -> tuple[Task, list[Any], list[Any]]:
     """Return the task fitted to the training data, the training examples, and the dev examples.
 
     Without dev data a share of the training data is held out.
@@ -199,7 +199,7 @@ def read_examples(
 
 
 def _hold_out(
-    task: AnyTask, examples: list[Any], fraction: float, *, where: Data
+    task: Task, examples: list[Any], fraction: float, *, where: Data
 ) -> tuple[list[Any], list[Any]]:
     """Return training and dev examples, the same share of each class; one text, document or query stays together."""
     keys = [task.reader.group(example) for example in examples]
@@ -265,7 +265,7 @@ def fraction_size(num_examples: int, fraction: float) -> int:
     return max(1, round(fraction * num_examples))
 
 
-def count_classes(task: AnyTask, examples: Sequence[Any]) -> dict[str, int]:
+def count_classes(task: Task, examples: Sequence[Any]) -> dict[str, int]:
     """Return the number of examples of each class; empty if the task has no classes."""
     counts = Counter(chain.from_iterable(map(_classes_of, examples)))
     return {name: counts[name] for name in task.answer.class_names} if counts else {}

@@ -34,7 +34,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tables import format_score
 from cloze.tasks.config import to_toml
 from cloze.tasks.labels import describe_classes
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Scores
 from cloze.training.checkpoints import keep_best_checkpoint, link_checkpoints, remove_checkpoints
 from cloze.training.distributed import DistributedContext, init_distributed
@@ -56,7 +56,7 @@ Results: TypeAlias = dict[str, dict[str, Any]]
 
 
 def finetune(
-    task: AnyTask,
+    task: Task,
     config: FinetuneConfig,
     run: Path,
     *,
@@ -109,7 +109,7 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
     return place_workers(workers, config.device, items=len(expand_grid(config)))
 
 
-def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress) -> dict[str, Any]:
+def validate(task: Task, config: FinetuneConfig, *, progress: Progress) -> dict[str, Any]:
     """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings."""
     prepared = prepare_data(task, config, DistributedContext(resolve_device(config.device)), progress)
     data, features = prepared.data, prepared.data.flat_train_features
@@ -124,7 +124,7 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress) -> di
     }
 
 
-def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> RunPlan:
+def plan_finetuning(task: Task, config: FinetuneConfig, *, progress: Progress = SILENT) -> RunPlan:
     """Measure memory and time of a run in a few of its steps; nothing is written.
 
     For several runs the first one is timed; their epochs may differ.

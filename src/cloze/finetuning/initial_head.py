@@ -19,7 +19,7 @@ from cloze.models.heads import (
 )
 from cloze.suggestions import MAX_LISTED, list_names
 from cloze.tasks.config import load_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 
 _WITHOUT_HEAD = (
     *(Encoder, BertForFeatureExtraction),
@@ -31,7 +31,7 @@ _SCALE = {"minimum", "maximum"}
 """Settings that a linear head is converted to."""
 
 
-def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
+def load_trained_head(task: Task, directory: Path) -> dict[str, Tensor]:
     """Return the weights of a checkpoint's head, converted for a task whose labels are known; empty without a head.
 
     Raises:
@@ -63,7 +63,7 @@ def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
     }
 
 
-def _check_same_answers(task: AnyTask, trained: AnyTask) -> None:
+def _check_same_answers(task: Task, trained: Task) -> None:
     """Refuse a head whose answers mean something else than those of the task.
 
     Another task may give the same numbers to its classes, or a number to something else.

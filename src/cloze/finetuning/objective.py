@@ -18,7 +18,7 @@ from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
 from cloze.tasks.config import save_finetuned
 from cloze.tasks.predict import decode
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, TaskBatch
 from cloze.training.metric_sums import EvaluatedSums, MetricSums
 from cloze.training.objective import Objective, StepData
@@ -86,7 +86,7 @@ class FinetuningObjective(Objective):
     `task` is as an earlier evaluation tuned it (None: as it was fitted to the data); each evaluation tunes it.
     """
 
-    def __init__(self, model: nn.Module, prepared: PreparedData, task: AnyTask | None = None) -> None:
+    def __init__(self, model: nn.Module, prepared: PreparedData, task: Task | None = None) -> None:
         super().__init__(model)
         self.task = task or prepared.task
         self.prepared = prepared

@@ -36,7 +36,7 @@ from cloze.progress import Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.predict import compute_outputs
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
@@ -54,7 +54,7 @@ class Teacher:
     """A fine-tuned model that a student learns from."""
 
     directory: Path
-    task: AnyTask
+    task: Task
     sha256: str
 
     @property
@@ -94,7 +94,7 @@ class TeacherOutputs:
 class PreparedData:
     """The data of a command's runs, read and tokenized, and the models that they start and learn from."""
 
-    task: AnyTask
+    task: Task
     config: FinetuneConfig
     """The settings, with files in the place of directories, and the checksums of all that is read."""
     file_hashes: dict[str, str]
@@ -175,7 +175,7 @@ class PreparedData:
             np.save(directory / _STARTS, np.cumsum([0, *map(len, rows)]))
 
 
-def check_trainable(task: AnyTask) -> None:
+def check_trainable(task: Task) -> None:
     """Check that a task can be trained."""
     if task.trained_as is not None:
         remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"
@@ -183,7 +183,7 @@ def check_trainable(task: AnyTask) -> None:
 
 
 def prepare_data(
-    task: AnyTask, config: FinetuneConfig, context: DistributedContext, progress: Progress
+    task: Task, config: FinetuneConfig, context: DistributedContext, progress: Progress
 ) -> PreparedData:
     """Read, check and tokenize all data; check the models."""
     check_trainable(task)
@@ -210,7 +210,7 @@ def prepare_data(
     return PreparedData(task, config, file_hashes, data, tokenizer, start, context, head, teacher)
 
 
-def _check_batches(task: AnyTask, config: FinetuneConfig, context: DistributedContext) -> None:
+def _check_batches(task: Task, config: FinetuneConfig, context: DistributedContext) -> None:
     batch_sizes = config.grid.batch_sizes or [config.batch_size]
     context.check_batch_sizes(batch_sizes)
     if not task.answer.uses_in_batch_negatives:
@@ -239,7 +239,7 @@ def _check_model(config: FinetuneConfig, start: Path) -> None:
 
 
 def _load_initial_head(
-    task: AnyTask, config: FinetuneConfig, start: Path, context: DistributedContext, progress: Progress
+    task: Task, config: FinetuneConfig, start: Path, context: DistributedContext, progress: Progress
 ) -> dict[str, Tensor]:
     """Return the weights of the head to start from, empty for a new one, and say whether the checkpoint's is used."""
     try:
@@ -256,7 +256,7 @@ def _load_initial_head(
     return {} if is_student else head
 
 
-def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokenizer: Tokenizer) -> Teacher:
+def load_teacher(task: Task, config: FinetuneConfig, directory: Path, tokenizer: Tokenizer) -> Teacher:
     """Return the teacher in a directory, for a task whose labels are known."""
     if not task.answer.learns_from_teachers():
         remedy = "Leave out the teacher"
@@ -281,7 +281,7 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, directory: Path, tokeniz
     return Teacher(directory, teacher_task, sha256)
 
 
-def _load_teacher_task(task: AnyTask, directory: Path) -> AnyTask:
+def _load_teacher_task(task: Task, directory: Path) -> Task:
     """Return the task of a teacher, which may be a checkpoint of another program."""
     stored, remedy = load_task(directory), f"Fine-tune one: cloze finetune {task.name}"
     if stored is not None and type(stored[0].answer).distance is type(task.answer).distance:
@@ -309,7 +309,7 @@ def checkpoint_sha256(directory: Path) -> str:
 
 
 def compute_targets(
-    task: AnyTask, teacher: Teacher, model: nn.Module, features: Sequence[Any], *, max_tokens: int
+    task: Task, teacher: Teacher, model: nn.Module, features: Sequence[Any], *, max_tokens: int
 ) -> list[Array]:
     """Return what features learn from a teacher and its model, computed in float32; `task` is the student's."""
     outputs = compute_outputs(

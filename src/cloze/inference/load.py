@@ -36,7 +36,7 @@ from cloze.suggestions import suggests_keywords
 from cloze.tasks.config import load_task
 from cloze.tasks.features import Losses
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.training.workers import LoadedPerWorker
 
 _OF_TASK = (
@@ -224,6 +224,6 @@ def stream_predictions(
 
 
 def _predict_in_worker(
-    predictor: LoadedPerWorker[Predictor], task: AnyTask, examples: Sequence[Any]
+    predictor: LoadedPerWorker[Predictor], task: Task, examples: Sequence[Any]
 ) -> tuple[list[Any], Losses]:
     return replace(predictor.get(), task=task).predict(examples)

@@ -27,7 +27,7 @@ from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import Losses, count_losses
 from cloze.tasks.predict import compute_outputs, featurize, predict, top_k_limiter
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import LabeledText
 
@@ -52,7 +52,7 @@ class Predictor(Answerer):
     """A fine-tuned model, its tokenizer, and the task that defines inputs and outputs."""
 
     _: KW_ONLY
-    task: AnyTask
+    task: Task
     max_seq_length: int
     reads_pairs: bool | None = None
     """Whether the model was fine-tuned on pairs of texts or on single ones; None if nothing says which."""
@@ -223,7 +223,7 @@ def find_task_name(checkpoint: Path) -> str | None:
     return find_task_of_head(checkpoint)
 
 
-def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTask, int | None, bool | None]:
+def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[Task, int | None, bool | None]:
     """Return the task of a checkpoint, or the one called `name`; its length and whether it reads pairs, if known."""
     stored = load_task(checkpoint)
     if stored is None:
@@ -245,7 +245,7 @@ def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTas
     return task, settings.max_seq_length, task.reader.reads_pairs
 
 
-def _load_external_task(task: AnyTask, checkpoint: Path) -> tuple[AnyTask, int | None]:
+def _load_external_task(task: Task, checkpoint: Path) -> tuple[Task, int | None]:
     """Return a task as the files of another program describe it, and its length if they have one."""
     try:
         task = task.for_external_checkpoint(checkpoint)

@@ -9,11 +9,11 @@ from cloze.data.reading.memory import plain_row
 from cloze.data.row_files import PROBABILITY, check_csv_safe, check_output
 from cloze.errors import InputError
 from cloze.tasks.prediction_files import input_values
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 
 
 def prediction_row(
-    task: AnyTask, number: int, example: Any, prediction: Any, *, is_labeled: bool = False
+    task: Task, number: int, example: Any, prediction: Any, *, is_labeled: bool = False
 ) -> dict[str, Any]:
     """Return a prediction as `cloze predict` writes it: id or row, texts, and the answer.
 
@@ -56,7 +56,7 @@ def check_answer_files(
 
 
 def check_has_wrong_answers(
-    task: AnyTask,
+    task: Task,
     *,
     where: str = "errors",
     remedy: str = "Leave it out",
@@ -67,7 +67,7 @@ def check_has_wrong_answers(
         raise InputError(what, where=where, remedy=remedy)
 
 
-def wrong_answer_rows(task: AnyTask, answers: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:
+def wrong_answer_rows(task: Task, answers: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:
     """Return the wrong answers to labeled examples, those with the highest confidence first.
 
     A row has id or row, texts, `gold`, `prediction` and `confidence`; of a tagger also the `word`.

@@ -13,7 +13,7 @@ from cloze.arguments import check_type, split_names
 from cloze.errors import InputError
 from cloze.file_names import TASK_FILE
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import KEYWORDS, AnyTask, Task
+from cloze.tasks.task import KEYWORDS, Task
 from cloze.tasks.task_batch import Module
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -27,7 +27,7 @@ class TaskSettings:
     max_seq_length: int
 
 
-def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
+def load_task(checkpoint: Path) -> tuple[Task, TaskSettings] | None:
     """Return the task of a fine-tuned checkpoint; None for other checkpoints."""
     path = checkpoint / TASK_FILE
     if not path.is_file():
@@ -35,7 +35,7 @@ def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
     return resolve_task(TaskSettings, None, configuration.read_toml(path), where=str(path))
 
 
-def load_finetuned_task(checkpoint: Path) -> AnyTask:
+def load_finetuned_task(checkpoint: Path) -> Task:
     """Return the task of a checkpoint that a run of fine-tuning has written."""
     stored = load_task(checkpoint)
     assert stored is not None
@@ -43,12 +43,12 @@ def load_finetuned_task(checkpoint: Path) -> AnyTask:
 
 
 def with_settings(
-    task: AnyTask | str,
+    task: Task | str,
     settings: Mapping[str, Any],
     *,
     is_trained: bool = False,
     **by_name: str | bool | Sequence[str] | None,
-) -> AnyTask:
+) -> Task:
     """Return a task with other settings.
 
     Args:
@@ -75,7 +75,7 @@ def with_settings(
     return task.with_settings(changes)
 
 
-def settings_of_keywords(task: AnyTask, keywords: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of_keywords(task: Task, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a task among keywords, of which None and False are not given."""
     settings = {name: keywords[name] for name in KEYWORDS if keywords.get(name) not in (None, False)}
     if unknown := settings.keys() - task.settings.keys():
@@ -86,14 +86,14 @@ def settings_of_keywords(task: AnyTask, keywords: Mapping[str, Any]) -> dict[str
     return settings
 
 
-def to_toml(task: AnyTask, config: Any) -> str:
+def to_toml(task: Task, config: Any) -> str:
     """Return a task and settings as TOML."""
     table = {"task": task.name, **configuration.to_dict(config), task.name: task.to_dict()}
     return configuration.to_toml(table)
 
 
 def save_finetuned(
-    directory: Path, model: Module, tokenizer: Tokenizer, task: AnyTask, *, max_seq_length: int
+    directory: Path, model: Module, tokenizer: Tokenizer, task: Task, *, max_seq_length: int
 ) -> None:
     """Write config, weights, tokenizer and task into the directory of a checkpoint."""
     from cloze.models.checkpoint import save_model
@@ -115,7 +115,7 @@ def save_finetuned(
 
 def resolve_task(
     config: type[Config], task: str | None, *layers: Mapping[str, Any], where: str = configuration.SETTINGS
-) -> tuple[AnyTask, Config]:
+) -> tuple[Task, Config]:
     """Return a task and the settings beside its own, as `resolve` does, over the defaults of the task."""
     table = configuration.merge(*layers, replaced=getattr(config, "replaced", {}))
     name = table.pop("task", task)

@@ -18,11 +18,11 @@ from cloze.data.reading.directories import (
 from cloze.data.reading.memory import Data, MemoryRows, describe_row, is_table, iterate_rows, plain_row
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
-from cloze.tasks.task import AnyTask, Split
+from cloze.tasks.task import Split, Task
 from cloze.tasks.texts import TextReader
 
 
-def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) -> tuple[AnyTask, MemoryRows]:
+def read_memory(task: Task, data: Any, name: str, *, labeled: bool = True) -> tuple[Task, MemoryRows]:
     """Return data in memory as rows of a task, and the task, which knows from tuples whether there are pairs.
 
     Args:
@@ -58,7 +58,7 @@ def read_memory(task: AnyTask, data: Any, name: str, *, labeled: bool = True) ->
     return task, memory
 
 
-def _refuse_answers(task: AnyTask, memory: MemoryRows) -> None:
+def _refuse_answers(task: Task, memory: MemoryRows) -> None:
     """Refuse rows of a table with a column `answer` that in JSON, which a run keeps them in, would be Prodigy's."""
     if any(column.find({ANSWER: ""}) for column in task.reader.options(task.answer, labeled=True).columns):
         return
@@ -68,7 +68,7 @@ def _refuse_answers(task: AnyTask, memory: MemoryRows) -> None:
             raise InputError(what, where=where, remedy="Say `format=prodigy` if it is, or leave it out")
 
 
-def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[AnyTask, list[str]]:
+def _columns_of_tuples(task: Task, width: int, *, labeled: bool) -> tuple[Task, list[str]]:
     """Return the task and the columns that the values of tuples are of."""
     reader = task.reader
     if isinstance(reader, TextReader) and reader.pair_column is None and width == 2 + labeled:
@@ -83,7 +83,7 @@ def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[Any
     return task, [*required, *optional[: max(0, width - len(required))]]
 
 
-def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
+def find_split_file(task: Task, path: PathOrUrl, split: Split) -> PathOrUrl:
     """Return the data of a split: `path` itself, or what the directory has under one of the task's names."""
     if not is_directory(path):
         check_parts([str(path)])
@@ -102,7 +102,7 @@ def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
     return file
 
 
-def open_data(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTask, Data]:
+def open_data(task: Task, data: Any, name: str, split: Split) -> tuple[Task, Data]:
     """Return the source of data, a file or rows in memory, and the task as `read_memory` does."""
     if isinstance(data, (str, Path)):
         return task, find_split_file(task, data, split)
@@ -113,11 +113,11 @@ _SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "dev": ("validatio
 """The names of the splits of data sets of the library datasets."""
 
 
-def _names(task: AnyTask, split: Split) -> tuple[str, ...]:
+def _names(task: Task, split: Split) -> tuple[str, ...]:
     return task.train_files if split == "train" else task.dev_files
 
 
-def _find_in(task: AnyTask, folder: PathOrUrl, split: Split) -> PathOrUrl | None:
+def _find_in(task: Task, folder: PathOrUrl, split: Split) -> PathOrUrl | None:
     splits = find_splits(folder)
     if name := next((name for name in _SPLITS[split] if name in splits), None):
         return join_path(folder, name)
@@ -132,7 +132,7 @@ def _find_in(task: AnyTask, folder: PathOrUrl, split: Split) -> PathOrUrl | None
     return None if is_url(folder) else next(filter(glob_files, globs), None)
 
 
-def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | None]:
+def find_files(task: Task, train: str, dev: str | None) -> tuple[str, str | None]:
     """Return the training and dev files; a directory of training data may have both."""
     train_file = str(find_split_file(task, train, "train"))
     if dev is not None:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ class TaskDescription:
     """Settings of a run that differ from GLUE's."""
 
 
-def describe_task(task: AnyTask) -> TaskDescription:
+def describe_task(task: Task) -> TaskDescription:
     """Return what a task reads and measures, and its settings with their defaults and docstrings."""
     texts: dict[str, str] = {}
     for base in (*reversed(type(task.reader).__mro__), *reversed(type(task.answer).__mro__)):

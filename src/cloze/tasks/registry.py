@@ -22,7 +22,7 @@ from cloze.tasks.answers.tags import Tags
 from cloze.tasks.answers.vectors import Cosine, Retrieval
 from cloze.tasks.questions import QuestionReader
 from cloze.tasks.tagged_reader import TaggedReader
-from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task import Task
 from cloze.tasks.texts import ChoiceReader, PassageReader, TextReader, TripletReader
 
 _TABLE = "TSV, CSV, JSON lines or Parquet"
@@ -74,7 +74,7 @@ def _glue(
     *,
     label: str = "label",
     **others: Any,
-) -> AnyTask:
+) -> Task:
     """Return a task of GLUE with labels in the order of their numbers in other programs."""
     answer = OneLabel(label_column=label, labels=labels, label_names=labels)
     return Task(name, about, f"{source}; GLUE", reader, answer, metrics, **{"data_format": _GLUE, **others})
@@ -171,10 +171,10 @@ _BENCHMARKS = (
          dev_files=("gum-test.conll", "test/gum-test.conll")),
 )
 # fmt: on
-TASKS: dict[str, AnyTask] = {task.name: task for task in (*_OWN, *_BENCHMARKS)}
+TASKS: dict[str, Task] = {task.name: task for task in (*_OWN, *_BENCHMARKS)}
 
 
-def register_task(task: AnyTask) -> AnyTask:
+def register_task(task: Task) -> Task:
     """Make a task known by its name, which is new, to all verbs and classes; return it."""
     check_type(task, Task, "task", remedy="Give a cloze.Task")
     if task.name in TASKS:
@@ -184,7 +184,7 @@ def register_task(task: AnyTask) -> AnyTask:
 
 
 @suggests_keywords()
-def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) -> AnyTask:
+def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) -> Task:
     """Return the task called `name`; the error for an unknown one may also suggest `others`."""
     name = check_text(name, "task")
     if name not in TASKS:

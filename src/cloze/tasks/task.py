@@ -143,6 +143,3 @@ class Task:
             error.where = error.where and keys.get(error.where, error.where)
             error.remedy = error.remedy and _SETTING.sub(lambda m: keys.get(m[0], m[0]), error.remedy)
             raise
-
-
-AnyTask: TypeAlias = Task

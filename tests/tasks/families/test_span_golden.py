@@ -14,7 +14,7 @@ from cloze.tasks.features import max_context_windows
 from cloze.tasks.questions import SpanFeature, SpanQuestion
 from cloze.tasks.registry import find_task
 from cloze.tasks.span_decoding import SpanPrediction
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
@@ -37,7 +37,7 @@ class Golden:
     nbest_predictions: dict[str, list[dict[str, Any]]]
     null_odds: dict[str, float]
 
-    def task(self, version: str, **settings: Any) -> AnyTask:
+    def task(self, version: str, **settings: Any) -> Task:
         names = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size")
         return TASKS[version].with_settings({**{name: self.settings[name] for name in names}, **settings})
 
@@ -97,7 +97,7 @@ def tokenizer() -> Tokenizer:
 
 
 def _features(
-    golden: Golden, task: AnyTask, tokenizer: Tokenizer, *, labeled: bool
+    golden: Golden, task: Task, tokenizer: Tokenizer, *, labeled: bool
 ) -> list[tuple[SpanQuestion, list[SpanFeature]]]:
     length = golden.settings["max_seq_length"]
     examples = list(task.examples(golden.squad, labeled=labeled))
@@ -150,7 +150,7 @@ def test_answer_positions(golden, version, tokenizer, original):
 
 
 def _decoded(
-    golden: Golden, task: AnyTask, tokenizer: Tokenizer
+    golden: Golden, task: Task, tokenizer: Tokenizer
 ) -> dict[str, tuple[SpanQuestion, SpanPrediction]]:
     """Return examples and predictions by id; the last of a repeated question, as in Google's files."""
     names = iter(str(feature["unique_id"]) for feature in golden.features_predict)
