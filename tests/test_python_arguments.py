@@ -153,19 +153,14 @@ EXCLUDED = {"texts": {"inputs", "data"}, "inputs": {"texts"}}
 NAMES = {"find_task name": "task", "predict_file task_or_input": "input", "predict_file inputs": "input"}
 """The names of parameters in messages, where they differ."""
 UNCHECKED = {
-    "embed_file": "input_file output",
-    "evaluate": "output",
-    "explain": "config",
     "extend_vocabulary": "workers",
     "finetuning_settings": "train workers",
     "glue_submission": "device",
     "plan_finetuning": "workers",
     "plan_pretraining": "texts init model device",
-    "predict_file": "output",
     "pretrain": "init model device",
     "pretraining_settings": "texts model",
     "run_demo": "workers",
-    "serve": "model",
     "validate_data": "workers",
 }
 """Parameters without a check, or that others precede."""

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from cloze import artifacts, file_io, hub
+from cloze.arguments import check_path
 from cloze.errors import ClozeError, InputError, RunError
 from cloze.optional_dependencies import import_package, require
 
@@ -35,8 +36,9 @@ def is_url(name: PathOrUrl) -> bool:
     return "://" in str(name)
 
 
-def to_path_or_url(name: PathOrUrl) -> PathOrUrl:
+def to_path_or_url(name: PathOrUrl, argument: str = "path") -> PathOrUrl:
     """Return a URL as it is, and the name of a local file or directory as a path."""
+    check_path(name, argument)
     name = str(name).removeprefix(_LOCAL_PREFIX)
     return name if is_url(name) else Path(name)
 

@@ -130,7 +130,7 @@ def explain(
     Returns:
         An `Explanation`, or a list of them.
     """
-    from cloze.arguments import check_path
+    from cloze.arguments import check_path, check_type
     from cloze.artifacts import check_output_path
     from cloze.inference import explain as explanations
     from cloze.inference.load import as_predictor
@@ -140,6 +140,8 @@ def explain(
 
     if output is not None:
         check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
+    if config is not None:
+        check_type(config, explanations.ExplainConfig, "config", remedy="Give an ExplainConfig")
     predictor = as_predictor(
         model if isinstance(model, Predictor) else check_path(model, "model"), device=device
     )

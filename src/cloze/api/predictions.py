@@ -218,6 +218,8 @@ def _check_outputs(
     from cloze.artifacts import check_output_path
     from cloze.data.row_files import check_csv_safe, check_output
 
+    if output is not None:
+        check_path(output, "output")
     name = None if output is None else str(output)
     check_output(name, overwrite=overwrite, source=source)
     if csv_safe:

@@ -65,8 +65,8 @@ def embed_file(
     load = partial(Embedder.load, model, precision=precision, **options)
     return write_vectors(
         load,
-        to_path_or_url(input_file),
-        to_path_or_url(output),
+        to_path_or_url(input_file, "input_file"),
+        to_path_or_url(output, "output"),
         of="words" if tokens else "texts",
         text_column=text_column,
         encoding=encoding,

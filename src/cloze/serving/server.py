@@ -15,6 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from cloze.arguments import check_paths
 from cloze.errors import InputError, RunError
 from cloze.hub import parse_hub_name
 from cloze.model_paths import is_graph
@@ -186,7 +187,7 @@ def check_evaluation(file: Path) -> Path:
 def parse_names(arguments: Sequence[str], argument: str) -> dict[str, Path]:
     """Return directories by their names, from NAME=DIR, or DIR, whose name is the default; a path may contain "="."""
     directories: dict[str, Path] = {}
-    for text in arguments:
+    for text in map(str, check_paths(arguments, argument)):
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")
         hub_name = parse_hub_name(path if equals else text)
         directory = Path(path if equals else text)
