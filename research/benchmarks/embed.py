@@ -141,7 +141,7 @@ class Embed(_VectorBenchmark):
         tokens = [len(embedder.tokenizer.encode(text)) for text in texts]
         lengths = np.minimum(tokens, embedder.max_seq_length)
         limit = None
-        if self.dtype != "int8":  # no library but the one that computes it has a product to compare with
+        if self.dtype != "int8":  # torch has no int8 product to compare with
             rate, size = matrix_product_rate(device, self.compute_dtype)
             flops = embedder.model.config.forward_flops(int(lengths.sum()), int((lengths**2).sum()))
             products = f"{self.dtype} products, {rate / 1e12:.3g} TFLOP/s at {size} x {size}"

@@ -242,7 +242,7 @@ def describe(value: object) -> str:
 def iterate(values: Any, name: str, of: str) -> Iterator[Any]:
     """Iterate over an ordered collection or an iterator.
 
-    Others are refused: the items of a dict would be its keys, those of a table its columns, and a set has no order.
+    Dicts and tables are refused, whose items would be keys and columns, and sets, which have no order.
     """
     is_table = hasattr(values, "column_names") or hasattr(values, "columns")
     if not isinstance(values, (str, bytes, bytearray, Mapping, Set)) and not is_table:

@@ -298,7 +298,7 @@ def _resume(
 
     Args:
         build: returns the settings of tables, each over those before it.
-        to_table: returns settings as nested dictionaries, without those that may differ from the run's.
+        to_table: returns settings as nested dictionaries; it leaves out what may differ from the run.
         is_fixed: whether a run may change no settings.
     """
     if not layers.resume and not num_restarts():

@@ -427,7 +427,7 @@ def _measure_masks(
 
 
 def _show_instances(source: DynamicInstances, all_documents: Documents) -> Iterator[InstanceExample]:
-    """Yield the first instances of the first epoch as text; `all_documents` numbers those of both splits."""
+    """Yield the first instances of the first epoch as text; `all_documents` has the documents of both splits."""
     plan, vocabulary = source.plan(0), source.tokenizer.tokens
     document_starts = all_documents.sentence_offsets[all_documents.first_sentence]
     for position in range(min(_NUM_SHOWN, len(plan))):

@@ -69,7 +69,7 @@ class PackedBatch:
     ) -> Self:
         """Return the batch of sequences that are already end to end.
 
-        Shapes: input_ids, token_type_ids [T]; lengths [B], at least 1 each. `fields` are those of the subclass.
+        Shapes: input_ids, token_type_ids [T]; lengths [B], at least 1 each. `fields` has the fields of the subclass.
         """
         cu_seqlens = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=cu_seqlens[1:])

@@ -26,19 +26,18 @@ from cloze.hub import model_files
 from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
-from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, GRAPH_PACKAGES, INPUTS
+from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, GRAPH_PACKAGES, INPUTS, MODEL_ITSELF
 from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
 from cloze.models.sentence_encoder import SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
 from cloze.models.torch_internals import cpu_instructions
 from cloze.models.weight_files import weight_files
-from cloze.optional_dependencies import import_package, require
+from cloze.optional_dependencies import import_package
 from cloze.results import Result
 
 if TYPE_CHECKING:
     import onnxruntime
 
-MODEL_ITSELF = "Use the model itself in float32 or bfloat16"
 LOG = logging.getLogger(__name__)
 TOLERANCE = 1e-4
 RELATIVE_TOLERANCE = 1e-5
@@ -130,7 +129,6 @@ def int8_graph(checkpoint: Path, *, of_encoder: bool, remake: bool = False) -> P
         of_encoder: the graph of the encoder, for vectors; otherwise of the model with its head.
         remake: replace a damaged graph.
     """
-    require(GRAPH_PACKAGES, extra="onnx", where="int8")
     has_vnni = cpu_instructions().vnni
     names = {checkpoint / name for name in model_files(checkpoint)} | set(weight_files(checkpoint))
     files = {path.name: sha256_of_file(path) for path in sorted(names) if path.is_file()}

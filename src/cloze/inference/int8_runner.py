@@ -10,7 +10,7 @@ from cloze.errors import InputError
 from cloze.inference.graph_runner import GraphRunner
 from cloze.inference.torch_runner import TorchRunner
 from cloze.models.engine import Engine, Output, VectorOutput
-from cloze.models.graph import GRAPH_PACKAGES
+from cloze.models.graph import GRAPH_PACKAGES, MODEL_ITSELF
 from cloze.models.weight_files import read_weight_headers
 from cloze.optional_dependencies import require
 
@@ -37,7 +37,7 @@ class Int8Runner(TorchRunner):
         try:
             return self._graph(of_encoder=isinstance(output, VectorOutput)).start(output)
         except InputError as error:
-            error.remedy = "Use the model itself in float32 or bfloat16"
+            error.remedy = MODEL_ITSELF
             if error.where != "layers":  # but a file in the cache
                 error.where = str(self.directory)
             raise

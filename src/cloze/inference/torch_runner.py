@@ -63,7 +63,7 @@ class TorchRunner(Runner):
             isinstance(output, HeadOutput)
             and output.build is None
             and not self.has(output)
-            and self._class.names.word_embeddings in self._weights  # a file without is reported as such
+            and self._class.names.word_embeddings in self._weights  # else: no encoder at all
         ):
             what = f"a model without {output.description}"
             raise InputError(what, where=self.directory, remedy="Give a pre-trained model that has it")

@@ -16,3 +16,5 @@ GRAPH_KIND = "graph"
 """The kind of a directory with a graph, in its manifest."""
 GRAPH_PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 """The packages of the extra "onnx", with which graphs are traced."""
+MODEL_ITSELF = "Use the model itself in float32 or bfloat16"
+"""The remedy where a graph cannot answer."""

@@ -4,7 +4,7 @@
     KEY.json                 number of parts of a shard that was read to its end
 
 A key is a hash of everything that determines the parts of a shard: the ranges of its files with their versions, the
-settings, and the versions of the packages. So a part that exists needs no check but that of its checksum.
+settings, and the versions of the packages. So only the checksum of an existing part is checked.
 A complete part is not made again, and any process may make any part, even twice. Files are renamed into place but not
 synced: the checksum finds a part that a machine failure damaged.
 """

@@ -46,6 +46,11 @@ from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.tokenization.wordpiece_trainer import count_words
 
+KIND = "vocabulary"
+_SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
+_PACKAGES = ("cloze-bert", "tokenizers")  # the counts depend on them
+_MERGE_ROWS = 1 << 21  # rows in memory before the counts of each word are added up
+
 
 def word_settings(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
     """Return the arguments with which `count_words` splits text as a tokenizer does."""
@@ -107,12 +112,6 @@ def _count(documents: Iterable[Document], settings: Mapping[str, Any]) -> tuple[
         settings = {**settings, "observe": lambda words: accents.append(AccentCounts.of_words(words))}
     lines = (line for document in documents for line in document.lines)
     return count_words(lines, **settings), sum(accents, AccentCounts())
-
-
-KIND = "vocabulary"
-_SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
-_PACKAGES = ("cloze-bert", "tokenizers")  # the counts depend on them
-_MERGE_ROWS = 1 << 21  # counts in memory before those of the same word are added up
 
 
 def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)

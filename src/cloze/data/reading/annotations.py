@@ -110,7 +110,7 @@ def from_spacy(values: Any) -> Any:
 
 
 def check_annotated(row: AnnotatedRow, where: str, answers: dict[str, object]) -> None:
-    """Refuse a row whose annotations cannot be used; `answers` has those of earlier rows by `task`."""
+    """Refuse a row whose annotations cannot be used; `answers` maps `task` to the answers of earlier rows."""
     if row.problem is not None:
         raise row.problem
     if row.task is not None and answers.setdefault(row.task, row.answers) != row.answers:

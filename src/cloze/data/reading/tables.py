@@ -139,7 +139,7 @@ def _warn_of_changes(source: Source, num_cleaned: int, num_rejected_spans: int) 
 def _row(
     cells: Mapping[str, Any] | InputError, source: Source, where: str, number: int, answers: dict[str, object]
 ) -> Row:
-    """Return the cells of a row that are asked for; `answers` has those of earlier rows by `AnnotatedRow.task`."""
+    """Return the wanted cells of a row; `answers` maps `AnnotatedRow.task` to the answers of earlier rows."""
     if isinstance(cells, InputError):
         raise cells
     config, tool = source.options, source.tool
