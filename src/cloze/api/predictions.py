@@ -218,12 +218,9 @@ def _check_outputs(
     from cloze.artifacts import check_output_path
     from cloze.data.row_files import check_csv_safe, check_output
 
-    if output is not None:
-        check_path(output, "output")
-    name = None if output is None else str(output)
-    check_output(name, overwrite=overwrite, source=source)
+    check_output(output, overwrite=overwrite, source=source)
     if csv_safe:
-        check_csv_safe(name)
+        check_csv_safe(output)
     if page is None:
         return None
     if not explain:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cloze.arguments import check_path
 from cloze.data.reading.memory import plain_row
 from cloze.data.row_files import PROBABILITY, check_csv_safe, check_output
 from cloze.errors import InputError
@@ -49,9 +48,7 @@ def check_answer_files(
     """Check that predictions and wrong answers can be written to their files; None writes none."""
     file = source if isinstance(source, (str, Path)) else ""
     for name, path in (("output", output), ("errors", errors)):
-        if path is not None:
-            check_path(path, name)
-            check_output(str(path), overwrite=overwrite, source=file)
+        check_output(path, overwrite=overwrite, source=file, argument=name)
     if errors is not None and output is not None and str(errors) == str(output):
         raise InputError("is also the output", where="errors", remedy="Choose another name")
     if csv_safe:
