@@ -16,7 +16,6 @@ _NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 THREAD_VARIABLES = (*_WAITING, *_NUMBER)
 """Variables of the environment that OpenMP reads when it is loaded."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
-_may_choose_threads = False
 
 
 def configure_process(work: Literal["batches", "requests"] = "batches") -> None:
@@ -42,7 +41,6 @@ def configure_threads() -> None:
 
     Variables of the environment that the user has set stay. Warns as `configure_process`.
     """
-    global _may_choose_threads
     is_late = _openmp_is_loaded()
     # A thread that has finished its part spins for milliseconds. On a busy machine it holds the core that the others
     # wait for, and every operation takes many times longer. Waits of microseconds cost an idle machine little.
@@ -54,19 +52,12 @@ def configure_threads() -> None:
             warnings.warn(f"{what}. {remedy}", stacklevel=3)
     if os.environ.keys() & {*_NUMBER}:
         return
-    waits_briefly = os.environ.get("GOMP_SPINCOUNT") == _SPIN_COUNT and "OMP_WAIT_POLICY" not in os.environ
-    _may_choose_threads = waits_briefly and not is_late
     # In a container torch starts a thread for each core of the machine, and the system stops them all as soon as they
     # have used up the container's time.
     if (threads := usable_processors()) < _processors_of_affinity():
         os.environ["OMP_NUM_THREADS"] = str(threads)
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(min(threads, torch.get_num_threads()))
-
-
-def may_choose_threads() -> bool:
-    """Return whether this process called `configure_process` in time and its user set nothing about threads."""
-    return _may_choose_threads
 
 
 def _openmp_is_loaded() -> bool:

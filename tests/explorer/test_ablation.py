@@ -13,7 +13,6 @@ from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
 from cloze.models.encoder import encoders
-from cloze.models.onednn_linear import use_onednn
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import SPECIAL, tiny_config
 
@@ -75,16 +74,6 @@ def test_every_encoder_computes_without_heads(name: str) -> None:
         other.layers[layer].attention_output.weight[:, 4 * head : 4 * head + 4] = 0
     with heads_off(model, {(0, 3), (1, 0), (1, 2)}):
         torch.testing.assert_close(model(BATCH).sequence_output, other(BATCH).sequence_output)
-
-
-@torch.inference_mode()
-def test_layers_of_onednn_compute_without_heads(model: BertModel) -> None:
-    with heads_off(model, HEADS):
-        expected = model(BATCH).sequence_output
-    changed = copy.deepcopy(model)
-    use_onednn(changed)
-    with heads_off(changed, HEADS):
-        torch.testing.assert_close(changed(BATCH).sequence_output, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(

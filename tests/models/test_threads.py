@@ -1,19 +1,17 @@
-"""Threads on a CPU: concurrent batches, and fewer threads for a short text on a busy machine."""
+"""Batches that run concurrently on a CPU."""
 
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import cloze
-from benchmarks.harness import busy_processes
-from cloze.models.threads import limit_to_free_processors, map_concurrently, num_concurrent_batches
+from cloze.models.threads import map_concurrently, num_concurrent_batches
 
 
 @pytest.fixture
@@ -86,57 +84,3 @@ else:
     os._exit(len(list(map_concurrently(abs, range(9), 3))) - 9)
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
-
-
-def test_other_running_tasks_leave_fewer_threads(four_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cloze.models.threads.may_choose_threads", lambda: True)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(Path, "read_text", lambda *_: "0.9 0.8 0.7 3/200 4711")  # this one and two more
-    for _ in range(9):
-        with limit_to_free_processors():
-            threads = torch.get_num_threads()
-    assert threads == 2
-
-
-ONE_TEXT = """
-import sys
-import cloze
-if "configure" in sys.argv:
-    cloze.configure_process()
-import torch
-from cloze.data.batch import collate
-from cloze.models.torch_engine import TorchEngine
-torch.set_num_threads(2)
-module = cloze.Embedder.load("cloze-mini").module
-engine = TorchEngine(module, adapts_to_load="run" not in sys.argv)  # as the trainer does
-threads = []
-module.register_forward_hook(lambda *_: threads.append(torch.get_num_threads()))
-for _ in range(50):
-    engine.run(collate([[2, 500, 600, 3]]))
-engine.run(collate([[2, *[500] * 98, 3]] * 4))
-print(*threads, torch.get_num_threads())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/loadavg").exists(), reason="reads /proc")
-@pytest.mark.parametrize(
-    ("arguments", "variables", "expected"),
-    [
-        (["configure"], {}, 1),
-        (["configure"], {"OMP_NUM_THREADS": "2"}, 2),
-        (["configure", "run"], {}, 2),
-        ([], {}, 2),
-    ],
-)
-def test_a_short_text_takes_one_thread_where_the_processors_are_taken(
-    arguments: list[str], variables: dict[str, str], expected: int
-) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    environment |= variables
-    command = [sys.executable, "-c", ONE_TEXT, *arguments]
-    with busy_processes(os.cpu_count() or 1):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    *of_one, of_more, after = map(int, done.stdout.split())
-    assert of_one[10:] == [expected] * 40
-    assert (of_more, after) == (2, 2), "a longer text takes all, and the program keeps its number"

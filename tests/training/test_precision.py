@@ -14,7 +14,6 @@ from cloze.training.precision import (
     available_memory,
     finetuning_precision,
     is_faster_in_bfloat16,
-    is_faster_with_onednn,
     peak_memory,
     resolve_device,
     training_arithmetic,
@@ -70,12 +69,6 @@ def test_bfloat16_is_used_where_records_show_its_speed(
     device: str, instructions: CpuInstructions, expected: bool
 ):
     assert is_faster_in_bfloat16(torch.device(device), instructions, "AMD EPYC") is expected
-
-
-def test_onednn_computes_float32_where_it_is_measured_to_be_faster():
-    assert is_faster_with_onednn(ZEN4, "AMD EPYC")
-    assert not is_faster_with_onednn(ZEN4, "Intel(R) Xeon(R) Processor")
-    assert not is_faster_with_onednn(AVX2, "AMD EPYC")
 
 
 AMX = CpuInstructions(avx512=True, avx512_bf16=True, amx=True, onednn_bf16=True)

@@ -312,7 +312,5 @@ def compute_targets(
     task: Task, teacher: Teacher, model: nn.Module, features: Sequence[Any], *, max_tokens: int
 ) -> list[Array]:
     """Return what features learn from a teacher and its model, computed in float32; `task` is the student's."""
-    outputs = compute_outputs(
-        teacher.task.answer, TorchEngine(model, adapts_to_load=False), features, max_tokens=max_tokens
-    )
+    outputs = compute_outputs(teacher.task.answer, TorchEngine(model), features, max_tokens=max_tokens)
     return [task.answer.teacher_rows(outputs[i], teacher.task.answer) for i in range(len(features))]

@@ -82,7 +82,7 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
     model: Any = load_model(best, task.answer.head, verify=False).to(prepared.context.device)
     predict_dev = partial(
         predict,
-        engine=TorchEngine(model, adapts_to_load=False),
+        engine=TorchEngine(model),
         examples=data.dev,
         features=data.dev_features,
         max_tokens=config.micro_batch_tokens,

@@ -1,29 +1,22 @@
-"""Threads on a CPU: batches that run concurrently, and fewer threads for short texts on a busy machine.
+"""Batches that run concurrently on a CPU, each on its own threads.
 
-Threads that share a batch wait for each other at every operation, on a busy machine also for a processor. So several
-batches run concurrently, each on its own threads, and a short text uses no more threads than there are free processors.
+Threads that share a batch wait for each other at every operation, on a busy machine also for a processor.
 """
 
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import TypeVar
 
-from cloze.process import compute_threads, may_choose_threads, set_intra_op_threads
+from cloze.process import compute_threads, set_intra_op_threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _MAX_CONCURRENT_BATCHES = 8  # Python runs one thread at a time between the operations
 _MIN_BATCH_TOKENS = 256  # with fewer, one batch on all threads is faster
-_READINGS = 4
-
-_running_tasks: deque[int] = deque(maxlen=_READINGS)
-"""The latest numbers of running tasks of the machine; their minimum ignores those that run for a moment."""
 
 
 def num_concurrent_batches(num_tokens: int) -> int:
@@ -74,33 +67,3 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has no threads but its first
-
-
-@contextmanager
-def limit_to_free_processors() -> Iterator[None]:
-    """Use no more threads in this block than there are free processors, if the process may choose its threads."""
-    threads = compute_threads()
-    if threads == 1 or not may_choose_threads():
-        yield
-        return
-    _running_tasks.append(_read_running_tasks())
-    competing = min(_running_tasks) - 1 if len(_running_tasks) == _READINGS else 0  # all but this thread
-    free = max(1, (os.cpu_count() or 1) - competing)
-    if free >= threads:
-        yield
-        return
-    set_intra_op_threads(free)
-    try:
-        yield
-    finally:
-        set_intra_op_threads(threads)
-
-
-def _read_running_tasks() -> int:
-    """Return the number of tasks of the machine that run or wait for a processor; 1 where it is unknown.
-
-    Source: https://man7.org/linux/man-pages/man5/proc_loadavg.5.html (the fourth field).
-    """
-    with suppress(OSError, ValueError, IndexError):  # not Linux
-        return max(1, int(Path("/proc/loadavg").read_text("ascii").split()[3].partition("/")[0]))
-    return 1

@@ -1,7 +1,6 @@
 """The engine that computes in PyTorch."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,27 +10,19 @@ from cloze.data.batch import PackedBatch
 from cloze.models.batch import to_device
 from cloze.models.encoder import get_encoder
 from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
-from cloze.models.threads import limit_to_free_processors
 
 _MAX_TOKENS = 65_536  # other devices than CPUs need more work at once
-_MAX_SHORT_TOKENS = 256  # with more, several threads are faster on a busy machine, too
 
 
 class TorchEngine:
-    """An encoder or a head on one, in PyTorch.
+    """An encoder or a head on one, in PyTorch."""
 
-    Args:
-        adapts_to_load: whether a short batch uses no more threads than there are free processors. The number of threads
-            may change the rounding, so training leaves it out: its scores must not depend on other programs.
-    """
-
-    def __init__(self, module: nn.Module, *, adapts_to_load: bool = True) -> None:
+    def __init__(self, module: nn.Module) -> None:
         self.module = module.eval()
         self.device = next(module.parameters()).device
         self.device_type = self.device.type
         self.num_parameters = sum(parameter.numel() for parameter in module.parameters())
         self.batch_tokens = MAX_TOKENS_ON_CPU if self.device_type == "cpu" else _MAX_TOKENS
-        self._max_short_tokens = _MAX_SHORT_TOKENS if adapts_to_load and self.device_type == "cpu" else 0
 
     @property
     def number_format(self) -> str:
@@ -41,9 +32,7 @@ class TorchEngine:
     @torch.inference_mode()
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         module: Any = self.module
-        is_short = batch.num_tokens <= self._max_short_tokens
-        with limit_to_free_processors() if is_short else nullcontext():
-            return _DeviceOutputs(module.named_outputs(to_device(batch, self.device)))
+        return _DeviceOutputs(module.named_outputs(to_device(batch, self.device)))
 
 
 class _DeviceOutputs(Mapping[str, FloatArray]):

@@ -83,15 +83,3 @@ def cpu_instructions() -> CpuInstructions:
         onednn_bf16=bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()),
         vnni=torch.cpu._is_vnni_supported(),
     )
-
-
-def onednn_linear(input_TI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
-    """Return input @ weight' + bias, [T, O], in float32 on a CPU, without a gradient.
-
-    There is no public equivalent: `torch.nn.functional.linear` calls MKL. The operator is the one that torch's compiler
-    writes for a model whose weights do not change.
-    """
-    output_TO: Tensor = torch.ops.mkldnn._linear_pointwise.default(
-        input_TI, weight_OI, bias_O, "none", [], ""
-    )
-    return output_TO

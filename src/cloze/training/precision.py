@@ -17,7 +17,6 @@ from cloze.arguments import describe
 from cloze.choices import InferencePrecision, Precision
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.models.encoder import find_encoder
-from cloze.models.onednn_linear import use_onednn
 from cloze.models.torch_internals import CpuInstructions, cpu_instructions
 
 _STATUS = Path("/proc/self/status")
@@ -91,8 +90,6 @@ def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> No
         for module in encoder.modules():
             if isinstance(module, nn.Linear):
                 module.to(torch.bfloat16)  # once, instead of in every autocast
-    elif device.type == "cpu" and is_faster_with_onednn(cpu_instructions(), processor()):
-        use_onednn(encoder)
 
 
 def is_faster_in_bfloat16(device: torch.device, instructions: CpuInstructions, processor: str) -> bool:
@@ -106,16 +103,6 @@ def is_faster_in_bfloat16(device: torch.device, instructions: CpuInstructions, p
             return instructions.avx512_bf16 and "AMD" in processor
         return instructions.onednn_bf16
     return False
-
-
-def is_faster_with_onednn(instructions: CpuInstructions, processor: str) -> bool:
-    """Return whether oneDNN computes float32 products of few tokens faster than MKL.
-
-    It does on a Zen 4, where MKL takes its kernels for AVX2, which copy the weights at every product; not on a Zen 3,
-    where both have AVX2. Others are not measured.
-    """
-    has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return has_kernels and instructions.avx512 and "AMD" in processor
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
