@@ -7,7 +7,6 @@ import pytest
 from cloze.data.audit import (
     Audit,
     Distribution,
-    DuplicateTexts,
     InstanceExample,
     InstanceStats,
     Measure,
@@ -34,11 +33,6 @@ AUDIT = Audit(
     document_sentences=LENGTHS,
     document_tokens=LENGTHS,
     largest_share=0.75,
-    copies=(
-        DuplicateTexts("sentences", 345, 3, 0.01, ((EVIL, 3), ("see also", 2))),
-        DuplicateTexts("documents", 12, 0, 0.0, ()),
-    ),
-    held_out_seen=0.125,
     drawn=(
         InstanceStats(128, 20, 1000, 500, 2, LENGTHS, MEASURES),
         InstanceStats(512, 77, 300, 300, 2, LENGTHS, MEASURES),
@@ -68,7 +62,7 @@ AUDIT = Audit(
                         "examples": [{"where": "a.txt:1", "before": EVIL, "after": ""}],
                     },
                 },
-                "duplicate_documents": {"dropped": 2, "kept": 0, "tokens": 99, "examples": []},
+                "duplicate_documents": {"dropped": 2, "kept": 0, "tokens": 99},
             }
         ]
     },
@@ -89,9 +83,7 @@ FIGURES = (
     "1.0311 tokens per word",
     "[UNK] 0.0250% of the tokens",
     "75.00% of the tokens, warning",
-    "12.50% of the held-out",
     "tokens per sentence 12.5 1 2 3 5 9 40 50",
-    "sentences 345 3 0.87% 1.00%",
     "places filled 90.00%",
     "predictions a sequence 18.5000 18.5000",
     "random Bs from the document of A 25.00% 0.00% differs",
@@ -177,17 +169,15 @@ def test_everything_is_escaped(read):
     page, text = read(replace(AUDIT, dataset="a <b> & co"))
     assert page.count("<script") == 2
     assert "<b> &" not in page
-    assert text.count(EVIL) == 4  # a sentence, a piece, a token, an example
+    assert text.count(EVIL) == 3  # a piece, a token, an example
     assert "a <b> & co" in text
 
 
 def test_empty_sections_are_left_out(read):
-    copies = (replace(AUDIT.copies[0], most_repeated=()), AUDIT.copies[1])
-    less = replace(AUDIT, held_out_seen=None, shown=(), cleaning=None, copies=copies)
+    less = replace(AUDIT, shown=(), cleaning=None)
     _, text = read(less)
     assert "Instances" not in text
     assert "Cleaning" not in text
-    assert "Repeated texts" not in text
     assert "cleaning" not in format_audit(less)
 
 

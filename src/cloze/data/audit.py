@@ -1,7 +1,7 @@
 """Measure a data set and the training instances drawn from it, beside the values of the paper.
 
-Counts, lengths and copies are measured over a whole split, pairs over the whole plan of an epoch, and masks on its
-first instances, which are a fair sample because the order of an epoch is random.
+Counts and lengths are measured over a whole split, pairs over the whole plan of an epoch, and masks on its first
+instances, which are a fair sample because the order of an epoch is random.
 """
 
 import math
@@ -14,24 +14,17 @@ import numpy as np
 from cloze import file_io
 from cloze.arguments import check_integer
 from cloze.data.dataset import REPORT_FILE, Dataset, Documents, Split
-from cloze.data.hashing import mix
 from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig, num_predictions
 from cloze.data.instances.pairs import PairsConfig
-from cloze.data.shards import Digests, Integers
+from cloze.data.shards import Integers
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer import Tokenizer
-
-LONG_SENTENCE = 20
-"""Sentences of at least this many tokens are rarely equal by chance."""
 
 _MIN_SEQ_LENGTH = 8
 _NUM_FREQUENT, _NUM_SHOWN = 50, 20
-_MAX_REPEATED = 10
-_EXCERPT_TOKENS = 40
-_BATCH_INSTANCES, _BATCH_TOKENS = 1024, 1 << 17
+_BATCH_INSTANCES = 1024
 _SEED = 12345
 _QUANTILES = {"least": 0.0, "5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95, "most": 1.0}
 _LABELS: Mapping[int, Literal["IsNext", "NotNext"]] = {0: "IsNext", 1: "NotNext"}
@@ -63,21 +56,6 @@ class Distribution:
     quantiles: dict[str, int]
     bin_starts: tuple[int, ...]
     bin_counts: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicateTexts:
-    """Sentences or documents that occur in the split more than once."""
-
-    of: str
-    number: int
-    """Of all such texts."""
-    copies: int
-    """Number of texts that occurred before."""
-    share_of_tokens: float
-    """Share of the tokens of all such texts that copies have."""
-    most_repeated: tuple[tuple[str, int], ...]
-    """Beginnings, and how often each occurs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +140,6 @@ class Audit:
     document_tokens: Distribution
     largest_share: float
     """Share of the tokens that the largest document has."""
-    copies: tuple[DuplicateTexts, ...]
-    held_out_seen: float | None
-    """Share of the held-out sentences of `LONG_SENTENCE` tokens or more that are in the training split, too."""
     drawn: tuple[InstanceStats, ...]
     frequent_tokens: tuple[tuple[str, int], ...]
     counts_at_ranks: tuple[tuple[int, int], ...]
@@ -196,45 +171,37 @@ def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress =
         for phase, length in enumerate(config.seq_lengths)
     ]
     drawn = tuple(_measure_instances(source, config.sample, progress) for source in sources)
-    here = _Sentences.of(documents, progress)
-    elsewhere = _Sentences.of(dataset.split("validation" if config.split == "train" else "train"), progress)
+    num_sentences = documents.num_sentences
+    before = np.repeat(documents.first_sentence - np.cumsum(num_sentences) + num_sentences, num_sentences)
+    sentence_tokens = np.diff(documents.sentence_offsets)[np.arange(len(before)) + before]
     token_counts = documents.token_counts(dataset.vocab_size)
+    tokens, words = int(token_counts.sum()), int(token_counts[~tokenizer.is_continuation].sum())
+    unknown = 0 if tokenizer.unknown_id is None else int(token_counts[tokenizer.unknown_id])
     by_count = np.argsort(-token_counts, kind="stable")
-    ranks = _log_bins(int((token_counts > 0).sum()))
+    ranked = token_counts[by_count[token_counts[by_count] > 0]]
     report = dataset.path / REPORT_FILE
     return Audit(
         dataset=str(dataset.path),
         split=config.split,
-        counts=count_split(len(documents), len(here.tokens), token_counts, tokenizer),
-        sentence_tokens=_distribution_of(here.tokens),
-        document_sentences=_distribution_of(documents.num_sentences),
+        counts=SplitCounts(
+            documents=len(documents),
+            sentences=len(sentence_tokens),
+            words=words,
+            tokens=tokens,
+            fertility=tokens / max(words, 1),
+            unknown_share=unknown / max(tokens, 1),
+            vocab_size=tokenizer.vocab_size,
+            tokens_in_use=len(ranked),
+        ),
+        sentence_tokens=_distribution_of(sentence_tokens),
+        document_sentences=_distribution_of(num_sentences),
         document_tokens=_distribution_of(documents.lengths),
         largest_share=documents.largest_share,
-        copies=_find_copies(documents, here, tokenizer),
-        held_out_seen=_held_out_seen(*(here, elsewhere) if config.split == "train" else (elsewhere, here)),
         drawn=drawn,
         frequent_tokens=tuple((tokenizer.tokens[i], int(token_counts[i])) for i in by_count[:_NUM_FREQUENT]),
-        counts_at_ranks=tuple((int(rank), int(token_counts[by_count[rank - 1]])) for rank in ranks),
+        counts_at_ranks=tuple((rank, int(ranked[rank - 1])) for rank in _log_bins(len(ranked)).tolist()),
         shown=tuple(_show_instances(sources[0], dataset.documents)),
         cleaning=file_io.read_json(report, remedy="Build the data set again") if report.exists() else None,
-    )
-
-
-def count_split(
-    num_documents: int, num_sentences: int, token_counts: Integers, tokenizer: Tokenizer
-) -> SplitCounts:
-    """Count a split, given the frequency of each token in it."""
-    tokens, words = int(token_counts.sum()), int(token_counts[~tokenizer.is_continuation].sum())
-    unknown_id = tokenizer.unknown_id
-    return SplitCounts(
-        documents=num_documents,
-        sentences=num_sentences,
-        words=words,
-        tokens=tokens,
-        fertility=tokens / max(words, 1),
-        unknown_share=0.0 if unknown_id is None else int(token_counts[unknown_id]) / max(tokens, 1),
-        vocab_size=tokenizer.vocab_size,
-        tokens_in_use=int((token_counts > 0).sum()),
     )
 
 
@@ -257,87 +224,6 @@ def _distribution_of(values: Integers, bin_starts: Integers | None = None) -> Di
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentences:
-    """The sentences of a split; starts count the tokens of all splits."""
-
-    starts: Integers
-    tokens: Integers
-    digests: Digests
-    """Of the tokens of each."""
-
-    @classmethod
-    def of(cls, documents: Documents, progress: Progress) -> "_Sentences":
-        counts = documents.num_sentences
-        numbers = np.arange(counts.sum()) + np.repeat(
-            documents.first_sentence - (np.cumsum(counts) - counts), counts
-        )
-        starts, ends = documents.sentence_offsets[numbers], documents.sentence_offsets[numbers + 1]
-        read = np.cumsum(ends - starts)
-        digests = np.empty(len(numbers), np.uint64)
-        start, total = 0, int((ends - starts).sum())
-        with progress.bar("comparing sentences", total=total, unit="tokens") as bar:
-            while start < len(numbers):
-                limit = (read[start - 1] if start else 0) + _BATCH_TOKENS
-                end = max(start + 1, int(np.searchsorted(read, limit, side="right")))
-                tokens = (ends - starts)[start:end]
-                text = documents.gather(starts[start:end], tokens)
-                position = np.arange(len(text)) - np.repeat(np.cumsum(tokens) - tokens, tokens)
-                digests[start:end] = mix(_sum_runs(mix((position << 32) | text), tokens))
-                bar.advance(len(text))
-                start = end
-        return cls(starts, ends - starts, digests)
-
-
-def _sum_runs(values: Digests, lengths: Integers) -> Digests:
-    """Add up consecutive runs of these lengths, modulo 2**64."""
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
-    ends = np.cumsum(lengths)
-    sums: Digests = total[ends] - total[ends - lengths]
-    return sums
-
-
-def _find_copies(
-    documents: Documents, sentences: _Sentences, tokenizer: Tokenizer
-) -> tuple[DuplicateTexts, ...]:
-    """Find sentences, long sentences and documents that occur in a split more than once."""
-    counts = documents.num_sentences
-    position = np.arange(len(sentences.digests)) - np.repeat(np.cumsum(counts) - counts, counts)
-    document_digests = mix(_sum_runs(mix(position, after=sentences.digests), counts))
-
-    def beginning(start: int, tokens: int) -> str:
-        text = tokenizer.decode(documents.read(start, start + min(tokens, _EXCERPT_TOKENS)).tolist())
-        return text + " …" if tokens > _EXCERPT_TOKENS else text
-
-    def find(of: str, digests: Digests, starts: Integers, tokens: Integers) -> DuplicateTexts:
-        _, first, times = np.unique(digests, return_index=True, return_counts=True)
-        repeated = [i for i in np.argsort(-times, kind="stable")[:_MAX_REPEATED].tolist() if times[i] > 1]
-        return DuplicateTexts(
-            of=of,
-            number=len(digests),
-            copies=len(digests) - len(first),
-            share_of_tokens=1 - int(tokens[first].sum()) / max(int(tokens.sum()), 1),
-            most_repeated=tuple(
-                (beginning(starts[first[i]], tokens[first[i]]), int(times[i])) for i in repeated
-            ),
-        )
-
-    digests, starts, tokens = sentences.digests, sentences.starts, sentences.tokens
-    is_long, of_long = tokens >= LONG_SENTENCE, f"sentences of {LONG_SENTENCE} tokens or more"
-    first_tokens = documents.sentence_offsets[documents.first_sentence]
-    return (
-        find("sentences", digests, starts, tokens),
-        find(of_long, digests[is_long], starts[is_long], tokens[is_long]),
-        find("documents", document_digests, first_tokens, documents.lengths),
-    )
-
-
-def _held_out_seen(train: _Sentences, held_out: _Sentences) -> float | None:
-    """Return the share of the long held-out sentences that are in training, too; None if there are none."""
-    seen, asked = (split.digests[split.tokens >= LONG_SENTENCE] for split in (train, held_out))
-    return float(np.isin(asked, seen).mean()) if len(asked) else None
-
-
 def _measure_instances(source: DynamicInstances, sample: int, progress: Progress) -> InstanceStats:
     """Measure the plan of the first epoch, and at most `sample` of its first instances."""
     sampled = min(sample, source.num_instances(0))
@@ -354,34 +240,26 @@ def _measure_instances(source: DynamicInstances, sample: int, progress: Progress
             lengths.append(np.diff(batch.cu_seqlens))
             predicted += len(read)
             bar.advance(len(positions))
-    tokens = np.concatenate(lengths)
-    measures = _measure_lengths(source, tokens)
+    tokens, maximum = np.concatenate(lengths), source.max_seq_length
+    plan, special = source.plan(0), 3 if source.pairs.next_sentence else 2
+    planned = int((plan.a_end - plan.a_start + plan.b_end - plan.b_start)[:sampled].sum())
+    measures = [
+        Measure("positions filled", float(tokens.mean()) / maximum, "share"),
+        Measure("sequences of full length", float((tokens == maximum).mean()), "share"),
+        Measure("tokens cut off to fit", 1 - (int(tokens.sum()) - special * sampled) / planned, "share"),
+    ]
     if source.pairs.next_sentence:
         measures += _measure_pairs(source)
     measures += _measure_masks(source, tokens, predicted, masked, kept)
-    step = max(1, source.max_seq_length // 16)
     return InstanceStats(
-        max_seq_length=source.max_seq_length,
+        max_seq_length=maximum,
         max_predictions_per_seq=source.max_predictions_per_seq,
         instances=source.num_instances(0),
         sampled=sampled,
-        skipped_documents=source.plan(0).num_skipped_documents,
-        lengths=_distribution_of(tokens, np.arange(1, source.max_seq_length + 1, step)),
+        skipped_documents=plan.num_skipped_documents,
+        lengths=_distribution_of(tokens, np.arange(1, maximum + 1, max(1, maximum // 16))),
         measures=tuple(measures),
     )
-
-
-def _measure_lengths(source: DynamicInstances, tokens: Integers) -> list[Measure]:
-    """Measure the lengths of the first sequences, [K]."""
-    plan, maximum = source.plan(0), source.max_seq_length
-    number, special = len(tokens), 3 if source.pairs.next_sentence else 2
-    planned = int((plan.a_end - plan.a_start + plan.b_end - plan.b_start)[:number].sum())
-    kept = int(tokens.sum()) - special * number
-    return [
-        Measure("positions filled", float(tokens.mean()) / maximum, "share"),
-        Measure("sequences of full length", float((tokens == maximum).mean()), "share"),
-        Measure("tokens cut off to fit", 1 - kept / planned, "share"),
-    ]
 
 
 def _measure_pairs(source: DynamicInstances) -> list[Measure]:

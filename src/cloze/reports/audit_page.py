@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from cloze.data.audit import (
-    LONG_SENTENCE,
     Audit,
     Distribution,
     InstanceExample,
@@ -22,7 +21,6 @@ from cloze.tokenization.special_tokens import CONTINUATION
 
 _SPLITS = {"train": "training documents", "validation": "held-out documents"}
 _FREQUENT_IN_TEXT = 20
-_REPEATED_IN_TEXT = 3
 _TEXT_WIDTH = 110
 
 AnyText = TypeVar("AnyText", str, Markup)
@@ -34,14 +32,8 @@ def format_audit(audit: Audit) -> str:
         f"{audit.dataset}, {_SPLITS[audit.split]}",
         _format_table(_counts(audit)),
         _format_table(_lengths(audit)),
-        _format_table(_copies(audit)),
+        *(f"{_describe_instances(drawn)}\n{_format_table(_measures(drawn))}" for drawn in audit.drawn),
     ]
-    for copies in audit.copies:
-        if copies.most_repeated:
-            repeated = copies.most_repeated[:_REPEATED_IN_TEXT]
-            lines = [_wrap(f"{count:>6} times  ", text) for text, count in repeated]
-            parts.append("\n".join([f"most repeated {copies.of}:", *lines]))
-    parts += [f"{_describe_instances(drawn)}\n{_format_table(_measures(drawn))}" for drawn in audit.drawn]
     frequent = audit.frequent_tokens[:_FREQUENT_IN_TEXT]
     tokens = "  ".join(f"{token} {count / audit.counts.tokens:.2%}" for token, count in frequent)
     parts.append(_wrap("most frequent tokens: ", tokens))
@@ -76,9 +68,6 @@ def _counts(audit: Audit) -> Table:
         ["vocabulary in use", f"{counts.tokens_in_use:,}", f"of {counts.vocab_size:,} tokens"],
         ["largest document", f"{audit.largest_share:.2%}", f"of the tokens{warning}"],
     ]
-    if audit.held_out_seen is not None:
-        note = f"of the held-out sentences of {LONG_SENTENCE} or more tokens are in the training split"
-        rows.append(["seen in training", f"{audit.held_out_seen:.2%}", note])
     return Table(["counts", "", ""], rows)
 
 
@@ -101,20 +90,6 @@ def _lengths(audit: Audit) -> Table:
         for name, _, _, lengths in _all_lengths(audit)
     ]
     return Table(["lengths", "mean", *audit.sentence_tokens.quantiles], rows)
-
-
-def _copies(audit: Audit) -> Table:
-    rows: list[Sequence[str]] = [
-        [
-            copies.of,
-            f"{copies.number:,}",
-            f"{copies.copies:,}",
-            f"{copies.copies / max(copies.number, 1):.2%}",
-            f"{copies.share_of_tokens:.2%}",
-        ]
-        for copies in audit.copies
-    ]
-    return Table(["exact copies of", "total", "copies", "share", "share of tokens"], rows)
 
 
 def _measures(drawn: InstanceStats) -> Table:
@@ -174,20 +149,14 @@ def _join_tokens(segment: Sequence[Token], predicted: AnyText) -> AnyText:
 
 def write_audit_page(audit: Audit, output: Path) -> None:
     """Write an audit as one HTML file without external resources."""
-    counts, documents = audit.counts, audit.copies[-1]
+    counts = audit.counts
     expected = [m.holds for drawn in audit.drawn for m in drawn.measures if m.expected is not None]
     tiles = [
         ("Documents", f"{counts.documents:,}", f"{counts.sentences:,} sentences"),
         ("Tokens", f"{counts.tokens:,}", f"{counts.words:,} words"),
         ("Tokens per word", format_value(counts.fertility), "a word is a token without ##"),
         ("[UNK]", f"{counts.unknown_share:.3%}", "of the tokens"),
-        ("Copies of documents", f"{documents.copies:,}", f"{documents.share_of_tokens:.2%} of the tokens"),
         ("As expected", f"{sum(expected)} of {len(expected)}", "measures of pairs and masks"),
-    ]
-    repeated = [
-        Table(["text", "count"], rows, f"Most repeated {copies.of}")
-        for copies in audit.copies
-        if (rows := [(text, f"{count:,}") for text, count in copies.most_repeated])
     ]
     frequent = [
         (token, f"{count:,}", f"{count / counts.tokens:.2%}") for token, count in audit.frequent_tokens
@@ -213,8 +182,7 @@ def write_audit_page(audit: Audit, output: Path) -> None:
         kind="data set",
         extent=_SPLITS[audit.split],
         tiles=tiles,
-        tables=[table(audit) for table in (_counts, _lengths, _copies)],
-        repeated=repeated,
+        tables=[table(audit) for table in (_counts, _lengths)],
         instances=[(_describe_instances(drawn), _measures(drawn)) for drawn in audit.drawn],
         frequent=Table(["token", "count", "share"], frequent),
         examples=examples,
@@ -243,12 +211,12 @@ def _cleaning_steps(
     report: Mapping[str, Any], name: str = ""
 ) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
     """Yield name, counts and examples, with their places, of the steps of `report.json` that changed something."""
-    if "examples" in report:
+    if "examples" in report or "dropped" in report:
         counts = {key: value for key, value in report.items() if isinstance(value, int)}
         if any(counts.values()):
             examples = [
                 (example["where"], " · ".join(f"{key}: {example[key]}" for key in example if key != "where"))
-                for example in report["examples"]
+                for example in report.get("examples", ())
             ]
             text = ", ".join(f"{value:,} {key}" for key, value in counts.items())
             yield name.replace("_", " "), text, examples
