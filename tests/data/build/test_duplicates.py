@@ -106,8 +106,8 @@ def shard_of(documents: list, digests_of_documents: np.ndarray) -> Shard:
 
 
 def test_counts_add_up():
-    one = DuplicateCounts(1, 2, 3, ())
-    assert one + one == DuplicateCounts(2, 4, 6, ())
+    one = DuplicateCounts(1, 2, 3)
+    assert one + one == DuplicateCounts(2, 4, 6)
     assert list(one.describe("document")) == [
         "dropped 1 duplicate document (3 tokens)",
         "kept 2 duplicate documents",

@@ -70,13 +70,6 @@ def test_duplicate_documents_are_dropped(tmp_path, vocabulary, config, capsys):
     assert (summary.documents, summary.sentences, summary.tokens) == (3, expected.sentences, expected.tokens)
     repeats = summary.duplicate_documents
     assert (repeats.dropped, repeats.kept, repeats.tokens) == (3, 0, (4 + 8 + 4) * 11)
-    assert [(e.where, e.first) for e in repeats.examples] == [
-        (f"{text}:6", f"{text}:1"),
-        (f"{text}:10", f"{text}:3"),
-        (f"{text}:13", f"{text}:1"),
-    ]
-    assert paragraph(1).lower().startswith(repeats.examples[0].text)
-    assert len(repeats.examples[0].text) > 30
     assert summary.duplicate_paragraphs.dropped == 0
     assert "dropped 3 duplicate documents (176 tokens)" in capsys.readouterr().err
 
@@ -100,11 +93,6 @@ def test_duplicate_paragraphs_are_dropped(tmp_path, vocabulary, config):
     assert (summary.documents, summary.empty_documents) == (3, 1)
     repeats = summary.duplicate_paragraphs
     assert (repeats.dropped, repeats.kept, repeats.tokens) == (4, 0, 4 * 44)
-    assert [(e.where, e.first) for e in repeats.examples] == [
-        (f"{text}:5", f"{text}:1"),
-        (f"{text}:5", f"{text}:5"),
-        (f"{text}:11", f"{text}:1"),
-    ]
     assert summary.duplicate_documents.dropped == 0
 
 
@@ -230,8 +218,6 @@ def test_appended_duplicates_are_dropped(tmp_path, vocabulary):
         summary = build_dataset([appended], None, tmp_path / "data", config, append=True)
         repeats = summary.duplicate_documents, summary.duplicate_paragraphs
         assert (summary.documents, *(counts.dropped for counts in repeats)) == (0, documents, paragraphs)
-        (first, *_) = repeats[appended == joined].examples
-        assert first.first == "in the data set, document 0 of documents-00000.arrow"
         assert rows(tmp_path / "data") == before
 
 

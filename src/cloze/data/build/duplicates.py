@@ -38,17 +38,6 @@ def text_digests(texts: Iterable[Iterable[str]]) -> Digests:
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicate:
-    """A document or paragraph with the text of an earlier one."""
-
-    where: str
-    first: str
-    """Where the earlier one is."""
-    text: str
-    """Its beginning, decoded from tokens."""
-
-
-@dataclass(frozen=True, slots=True)
 class DuplicateCounts(Counts):
     """Numbers of duplicates."""
 
@@ -57,7 +46,6 @@ class DuplicateCounts(Counts):
     """In text that came as sentences, or because the step was skipped."""
     tokens: int = 0
     """Tokens that were dropped."""
-    examples: tuple[Duplicate, ...] = ()
 
     def describe(self, unit: str) -> Iterator[str]:
         """Yield a line each for dropped and kept duplicates, if any; `unit` is what one of them is."""

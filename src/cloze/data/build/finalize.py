@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from cloze.data.build.cleaning import MAX_EXAMPLES, no_text_error
+from cloze.data.build.cleaning import no_text_error
 from cloze.data.build.directory import modification_time, remove_parts, write_output
-from cloze.data.build.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
-from cloze.data.build.part_files import BuildPlan, Part
+from cloze.data.build.duplicates import DuplicateCounts, Mask, drop_from_shard, find_duplicates
+from cloze.data.build.part_files import BuildPlan, read_record
 from cloze.data.build.parts import BuildSummary, count_shard
 from cloze.data.dataset import (
     KIND,
@@ -30,16 +30,13 @@ from cloze.data.dataset import (
     choose_held_out_threshold,
     choose_validation_fraction,
     split_documents,
-    without_words,
 )
 from cloze.data.shards import Digests, Integers, Offsets, Shard, shard_name, write_shard
 from cloze.tokenization.tokenizer import Tokenizer
 
-_EXCERPT_TOKENS = 16
-
 
 def finalize(
-    output: Path, plan: BuildPlan, parts: Sequence[Part], tokenizer: Tokenizer, *, overwrite: bool
+    output: Path, plan: BuildPlan, parts: Sequence[Path], tokenizer: Tokenizer, *, overwrite: bool
 ) -> BuildSummary:
     """Make a data set of all parts of a plan, with the tokenizer that made them.
 
@@ -49,33 +46,68 @@ def finalize(
     settings = plan.settings
     appends_to = modification_time(output) if settings["append"] else None
     dataset = Dataset.open(output) if settings["append"] else None
-    old = [_Source(path) for path in dataset.shards] if dataset else []
-    new = [_Source(part.path, part) for part in parts]
-    sources = [*old, *new]
-    units = [_documents_of(source.shard) for source in sources]
-    everywhere = [np.ones(len(unit.digests), np.bool_) for unit in units]
+    old = dataset.shards if dataset else ()
+    shards = [Shard.open(path) for path in (*old, *parts)]
+    records = list(map(read_record, parts))
+    running_text = [np.array(record.pop("running_text"), np.bool_) for record in records]
+    document_units = [
+        _Units(
+            shard.document_digests,
+            np.arange(len(shard.document_digests)),
+            shard.document_offsets[:-1],
+            shard.document_offsets[1:],
+        )
+        for shard in shards
+    ]
+    everywhere = [np.ones(len(unit.digests), np.bool_) for unit in document_units]
     keep = "duplicate_documents" in settings["skipped_final_steps"]
-    documents, duplicate_documents = _choose_duplicates(sources, units, everywhere, tokenizer, keep=keep)
-    units = [_paragraphs_of(source.shard) for source in sources]
-    elsewhere = [~dropped_D[unit.documents] for unit, dropped_D in zip(units, documents, strict=True)]
+    dropped_documents, duplicate_documents = _choose_duplicates(
+        shards, document_units, everywhere, running_text, keep=keep
+    )
+    paragraph_units = [
+        _Units(
+            shard.paragraph_digests,
+            np.repeat(np.arange(len(shard.document_digests)), np.diff(shard.paragraph_offsets)),
+            shard.paragraph_starts,
+            shard.paragraph_ends,
+        )
+        for shard in shards
+    ]
+    elsewhere = [
+        ~dropped_D[unit.documents] for unit, dropped_D in zip(paragraph_units, dropped_documents, strict=True)
+    ]
     keep = "duplicate_paragraphs" in settings["skipped_final_steps"]
-    paragraphs, duplicate_paragraphs = _choose_duplicates(sources, units, elsewhere, tokenizer, keep=keep)
+    dropped_paragraphs, duplicate_paragraphs = _choose_duplicates(
+        shards, paragraph_units, elsewhere, running_text, keep=keep
+    )
     summary = BuildSummary(duplicate_documents=duplicate_documents, duplicate_paragraphs=duplicate_paragraphs)
     with write_output(
         output, plan, kind=KIND, overwrite=overwrite or dataset is not None, appends_to=appends_to
     ) as directory:
         tokenizer.save(directory)
         paths = (directory / shard_name(number) for number in count())
-        for source in old:
-            _link(source.path, next(paths))
-        for source, dropped_D, dropped_Q in zip(
-            new, documents[len(old) :], paragraphs[len(old) :], strict=True
+        for path in old:
+            _link(path, next(paths))
+        for part, record, shard, dropped_D, dropped_Q in zip(
+            parts,
+            records,
+            shards[len(old) :],
+            dropped_documents[len(old) :],
+            dropped_paragraphs[len(old) :],
+            strict=True,
         ):
-            shard, counts = source.without(dropped_D, dropped_Q, tokenizer)
-            if shard is source.shard and counts.documents:
-                _link(source.path, next(paths))
-            elif counts.documents:
-                write_shard(next(paths), shard, vocab_size=tokenizer.vocab_size)
+            counts = BuildSummary.from_dict(record)
+            if not (dropped_D.any() or dropped_Q.any()):
+                if counts.documents:
+                    _link(part, next(paths))
+            else:
+                left = drop_from_shard(shard, dropped_D, dropped_Q)
+                emptied = int((~dropped_D).sum()) - len(left.document_digests) + counts.empty_documents
+                counts = replace(
+                    count_shard(left, tokenizer), cleaning=counts.cleaning, empty_documents=emptied
+                )
+                if counts.documents:
+                    write_shard(next(paths), left, vocab_size=tokenizer.vocab_size)
             summary += counts
         if not (summary.documents or duplicate_documents.dropped or duplicate_paragraphs.dropped):
             remove_parts(output)
@@ -130,45 +162,6 @@ def _link(old: Path, new: Path) -> None:
         shutil.copyfile(old, new)
 
 
-class _Source:
-    """A shard of the data set that is appended to, or a part of the build."""
-
-    def __init__(self, path: Path, part: Part | None = None) -> None:
-        self.path = path
-        self.shard = Shard.open(path)
-        self.is_new = part is not None
-        self._part = part
-
-    def without(self, documents: Mask, paragraphs: Mask, tokenizer: Tokenizer) -> tuple[Shard, BuildSummary]:
-        """Return the shard of a part without some documents and paragraphs, and its counts."""
-        assert self._part
-        record = self._part.record
-        del record["places"]
-        summary = BuildSummary.from_dict(record)
-        if not (documents.any() or paragraphs.any()):
-            return self.shard, summary
-        shard = drop_from_shard(self.shard, documents, paragraphs)
-        emptied = len(documents) - int(documents.sum()) - len(shard.document_digests)
-        emptied += summary.empty_documents
-        return shard, replace(
-            count_shard(shard, tokenizer), cleaning=summary.cleaning, empty_documents=emptied
-        )
-
-    def is_running_text(self) -> Mask:
-        """Return which documents came as paragraphs."""
-        assert self._part
-        groups = self._part.record["places"]
-        kinds = np.array([group["kind"] == "paragraphs" for group in groups], np.bool_)
-        return np.repeat(kinds, [len(group["places"]) for group in groups])
-
-    def where(self, document: int) -> str:
-        if self._part is None:
-            return f"in the data set, document {document} of {self.path.name}"
-        groups = self._part.record["places"]
-        places: list[str] = [group["file"] + place for group in groups for place in group["places"]]
-        return places[document]
-
-
 @dataclass(frozen=True, slots=True)
 class _Units:
     """The documents or the paragraphs of a shard."""
@@ -182,55 +175,31 @@ class _Units:
     """The sentence after the last of each."""
 
 
-def _documents_of(shard: Shard) -> _Units:
-    bounds = shard.document_offsets
-    return _Units(shard.document_digests, np.arange(len(bounds) - 1), bounds[:-1], bounds[1:])
-
-
-def _paragraphs_of(shard: Shard) -> _Units:
-    documents = np.repeat(np.arange(len(shard.document_digests)), np.diff(shard.paragraph_offsets))
-    return _Units(shard.paragraph_digests, documents, shard.paragraph_starts, shard.paragraph_ends)
-
-
 def _choose_duplicates(
-    sources: Sequence[_Source],
+    shards: Sequence[Shard],
     units: Sequence[_Units],
     among: Sequence[Mask],
-    tokenizer: Tokenizer,
+    running_text: Sequence[Mask],
     *,
     keep: bool,
 ) -> tuple[list[Mask], DuplicateCounts]:
-    """Return which documents or paragraphs of each source are dropped, and counts with examples."""
+    """Return which documents or paragraphs of each shard are dropped, and counts.
+
+    `running_text` has the new shards, the last ones: which documents came as paragraphs. The others keep all.
+    """
     duplicates = find_duplicates([unit.digests for unit in units], among)
     chosen = [np.zeros_like(mask) for mask in duplicates]
     counts = DuplicateCounts()
-    for source, unit, is_duplicate, is_dropped in zip(sources, units, duplicates, chosen, strict=True):
-        if not (source.is_new and is_duplicate.any()):
-            continue
+    new = slice(len(shards) - len(running_text), None)
+    for shard, unit, is_duplicate, is_dropped, is_text in zip(
+        shards[new], units[new], duplicates[new], chosen[new], running_text, strict=True
+    ):
         if not keep:
-            is_dropped |= is_duplicate & source.is_running_text()[unit.documents]
-        starts, ends = (source.shard.sentence_offsets[bounds] for bounds in (unit.starts, unit.ends))
-        examples = []
-        for number in np.flatnonzero(is_dropped)[: MAX_EXAMPLES - len(counts.examples)]:
-            tokens = source.shard.token_ids[starts[number] : ends[number]][:_EXCERPT_TOKENS]
-            text = tokenizer.decode(without_words(tokens, tokenizer.vocab_size).tolist())
-            first = _first_place(sources, units, among, unit.digests[number])
-            where = source.where(int(unit.documents[number]))
-            examples.append(Duplicate(where=where, first=first, text=text))
+            is_dropped |= is_duplicate & is_text[unit.documents]
+        tokens = shard.sentence_offsets[unit.ends] - shard.sentence_offsets[unit.starts]
         counts += DuplicateCounts(
             dropped=int(is_dropped.sum()),
             kept=int((is_duplicate & ~is_dropped).sum()),
-            tokens=int((ends - starts)[is_dropped].sum()),
-            examples=tuple(examples),
+            tokens=int(tokens[is_dropped].sum()),
         )
     return chosen, counts
-
-
-def _first_place(
-    sources: Sequence[_Source], units: Sequence[_Units], among: Sequence[Mask], digest: np.uint64
-) -> str:
-    for source, unit, mask in zip(sources, units, among, strict=True):
-        places = np.flatnonzero((unit.digests == digest) & mask)
-        if len(places):
-            return source.where(int(unit.documents[places[0]]))
-    raise AssertionError("a duplicate has an original")

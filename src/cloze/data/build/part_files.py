@@ -4,9 +4,8 @@
     KEY.json                 number of parts of a shard that was read to its end
 
 A key is a hash of everything that determines the parts of a shard: the ranges of its files with their versions, the
-settings, and the versions of the packages. So only the checksum of an existing part is checked.
-A complete part is not made again, and any process may make any part, even twice. Files are renamed into place but not
-synced: the checksum finds a part that a machine failure damaged.
+settings, and the versions of the packages. So a part with its checksum is not made again, and any process may make any
+part, even twice. Files are renamed into place but not synced: the checksum finds a part that a machine failure damaged.
 """
 
 import hashlib
@@ -85,27 +84,6 @@ def content_hash(content: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A finished part."""
-
-    path: Path
-
-    @property
-    def record(self) -> Record:
-        """The counts of the part, read on each access: those of all parts may be large."""
-        record: Record = json.loads(self.path.with_suffix(".json").read_text("utf-8"))["record"]
-        return record
-
-    def is_intact(self) -> bool:
-        """Return whether the part has its checksum."""
-        try:
-            expected = json.loads(self.path.with_suffix(".json").read_text("utf-8"))["sha256"]
-            return bool(file_io.sha256_of_file(self.path) == expected)
-        except (OSError, ValueError, KeyError):
-            return False
-
-
-@dataclass(frozen=True, slots=True)
 class _PlannedShard:
     """An input shard and the place of its parts."""
 
@@ -119,28 +97,25 @@ class _PlannedShard:
         count = 0
         for documents in split_into_parts(read_documents(self.input_shard, bar), self.part_characters):
             path = _path(self.directory, self.key, count)
-            if not path.with_suffix(".json").exists():
+            if not _is_finished(path):
                 yield path, documents
             count += 1
         file_io.write_text(self.directory / f"{self.key}.json", str(count), **_WRITE_OPTIONS)
 
 
-def list_parts(directory: Path, plan: BuildPlan) -> list[Part]:
+def list_parts(directory: Path, plan: BuildPlan) -> list[Path]:
     """Return all parts of a plan in the order of the text; RunError if some are missing."""
     counts = {key: _count_parts(directory, key) for key in plan.input_shards}
     if missing := sum(count is None for count in counts.values()):
         what = f"{missing} of {len(counts)} input shards are not finished"
         raise RunError(what, where=directory, remedy="Run the command again: finished parts are kept")
-    return [Part(_path(directory, key, number)) for key in plan.keys for number in range(counts[key] or 0)]
+    return [_path(directory, key, number) for key in plan.keys for number in range(counts[key] or 0)]
 
 
-def discard_damaged(parts: Sequence[Part]) -> list[Path]:
-    """Delete damaged parts, and return their paths."""
-    damaged = [part.path for part in dict.fromkeys(parts) if not part.is_intact()]
-    for path in damaged:
-        path.with_suffix(".json").unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-    return damaged
+def read_record(part: Path) -> Record:
+    """Return the counts of a part."""
+    record: Record = json.loads(part.with_suffix(".json").read_text("utf-8"))["record"]
+    return record
 
 
 def make_parts(
@@ -152,8 +127,8 @@ def make_parts(
     counts: Sequence[str],
     workers: Workers,
     progress: Progress,
-) -> list[Part]:
-    """Make the missing and damaged parts of a plan, and return all.
+) -> list[Path]:
+    """Make the missing and damaged parts of a plan, and return all in the order of the text.
 
     A progress bar advances by the bytes read from disk and those of finished shards. It shows the sums of these
     `counts` in the records of the parts.
@@ -168,11 +143,7 @@ def make_parts(
         for record in _make_missing(shards, make, workers, bar):
             totals = {name: total + record[name] for name, total in totals.items()}
             bar.show(**{name: f"{number:,}" for name, number in totals.items()})
-        parts = list_parts(directory, plan)
-        if damaged := discard_damaged(parts):
-            progress.note(f"{len(damaged):,} damaged parts are made again, the first is {damaged[0]}")
-            list(_make_missing(shards, make, workers, bar))
-    return parts
+    return list_parts(directory, plan)
 
 
 def _make_missing(
@@ -216,8 +187,16 @@ def _count_parts(directory: Path, key: str) -> int | None:
         count = int((directory / f"{key}.json").read_text("utf-8"))
     except (OSError, ValueError):  # the shard was not read to its end, or the file is damaged
         return None
-    paths = (_path(directory, key, number) for number in range(count))
-    return count if all(path.with_suffix(".json").exists() for path in paths) else None
+    return count if all(_is_finished(_path(directory, key, number)) for number in range(count)) else None
+
+
+def _is_finished(part: Path) -> bool:
+    """Return whether a part is complete, with the content of its checksum."""
+    try:
+        expected = json.loads(part.with_suffix(".json").read_text("utf-8"))["sha256"]
+        return bool(file_io.sha256_of_file(part) == expected)
+    except (OSError, ValueError, KeyError):
+        return False
 
 
 def _path(directory: Path, key: str, number: int) -> Path:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from importlib import metadata
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +124,9 @@ def part_settings(config: BuildConfig, tokenizer: WordPieceTokenizer) -> dict[st
 def make_part(
     documents: list[Document], path: Path, *, vocabulary: Path, config: BuildConfig
 ) -> dict[str, Any]:
-    """Clean, split and tokenize documents, write them as a shard, and return the counts and places of the documents.
+    """Clean, split and tokenize documents, and write them as a shard.
 
-    `vocabulary` is the directory of the tokenizer.
+    `vocabulary` is the directory of the tokenizer. Return counts, and which documents came as paragraphs.
     """
     tokenizer = cached_tokenizer(vocabulary)
     cleaned, counts = clean_all(documents, config.reading.cleaning)
@@ -145,7 +144,7 @@ def make_part(
         )
         shard = replace(shard, token_ids=tokens + tokenizer.vocab_size * continues[:-1])
     write_shard(path, shard, vocab_size=tokenizer.vocab_size)
-    return {**summary.as_dict(), "places": _describe_places(kept)}
+    return {**summary.as_dict(), "running_text": [document.kind == "paragraphs" for document in kept]}
 
 
 def _continues_word(text: str, tokenizer: Tokenizer, segmenter: str) -> npt.NDArray[np.bool_]:
@@ -187,19 +186,6 @@ def _assemble(
         paragraph_starts=sentence_bounds[long],
         paragraph_ends=sentence_bounds[long + 1],
     )
-
-
-def _describe_places(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """Return file, kind and places of consecutive documents of the same file."""
-
-    def file_and_kind(document: Document) -> tuple[str, str]:
-        file, colon, _ = document.where.rpartition(":")
-        return file + colon, document.kind
-
-    return [
-        {"file": file, "kind": kind, "places": [document.where.removeprefix(file) for document in group]}
-        for (file, kind), group in groupby(documents, file_and_kind)
-    ]
 
 
 def hash_tokenizer(tokenizer: WordPieceTokenizer) -> str:

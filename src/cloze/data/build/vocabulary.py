@@ -33,7 +33,7 @@ from cloze.data.build.input_shards import (
     plan_input_shards,
     read_documents,
 )
-from cloze.data.build.part_files import BuildPlan, Part, make_parts
+from cloze.data.build.part_files import BuildPlan, make_parts, read_record
 from cloze.data.reading.arrow_files import write_record_batch
 from cloze.data.reading.documents import Document, split_into_parts
 from cloze.errors import InputError
@@ -190,16 +190,16 @@ def _count_part(
     return {"words": counts.total(), "cleaning": asdict(done), "accents": asdict(accents)}
 
 
-def _add_up(parts: Sequence[Part]) -> tuple[dict[str, int], CleaningCounts, AccentCounts]:
+def _add_up(parts: Sequence[Path]) -> tuple[dict[str, int], CleaningCounts, AccentCounts]:
     """Add up the counts of all parts in Arrow columns; a dictionary would take ten times the memory."""
     done, accents = CleaningCounts(), AccentCounts()
     tables = [_SCHEMA.empty_table()]
     rows, max_rows = 0, _MERGE_ROWS
     for part in parts:
-        record = part.record
+        record = read_record(part)
         done += CleaningCounts.from_dict(record["cleaning"])
         accents += AccentCounts.from_dict(record["accents"])
-        tables.append(pa.ipc.open_file(pa.memory_map(str(part.path))).read_all())
+        tables.append(pa.ipc.open_file(pa.memory_map(str(part))).read_all())
         rows += len(tables[-1])
         if rows > max_rows:
             tables = [_sum(tables)]
