@@ -13,7 +13,7 @@ training and scoring, split the judgments by query:
 BM25 alone, on the 45 queries of that dev.trec.txt: nDCG@10 0.331, MRR@10 0.488, MAP 0.248.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,10 @@ from cloze.errors import InputError
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 from cloze.remote_files import PathOrUrl, is_url, join_path
 from cloze.tasks.answers.relevance import Relevance, rank_passages
-from cloze.tasks.reader import GoldAnswers
 from cloze.tasks.registry import register_task
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Scores
-from cloze.tasks.texts import LabeledText, PassageReader, Texts
+from cloze.tasks.texts import GoldAnswers, LabeledText, PassageReader, Texts
 from experiments.bm25 import bm25_scores
 
 _DOCUMENTS, _QUERIES = "cran.all.1400.xml", "cran.qry.xml"
@@ -55,7 +54,9 @@ class CranfieldReader(PassageReader):
     candidates: Positive[int] = 50
     """Number of abstracts ranked for each query."""
 
-    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
+    def read(
+        self, source: Data, answer: GoldAnswers, *, labeled: bool = True, **how: bool
+    ) -> Iterator[tuple[LabeledText, Mapping[str, Any]]]:
         """Read judgments, and yield the candidates of each judged query in BM25's order."""
         if isinstance(source, MemoryRows):
             raise InputError(
@@ -77,7 +78,7 @@ class CranfieldReader(PassageReader):
             relevant = tuple(grade for grade in judged.relevance.values() if grade > 0)
             for index in best[: self.candidates].tolist():
                 relevance = judged.relevance.get(index + 1, 0) if labeled else None
-                yield RankedText(
+                example = RankedText(
                     queries[query - 1],
                     passages[index],
                     relevance,
@@ -85,6 +86,7 @@ class CranfieldReader(PassageReader):
                     judged=relevant,
                     ids=(query, index + 1),
                 )
+                yield example, {}
 
 
 @dataclass(frozen=True, kw_only=True)

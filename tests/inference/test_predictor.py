@@ -31,7 +31,7 @@ from cloze.models.heads import (
 from cloze.progress import Progress
 from cloze.tasks.predict import top_k_limiter
 from cloze.tasks.questions import Excerpt, Paragraph, SpanQuestion
-from cloze.tasks.running_text import split_text
+from cloze.tasks.tagged_reader import split_text
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from helpers import task_of

@@ -62,11 +62,14 @@ def test_predicted_answers_are_read_in_both_forms(tmp_path):
         tmp_path / "d.jsonl", '{"answer": "Warsaw", "id": "q1"}\n\n{"answer": "", "id": 2}\n'
     )
     for path in (official, lines, other_order):
-        answers = {name: row["answer"] for name, row in read_by_id(path, "answer", str).items()}
+        answers = {name: row["answer"] for name, row in read_by_id(path, "answer", ["q1", "2"], str).items()}
         assert answers == {"q1": "Warsaw", "2": ""}
     odds = _write(tmp_path / "c.json", {"q1": -1.5, "2": 3})
     for path in (lines, odds):
-        values = {name: row["null_odds"] for name, row in read_by_id(path, "null_odds", float, int).items()}
+        values = {
+            name: row["null_odds"]
+            for name, row in read_by_id(path, "null_odds", ["q1", "2"], float, int).items()
+        }
         assert values == {"q1": -1.5, "2": 3.0}
 
 

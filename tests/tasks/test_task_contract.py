@@ -17,9 +17,8 @@ from cloze.finetuning.config import FinetuneConfig, load_finetuning
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.torch_engine import TorchEngine
-from cloze.tasks.answer_rows import prediction_row, wrong_answer_rows
 from cloze.tasks.config import to_toml
-from cloze.tasks.predict import featurize, predict
+from cloze.tasks.predict import featurize, predict, prediction_row, wrong_answer_rows
 from cloze.tasks.registry import TASKS, find_task, register_task
 from cloze.tasks.texts import TextReader
 from experiments.result_tables import table_columns
@@ -127,8 +126,8 @@ def test_gold_data_lack_no_texts_that_scores_need(task_and_path, tmp_path):
     task, path = task_and_path
     (tmp_path / "labels.jsonl").write_text('{"label": 0}\n')
     with pytest.raises(InputError, match="no column"):
-        list(task.to_score(tmp_path / "labels.jsonl"))
-    assert list(task.to_score(path)) == list(task.examples(path))
+        list(task.examples(tmp_path / "labels.jsonl", needs_texts=False))
+    assert list(task.examples(path, needs_texts=False)) == list(task.examples(path))
 
 
 @of_each_family

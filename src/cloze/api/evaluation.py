@@ -70,7 +70,7 @@ class EvaluationResult(NamedScores):
     @property
     def predictions(self) -> Iterator[dict[str, Any]]:
         """The rows that `cloze predict` writes: id or row, texts, and the answer."""
-        from cloze.tasks.answer_rows import prediction_row
+        from cloze.tasks.predict import prediction_row
 
         for number, answer in enumerate(self.answers, 1):
             assert self.task is not None
@@ -83,7 +83,7 @@ class EvaluationResult(NamedScores):
         Raises:
             InputError: the answers are numbers, rankings or vectors, which are not right or wrong.
         """
-        from cloze.tasks.answer_rows import check_has_wrong_answers, wrong_answer_rows
+        from cloze.tasks.predict import check_has_wrong_answers, wrong_answer_rows
 
         if self.task is None:
             return []
@@ -133,9 +133,9 @@ def evaluate(
     """
     from cloze.inference.load import as_predictor, check_models
     from cloze.inference.pretrained_scores import USED_ARGUMENTS, score_pretrained
-    from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import open_data, warn_of_training_data
+    from cloze.tasks.predict import check_answer_files, check_has_wrong_answers
     from cloze.tasks.registry import find_task
 
     shown = resolve_progress(progress)
@@ -211,10 +211,10 @@ def score(
     """
     from cloze.data.reading.memory import rows_from_memory
     from cloze.remote_files import to_path_or_url
-    from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
     from cloze.tasks.answers.span import SpanOrNone
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import open_data
+    from cloze.tasks.predict import check_answer_files, check_has_wrong_answers
 
     configured = with_settings(task, **options)
     check_answer_files(None, errors, overwrite=overwrite, source=gold, csv_safe=csv_safe)
@@ -224,7 +224,7 @@ def score(
         raise InputError("is for the task squad_v2 only", where="na_prob", remedy="Leave it out")
     configured, source = open_data(configured, gold, "gold", "dev")
     answer = configured.answer
-    examples = list(configured.to_score(source))
+    examples = list(configured.examples(source, needs_texts=False))
     answer.check_scorable(examples)
     is_file = isinstance(predictions, (str, Path))
     answers = answer.read_answers(
@@ -272,7 +272,7 @@ def _write_answers(
     csv_safe: bool,
 ) -> None:
     from cloze.data.row_files import write_rows
-    from cloze.tasks.answer_rows import prediction_row
+    from cloze.tasks.predict import prediction_row
 
     if output is not None:
         assert result.task is not None

@@ -71,9 +71,8 @@ def predict_file(
     from cloze.data.row_files import write_rows
     from cloze.inference.load import as_predictor, check_models, stream_predictions
     from cloze.inference.predictor import Predictor, read_ahead
-    from cloze.tasks.answer_rows import prediction_row, with_other_cells
     from cloze.tasks.config import with_settings
-    from cloze.tasks.predict import top_k_limiter
+    from cloze.tasks.predict import prediction_row, top_k_limiter, with_other_cells
 
     task, file, texts = find_inputs(task_or_input, inputs)
     placement = _place(workers, device, model, explain=explain)
@@ -92,7 +91,7 @@ def predict_file(
         from cloze.reports import explanation_page
     limit = top_k_limiter(configured.answer, top_k)
     source = _open_inputs(configured, file, texts, shown)
-    examples, total = read_ahead(configured.with_cells(source), source)
+    examples, total = read_ahead(configured.read(source, labeled=False, keeps_others=True), source)
     examples, read = tee(examples)
     cells = (others for _, others in read)
     answers = stream_predictions(

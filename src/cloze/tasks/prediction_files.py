@@ -5,6 +5,7 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple
 from typing import Any
 
@@ -131,7 +132,13 @@ def match_rows(
     if len(rows) < len(examples) or (has_others and not shared):
         what = f"{len(rows):,} predictions for {len(examples):,} examples"
         raise InputError(what, where=where, remedy="Give a line for each example, in their order")
-    if not has_others and _agree(rows, examples, shared):
+    # a name that one of the two lacks says nothing
+    if not has_others and all(
+        row.get(name, text) == text
+        for row, example in zip(rows, examples, strict=True)
+        for name, text in example.items()
+        if name in shared
+    ):
         return range(len(rows))
     for names in (shared, [name for name in shared if name != "row"] or shared):
         by_key = defaultdict[tuple[str, ...], list[int]](list)
@@ -146,32 +153,18 @@ def match_rows(
         for first, *alike in (by_key[key] for key in dict.fromkeys(keys)):
             for index in alike:
                 if not _is_close(predictions[first], predictions[index]):
-                    both = (
-                        f"rows {first + 1:,} and {index + 1:,} have the same texts and different predictions"
-                    )
-                    what = f"{both}, and the gold data another order or size"
+                    both = f"rows {first + 1:,} and {index + 1:,}"
+                    what = f"{both} have the same texts and different predictions, the gold data another order or size"
                     remedy = "Give one prediction for each row of the gold data, in order"
                     raise InputError(what, where=where, remedy=remedy)
         if has_others:
             other = rows[min({*range(len(rows))} - {*order})]
-            what = f"{len(rows) - len(order):,} of {len(rows):,} predictions have no gold example"
-            text = f"{where}: {what}, such as {_show(other, shared)}. The others are scored"
-            warnings.warn(DataWarning(text), stacklevel=2)
+            _warn_of_others(where, len(rows) - len(order), len(rows), _show(other, shared))
         return order
     missing = matched.index(None)
     what = f"no prediction for {_show(examples[missing], shared)}, example {missing + 1:,} of the gold data"
     remedy = f"Score predictions of the same data; without {' and '.join(shared)} they are scored in order"
     raise InputError(what, where=where, remedy=remedy)
-
-
-def _agree(rows: Sequence[Identity], examples: Sequence[Identity], names: Sequence[str]) -> bool:
-    """Return whether rows and examples in the same order have equal names where both have them."""
-    return all(
-        row[name] == example[name]
-        for row, example in zip(rows, examples, strict=True)
-        for name in names
-        if name in row and name in example
-    )
 
 
 def _key(identity: Identity, names: Sequence[str]) -> tuple[str, ...]:
@@ -199,28 +192,34 @@ def _show(identity: Identity, names: Sequence[str]) -> str:
     return f"{name} {text[:40]!r}" + ("…" if len(text) > 40 else "")
 
 
-def read_by_id(path: Data, key: str, *types: type) -> dict[str, Mapping[str, Any]]:
-    """Read one JSON object, with the values of `key` by id; or rows with "id" and `key`, of JSON lines or a table."""
+def read_by_id(path: Data, key: str, asked: Sequence[str], *types: type) -> dict[str, Mapping[str, Any]]:
+    """Read the predictions for all `asked` ids: a JSON object of values by id, or rows with "id" and `key`."""
     keys = ("id", key, "probability", "null_odds")
     source = open_predictions(path, keys)
-    rows = read_prediction_rows(source, keys)
+    rows, whole = read_prediction_rows(source, keys), None
     if source.format.is_json and not isinstance(path, MemoryRows):
         text = source.read_whole()
-        try:
-            whole = json.loads(text)
-        except (ValueError, RecursionError):
-            whole = None
-        if whole is not None and not (isinstance(whole, dict) and "id" in whole):
-            values = check_type(whole, "all of it", path, dict).items()
-            return {
-                name: {key: check_type(value, f"the value of {name!r}", path, *types)}
-                for name, value in values
-            }
         rows = json_lines((line, f"{path}:{number}") for number, line in enumerate(text.split("\n"), 1))
+        with suppress(ValueError, RecursionError):
+            whole = json.loads(text)
     by_id: dict[str, Mapping[str, Any]] = {}
+    if whole is not None and not (isinstance(whole, dict) and "id" in whole):
+        for name, value in check_type(whole, "all of it", path, dict).items():
+            by_id[name] = {key: check_type(value, f"the value of {name!r}", path, *types)}
+        rows = iter(())
     for row, where in rows:
         name, value = str(get(row, "id", where, str, int)), get(row, key, where, *types)
         if name in by_id and by_id[name][key] != value:
             raise InputError(f"two different answers to the question {name!r}", where=where)
         by_id[name] = row
+    if missing := [name for name in asked if name not in by_id]:
+        what = f"{len(missing):,} of {len(asked):,} questions are missing, such as {missing[0]!r}"
+        raise InputError(what, where=path, remedy='Give "" for no answer')
+    if others := by_id.keys() - set(asked):
+        _warn_of_others(path, len(others), len(by_id), repr(min(others)))
     return by_id
+
+
+def _warn_of_others(where: Data, count: int, total: int, first: str) -> None:
+    what = f"{count:,} of {total:,} predictions have no gold example, such as {first}. The others are scored"
+    warnings.warn(DataWarning(f"{where}: {what}"), stacklevel=2)

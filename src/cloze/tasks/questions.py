@@ -20,7 +20,7 @@ from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.squad import Excerpt
 from cloze.data.reading.tables import Row
-from cloze.tasks.reader import ID, GoldAnswers, RowReader
+from cloze.tasks.texts import ID, GoldAnswers, RowReader
 from cloze.tokenization.google_tokenizer import GoogleTokenizer, split_words
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates

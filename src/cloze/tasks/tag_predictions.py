@@ -55,10 +55,22 @@ def read_columns(source: Source, examples: Sequence[TaggedText]) -> list[TagPred
 def fit_to_words(
     example: TaggedText, prediction: TagPrediction, scheme: Scheme | None, path: Data
 ) -> TagPrediction:
-    """Return a prediction with a tag for each word of an example, whose words may be split otherwise."""
+    """Return a prediction with a tag for each word of an example.
+
+    If its words are split otherwise, those that overlap the entities of the prediction are tagged.
+    """
     lengths = [len(sentence.words) for sentence in example.sentences]
     if example.text is not None and list(map(len, prediction.tags)) != lengths:
-        prediction = _tag_spans(example, prediction, scheme)
+        by_sentence, before = [], None
+        for sentence in example.sentences:
+            by_sentence.append(["O"] * len(sentence.words))
+            for word, (start, end) in enumerate(sentence.offsets or ()):
+                span = next((span for span in prediction.spans if span[0] < end and start < span[1]), None)
+                if span is not None:
+                    prefix = "I" if span == before else "B"
+                    by_sentence[-1][word] = span[2] if scheme == "plain" else join_tag(prefix, span[2])
+                before = span
+        prediction = TagPrediction(tuple(map(tuple, by_sentence)))
     if len(prediction.tags) != len(lengths):
         text = f"the text of {example.sentences[0].where(0)}" if lengths else "a text without words"
         what = f"{len(prediction.tags)} sentences, {text} has {len(lengths)}"
@@ -68,20 +80,6 @@ def fit_to_words(
             what = f"{len(tags)} tags for the {len(sentence.words)} words of {sentence.where(0)}"
             raise InputError(what, where=path)
     return prediction
-
-
-def _tag_spans(example: TaggedText, prediction: TagPrediction, scheme: Scheme | None) -> TagPrediction:
-    """Return the tags of an example's words that overlap the entities of a prediction."""
-    tags, before = [], None
-    for sentence in example.sentences:
-        tags.append(["O"] * len(sentence.words))
-        for word, (start, end) in enumerate(sentence.offsets or ()):
-            span = next((span for span in prediction.spans if span[0] < end and start < span[1]), None)
-            if span is not None:
-                prefix = "I" if span == before else "B"
-                tags[-1][word] = span[2] if scheme == "plain" else join_tag(prefix, span[2])
-            before = span
-    return TagPrediction(tuple(map(tuple, tags)))
 
 
 def are_columns(source: Source) -> bool:

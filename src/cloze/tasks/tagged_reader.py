@@ -1,4 +1,4 @@
-"""The reader of tagged words and of texts with spans.
+"""The reader of tagged words, of texts with spans, and of plain text, which is split into words as annotators do.
 
 {"text": "Ada lives in Oslo.", "label": [[0, 3, "PER"], [13, 17, "LOC"]]}       doccano
 {"text": "Ada", "entities": [{"start": 0, "end": 3, "label": "PER"}]}           doccano, spaCy, Prodigy, cloze predict
@@ -7,6 +7,7 @@
 """
 
 import re
+import unicodedata
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from cloze.data.reading.columns import Column
 from cloze.data.reading.formats import FORMATS, open_source
 from cloze.data.reading.json_rows import show_value
 from cloze.data.reading.memory import Data
-from cloze.data.reading.source import RawRow, ReadOptions, WordOptions
+from cloze.data.reading.source import ReadOptions, WordOptions
 from cloze.data.reading.tables import parse_rows
 from cloze.data.reading.tag_schemes import Scheme, SchemeDetector, entities_to_tags, is_tag, usual_tags
 from cloze.data.reading.tagged_text import (
@@ -29,19 +30,13 @@ from cloze.data.reading.tagged_text import (
     TaggedText,
     sentence_of_words,
 )
-from cloze.data.reading.word_tables import (
-    WordColumns,
-    find_words,
-    group_words,
-    is_word_column,
-    without_numbers,
-)
+from cloze.data.reading.word_tables import find_words, group_words, is_word_column, without_numbers
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.conll import Entity
-from cloze.tasks.reader import GoldAnswers
-from cloze.tasks.running_text import split_text
 from cloze.tasks.span_offsets import Offsets, SpanReader
-from cloze.tokenization.unicode import replace_lone_surrogates
+from cloze.tasks.texts import GoldAnswers
+from cloze.tokenization.sentences import sentence_spans
+from cloze.tokenization.unicode import is_chinese, replace_lone_surrogates
 
 Context: TypeAlias = Literal["sentence", "document"]
 
@@ -50,6 +45,8 @@ _SPANS = ("entities", "spans", "ents", "label", "labels")
 _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|number)s?)?", re.IGNORECASE)
 _LONG_SENTENCE = 500  # words
 _SENTENCE_ENDS = frozenset(".!?。！？।؟")
+_CLITICS = ("'s", "’s")
+_NAME_PREFIXES = "@#"  # part of the name of a person or a topic
 
 
 class KnownTags(Protocol):
@@ -100,7 +97,7 @@ class TaggedReader:
         return ReadOptions(
             reader="words",
             columns=(*self.columns(), *tags),
-            is_also_read=self._is_read,
+            is_also_read=lambda name: name in _SPANS or self._may_be_tags(name) or is_word_column(name),
             keeps_numbers=lambda column, names: bool(self.tag_names),
             format=self.format,
             labeled=labeled,
@@ -115,26 +112,22 @@ class TaggedReader:
             ),
         )
 
-    def with_cells(self, source: Data, answer: GoldAnswers) -> Iterator[tuple[TaggedText, Mapping[str, Any]]]:
-        return ((example, {}) for example in self.examples(source, answer, labeled=False))
-
-    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[TaggedText]:
-        return self.examples(source, answer)
-
     def group(self, example: TaggedText) -> str | None:
         return example.document
 
-    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[TaggedText]:
+    def read(
+        self, source: Data, answer: GoldAnswers, *, labeled: bool = True, **how: bool
+    ) -> Iterator[tuple[TaggedText, Mapping[str, Any]]]:
         """Yield the sentences, texts or documents of data in any format, with tags in one scheme."""
-        texts, known = self._read(source, answer, labeled=labeled), cast(KnownTags, answer)
+        texts, known = self._texts(source, answer, labeled=labeled), cast(KnownTags, answer)
         schemes = known.scheme_detector()
         for text in texts if known.scheme == "plain" else _with_usual_tags(texts, known.labels):
             for sentence in text.sentences:
                 schemes.add(sentence.tags or (), sentence.where)
-            yield text
+            yield text, {}
         schemes.scheme()
 
-    def _read(self, data: Data, answer: GoldAnswers, *, labeled: bool) -> Iterator[TaggedText]:
+    def _texts(self, data: Data, answer: GoldAnswers, *, labeled: bool) -> Iterator[TaggedText]:
         # rows need not have the columns of tuples
         source = open_source(data, replace(self.options(answer, labeled=labeled), columns=()))
         rows = source.rows()
@@ -143,23 +136,14 @@ class TaggedReader:
         cells = first[0][0] if first and source.options.tool is None else None
         is_text_file = source.format is FORMATS["table"]
         if isinstance(cells, Mapping) and (columns := find_words(cells, is_text_file=is_text_file)):
-            rows = self._group_words(rows, columns, labeled=labeled)
+            tags = (self.tags_field,) if self.tags_field else columns.tags
+            if labeled and len(tags) != 1:
+                raise self._unclear_tags(tags, first[0][1])
+            rows = group_words(rows, columns, tags[0] if labeled else None, self._tag_name)
         spans = SpanReader(self.offsets)
         texts = parse_rows(source, lambda row: self._parse(row.raw, row.where, spans, labeled=labeled), rows)
         yield from _warn_of_joined_sentences(texts) if source.format.blank_lines_end_sentences else texts
         spans.warn(data)
-
-    def _group_words(
-        self, rows: Iterator[RawRow], columns: WordColumns, *, labeled: bool
-    ) -> Iterator[RawRow]:
-        """Yield the sentences of rows with a word each."""
-        tags = (self.tags_field,) if self.tags_field else columns.tags
-        if labeled and len(tags) != 1:
-            raise self._unclear_tags(tags, next(rows)[1])
-        return group_words(rows, columns, tags[0] if labeled else None, self._tag_name)
-
-    def _is_read(self, name: str) -> bool:
-        return name in _SPANS or self._may_be_tags(name) or is_word_column(name)
 
     def _may_be_tags(self, name: str) -> bool:
         field = self.tags_field
@@ -176,20 +160,18 @@ class TaggedReader:
         if not isinstance(tokens, list) or not all(isinstance(word, str) and word.strip() for word in tokens):
             what = "there is no field 'text' with a text, nor 'tokens' with a list of words"
             raise InputError(f"{what}: {show_value(row)}", where=where, remedy="Name the fields so")
-        tags = self._token_tags(row, len(tokens), where) if labeled else None
-        return sentence_of_words(tokens, tags, where)
-
-    def _token_tags(self, row: Mapping[str, Any], num_tokens: int, where: str) -> tuple[str, ...]:
+        if not labeled:
+            return sentence_of_words(tokens, None, where)
         named = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
         fields = without_numbers(row, named)
-        if not any(row[name] for name in fields) and not num_tokens:
-            return ()
+        if not any(row[name] for name in fields) and not tokens:
+            return TaggedText(())
         if len(fields) != 1:
             raise self._unclear_tags(fields, where, row)
-        tags = row[fields[0]]
-        if len(tags) != num_tokens:
-            raise InputError(f"{len(tags)} {fields[0]} for {num_tokens} tokens", where=where)
-        return tuple(self._tag_name(tag, fields[0], where) for tag in tags)
+        if len(row[fields[0]]) != len(tokens):
+            raise InputError(f"{len(row[fields[0]])} {fields[0]} for {len(tokens)} tokens", where=where)
+        tags = tuple(self._tag_name(tag, fields[0], where) for tag in row[fields[0]])
+        return sentence_of_words(tokens, tags, where)
 
     def _unclear_tags(self, fields: Sequence[str], where: str, row: Iterable[str] = ()) -> InputError:
         what = f"tags may be in {' or '.join(map(repr, fields))}" if fields else "no field has the tags"
@@ -306,3 +288,66 @@ def _warn_of_joined_sentences(texts: Iterable[TaggedText]) -> Iterator[TaggedTex
         kind = "the only sentence" if count == 1 else "a sentence"
         what = f"{kind} has {len(words):,} words. An empty line ends a sentence: are such lines missing?"
         warnings.warn(DataWarning(f"{longest.where(0)}: {what}"), stacklevel=2)
+
+
+def split_text(text: str, *, language: str = "en") -> tuple[Sentence, ...]:
+    """Split a text into sentences of words with character offsets.
+
+    >>> [sentence.words for sentence in split_text("Is it J. Smith (of the U.S.)? It's me.")]
+    [('Is', 'it', 'J.', 'Smith', '(', 'of', 'the', 'U.S.', ')', '?'), ('It', "'s", 'me', '.')]
+    """
+    sentences = []
+    for start, end in sentence_spans(text, language=language):
+        spans = [(start + first, start + last) for first, last in word_spans(text[start:end])]
+        words = tuple(text[first:last] for first, last in spans)
+        if words:
+            sentences.append(Sentence(words, offsets=tuple(spans)))
+    return tuple(sentences)
+
+
+def word_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the first character of each word and the one after its last.
+
+    Words end at white space. Chinese characters are words, and so are punctuation marks and symbols around a word, but
+    not those within ("10,000", "well-known") and not the period of an abbreviation.
+
+    >>> text = "(#bert, by @ada, # 1)"
+    >>> [text[start:end] for start, end in word_spans(text)]
+    ['(', '#bert', ',', 'by', '@ada', ',', '#', '1', ')']
+    """
+    start = None
+    for i, character in enumerate([*text, " "]):
+        is_word = is_chinese(character)
+        if start is not None and (character.isspace() or is_word):
+            yield from _split_punctuation(text, start, i)
+            start = None
+        if is_word:
+            yield i, i + 1
+        elif start is None and not character.isspace():
+            start = i
+
+
+def _split_punctuation(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield a word and the punctuation around it."""
+    while start < end and _is_punctuation(text[start]):
+        if text[start] in _NAME_PREFIXES and end - start > 1 and not _is_punctuation(text[start + 1]):
+            break
+        yield start, start + 1
+        start += 1
+    last = end
+    while last - start > 1 and _is_punctuation(text[last - 1]):
+        word = text[start : last - 1]
+        # the period of an initial, or of letters with periods
+        if text[last - 1] == "." and word[-1].isalpha() and (len(word) == 1 or word[-2] == "."):
+            break
+        last -= 1
+    if text[start:last].lower().endswith(_CLITICS) and last - start > 2:
+        yield start, last - 2
+        yield last - 2, last
+    elif start < last:
+        yield start, last
+    yield from ((i, i + 1) for i in range(last, end))
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"

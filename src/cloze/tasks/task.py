@@ -14,9 +14,9 @@ from cloze.errors import InputError
 from cloze.file_names import CONFIG_FILE
 from cloze.models.config_file import load_labels
 from cloze.tasks.answers.kind import AnswerKind
-from cloze.tasks.reader import RowReader
 from cloze.tasks.tagged_reader import TaggedReader
 from cloze.tasks.task_batch import Scores
+from cloze.tasks.texts import RowReader
 
 Split: TypeAlias = Literal["train", "dev"]
 
@@ -89,20 +89,14 @@ class Task:
         }
         return replace(self, reader=replace(self.reader, **defaults))
 
-    def examples(self, source: Data, *, labeled: bool = True) -> Iterator[Any]:
-        """Read the examples of a source; unless `labeled`, gold answers are ignored and may be missing."""
+    def read(self, source: Data, **how: bool) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+        """Yield the examples of a source, each with cells of other columns, as `RowReader.read` does."""
         with self._naming_settings():
-            yield from self.reader.examples(source, self.answer, labeled=labeled)
+            yield from self.reader.read(source, self.answer, **how)
 
-    def with_cells(self, source: Data) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-        """Read unlabeled examples, each with the cells of other columns by name; without any if there are none."""
-        with self._naming_settings():
-            yield from self.reader.with_cells(source, self.answer)
-
-    def to_score(self, source: Data) -> Iterator[Any]:
-        """Read labeled examples to score the predictions of a file; their texts may be missing."""
-        with self._naming_settings():
-            yield from self.reader.to_score(source, self.answer)
+    def examples(self, source: Data, *, labeled: bool = True, needs_texts: bool = True) -> Iterator[Any]:
+        """Yield the examples of a source; unless `labeled`, gold answers are ignored and may be missing."""
+        return (example for example, _ in self.read(source, labeled=labeled, needs_texts=needs_texts))
 
     def fit(self, examples: Sequence[Any]) -> Self:
         """Return the task with the labels and other settings found in the training data."""

@@ -1,20 +1,151 @@
-"""Readers of texts, pairs of texts, and texts with choices, a row each."""
+"""Readers of rows: which columns data have, and what example a row is; for texts, pairs, and texts with choices."""
 
 import re
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from cloze.data.reading.columns import Column
+from cloze.choices import AnnotationFormat, Clean
+from cloze.data.reading.bad_rows import MissingLabelError
+from cloze.data.reading.columns import Column, Kind
+from cloze.data.reading.formats import open_source
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.memory import Data
 from cloze.data.reading.source import ReadOptions
-from cloze.data.reading.tables import Row
+from cloze.data.reading.tables import Row, parse_rows
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.reader import ID, GoldAnswers, RowReader, named_column
 
 _NEGATIVE = re.compile(r"negative_[0-9]+")
+ExampleT = TypeVar("ExampleT")
+
+ID = Column("id", "other", is_required=False)
+
+
+def named_column(setting: str, names: str, *, kind: Kind = "text", key: str | None = None) -> Column:
+    """Return the column of a setting: a name, or several between | of which the first that data have is read."""
+    key = key or setting.removesuffix("_column")
+    return Column(key, kind, tuple(names.split("|")), setting=setting, flag=f"`{setting}=NAME`")
+
+
+class GoldAnswers(Protocol):
+    """What a reader asks of a kind of answer: how its gold answers are written."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns of gold answers."""
+
+    def read(self, row: Row) -> Any:
+        """Return the gold answer of a labeled row."""
+
+    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
+        """Return whether a column whose classes Parquet or Arrow name is read as numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowReader(ABC, Generic[ExampleT]):
+    """A frozen dataclass whose fields are settings that say how data are written; an example is a row of a table."""
+
+    header: ClassVar[tuple[str, ...]] = ()
+    """The names of the columns of a TSV whose first line may be a row."""
+    skips_broken_rows: ClassVar[bool] = False
+    """Whether a few labeled rows with more or fewer cells than columns are left out."""
+    scores_need_texts: ClassVar[bool] = True
+    """Whether predictions are scored with the texts of the gold data."""
+    file_settings: ClassVar[tuple[str, ...]] = ("encoding", "clean", "column_names")
+    """Settings that a checkpoint does not keep for other files."""
+
+    encoding: str | None = None
+    """Encoding of text files, as in latin-1, cp1252 or utf-16 (default: utf-8)."""
+    column_names: tuple[str, ...] = ()
+    """Names of the columns of a TSV or CSV whose first line is a row, in its order."""
+    skip_bad_rows: bool = False
+    """Leave out and count rows that cannot be read, instead of refusing the file."""
+    format: AnnotationFormat | None = None
+    """Annotation tool that exported the data: argilla, doccano, label-studio or prodigy; detected in JSON alone."""
+    clean: Clean | None = None
+    """pdf joins words divided at line ends and removes ligatures and soft hyphens in texts, as PDFs leave them."""
+
+    @property
+    def reads_pairs(self) -> bool | None:
+        """Whether each example is a pair of texts, or a single one; None for examples of another form."""
+        return None
+
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns that the model reads, in the order of tuples."""
+
+    @abstractmethod
+    def example(self, row: Row, gold: Any) -> ExampleT:
+        """Return the example of a row with its gold answer, None if it is not read.
+
+        Raises:
+            InputError: a cell is invalid.
+        """
+
+    def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
+        """Return how data are read: their columns in the order of tuples, and more."""
+        columns = (*self.columns(), *answer.columns())
+        columns = tuple(column for column in columns if labeled or not column.is_label)
+        num_texts = sum(column.kind in ("text", "texts") for column in columns)
+        drops_unlabeled = getattr(answer, "missing_labels", None) == "drop"
+        return ReadOptions(
+            reader="texts" if num_texts == 1 and not labeled else "rows",
+            columns=columns,
+            header=self.header,
+            format=self.format,
+            keeps_numbers=answer.keeps_numbers,
+            labeled=labeled,
+            skip_broken=self.skips_broken_rows and labeled,
+            encoding=self.encoding,
+            clean=self.clean,
+            column_names=self.column_names,
+            can_name_columns=True,
+            leave_out=(InputError,) if self.skip_bad_rows else (MissingLabelError,) * drops_unlabeled,
+        )
+
+    def group(self, example: ExampleT) -> Hashable:
+        """Return the source text of an example; held-out dev data share none with the training data.
+
+        None: the example is a group of its own.
+        """
+        return None
+
+    def read(
+        self,
+        source: Data,
+        answer: GoldAnswers,
+        *,
+        labeled: bool = True,
+        needs_texts: bool = True,
+        keeps_others: bool = False,
+    ) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
+        """Yield the examples of a source, each with the cells of other columns by name if they are kept.
+
+        Args:
+            labeled: otherwise gold answers are ignored and may be missing.
+            needs_texts: otherwise texts may be missing, unless answers to several examples are compared.
+        """
+        options = replace(self.options(answer, labeled=labeled), keeps_others=keeps_others)
+        texts = [column.key for column in options.columns if column.kind == "text" and column.is_required]
+        if not (needs_texts or self.scores_need_texts):
+            optional = (
+                replace(column, is_required=column.is_required and column.is_label)
+                for column in options.columns
+            )
+            options, texts = replace(options, columns=tuple(optional)), []
+        empty = []
+
+        def parse(row: Row) -> tuple[ExampleT, Mapping[str, Any]]:
+            example = self.example(row, answer.read(row) if row.labeled else None)
+            if row.labeled and not all(row.text(key).strip() for key in texts):
+                empty.append(row.where)
+            return example, row.others
+
+        yield from parse_rows(open_source(source, options), parse)
+        if empty:
+            what = f"the text of a labeled row is empty (the first of {len(empty):,})"
+            warnings.warn(DataWarning(f"{empty[0]}: {what}"), stacklevel=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +173,8 @@ Texts: TypeAlias = Sequence[LabeledText]
 class TextReader(RowReader[LabeledText]):
     """A text or a pair a row."""
 
+    scores_need_texts = False
+
     text_column: str = "text"
     """Column of the text; of several names between | the first that data have."""
     pair_column: str | None = None
@@ -59,13 +192,6 @@ class TextReader(RowReader[LabeledText]):
         text, pair = (row.text(key) if key in row.cells else None for key in ("text", "pair"))
         return LabeledText(text or "", pair, gold, row.where, row=row.number, id=as_text(row.cells.get("id")))
 
-    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[LabeledText]:
-        options = self.options(answer, labeled=True)
-        columns = tuple(
-            replace(column, is_required=column.is_required and column.is_label) for column in options.columns
-        )
-        return (example for example, _ in self._read(source, answer, replace(options, columns=columns)))
-
     def group(self, example: LabeledText) -> Hashable:
         return example.text, example.pair
 
@@ -74,12 +200,10 @@ class TextReader(RowReader[LabeledText]):
 class PassageReader(TextReader):
     """A query and a passage a row; the candidates of a query are all rows with its text."""
 
+    scores_need_texts = True
+
     text_column: str = "query"
     pair_column: str | None = "passage"
-
-    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[LabeledText]:
-        """Read all columns: passages of one query are ranked together."""
-        return self.examples(source, answer)
 
     def group(self, example: LabeledText) -> Hashable:
         return example.text
@@ -88,6 +212,8 @@ class PassageReader(TextReader):
 @dataclass(frozen=True, kw_only=True)
 class TripletReader(TextReader):
     """A pair of texts that belong together a row, and in labeled data hard negatives of the first one."""
+
+    scores_need_texts = True
 
     text_column: str = "text|anchor|sentence1"
     pair_column: str | None = "pair|positive|sentence2"
@@ -102,19 +228,17 @@ class TripletReader(TextReader):
             return (*columns, named_column("negative_column", self.negative_column, kind="label"))
         return (*columns, Column("negative", "texts", is_required=False))
 
-    def examples(self, source: Data, answer: GoldAnswers, *, labeled: bool = True) -> Iterator[LabeledText]:
+    def read(
+        self, source: Data, answer: GoldAnswers, **how: bool
+    ) -> Iterator[tuple[LabeledText, Mapping[str, Any]]]:
         labels = set()
-        for example in super().examples(source, answer, labeled=labeled):
+        for example, others in super().read(source, answer, **how):
             labels.add(example.gold)
-            yield replace(example, gold=None)
+            yield replace(example, gold=None), others
         if len(labels) > 1:
             what = "the column 'label' or 'score' is not used: in every row the two texts are taken to belong together"
             remedy = "The tasks ranking and scored-pairs learn from it"
             warnings.warn(DataWarning(f"{source}: {what}. {remedy}"), stacklevel=2)
-
-    def to_score(self, source: Data, answer: GoldAnswers) -> Iterator[LabeledText]:
-        """Read all columns: the candidates of a text are the second texts of the data."""
-        return self.examples(source, answer)
 
     def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
         is_further = labeled and self.negative_column is None

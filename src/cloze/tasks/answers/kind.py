@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.choices import LongTexts, MissingLabels
-from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
 from cloze.data.reading.source import Source
@@ -35,7 +34,6 @@ from cloze.tasks.prediction_files import (
     open_predictions,
     read_prediction_rows,
 )
-from cloze.tasks.reader import named_column
 from cloze.tasks.task_batch import (
     Array,
     Baseline,
@@ -49,7 +47,7 @@ from cloze.tasks.task_batch import (
     TaskBatch,
     Tensor,
 )
-from cloze.tasks.texts import LabeledText
+from cloze.tasks.texts import LabeledText, named_column
 from cloze.tokenization.tokenizer import Tokenizer
 
 ExampleT = TypeVar("ExampleT")
@@ -103,11 +101,6 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
             MissingLabelError: there is none. InputError: it cannot be one.
         """
         return None
-
-    @property
-    def errors_left_out(self) -> tuple[type[InputError], ...]:
-        """The kinds of errors whose rows are left out and counted."""
-        return (MissingLabelError,) if getattr(self, "missing_labels", None) == "drop" else ()
 
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
         """Return whether a column whose classes Parquet or Arrow name is read as numbers."""

@@ -24,7 +24,7 @@ from cloze.tasks.labels import PLACEHOLDERS, external_labels, read_label
 from cloze.tasks.prediction_files import finite_number
 from cloze.tasks.task_batch import Baseline, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
-from cloze.tasks.tfidf import tfidf_cosines, tfidf_features
+from cloze.tasks.tfidf import tfidf_cosines, tfidf_ridge
 
 DecimalMark: TypeAlias = Literal[".", ","]
 
@@ -161,22 +161,13 @@ class Number(TextAnswer[float]):
         return "one score only" if are_constant(examples, answers, 0.01 * (maximum - minimum)) else None
 
     def baselines(self, train: Sequence[Any]) -> Mapping[str, Baseline]:
-        cosine = {} if train[0].pair is None else {"tfidf_cosine": self._scaled_cosines}
-        return {"mean": _mean, "tfidf_ridge": _ridge_regression, **cosine}
-
-    def _scaled_cosines(self, train: Texts, dev: Texts) -> list[float]:
         minimum, maximum = self.scale
-        return [minimum + (maximum - minimum) * cosine for cosine in tfidf_cosines(train, dev)]
 
+        def mean(train: Texts, dev: Texts) -> list[float]:
+            return [fmean(example.gold for example in train)] * len(dev)
 
-def _mean(train: Texts, dev: Texts) -> list[float]:
-    return [fmean(example.gold for example in train)] * len(dev)
+        def scaled_cosines(train: Texts, dev: Texts) -> list[float]:
+            return [minimum + (maximum - minimum) * cosine for cosine in tfidf_cosines(train, dev)]
 
-
-def _ridge_regression(train: Texts, dev: Texts) -> list[float]:
-    from sklearn.linear_model import Ridge
-
-    train_features, dev_features = tfidf_features(train, dev)
-    ridge = Ridge().fit(train_features, [example.gold for example in train])
-    scores: list[float] = ridge.predict(dev_features).tolist()
-    return scores
+        cosine = {} if train[0].pair is None else {"tfidf_cosine": scaled_cosines}
+        return {"mean": mean, "tfidf_ridge": tfidf_ridge, **cosine}

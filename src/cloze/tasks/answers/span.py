@@ -5,8 +5,7 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tok
 
 import math
 import sys
-import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -18,7 +17,7 @@ from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
 from cloze.data.reading.squad import Excerpt, answers_of_row
 from cloze.data.reading.tables import Row
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.squad import (
     best_threshold,
@@ -80,13 +79,10 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
         return answers
 
     def notes(self, train: Questions, dev: Questions, tokenizer: Tokenizer) -> Iterator[str]:
-        several = sum(len({(answer.start, answer.end) for answer in e.answers}) > 1 for e in train)
-        learned = (
-            "only the first is trained" if self.original else "a window learns the first that it contains"
-        )
-        if several:
+        if several := sum(len({(answer.start, answer.end) for answer in e.answers}) > 1 for e in train):
             what = f"{several:,} of {len(train):,} training questions have answers at several places"
-            yield f"{what}: {learned}"
+            learned = "a window learns the first that it contains"
+            yield f"{what}: {'only the first is trained' if self.original else learned}"
 
     def describe_truncation(self, examples: str, max_seq_length: int) -> str:
         return f"{examples} have a question of more than {self.max_query_length} tokens"
@@ -176,13 +172,11 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
 
     def from_json(self, values: Mapping[str, Any]) -> SpanPrediction:
         probability = values.get("probability")
-        if not isinstance(probability, (int, float)):
-            probability = math.nan
-        return SpanPrediction(values["answer"], probability=float(probability))
+        known = float(probability) if isinstance(probability, (int, float)) else math.nan
+        return SpanPrediction(values["answer"], probability=known)
 
     def read_answers(self, source: Data, examples: Questions) -> list[SpanPrediction]:
-        answers = read_by_id(source, "answer", str)
-        _check_complete(examples, answers, source)
+        answers = read_by_id(source, "answer", [example.id for example in examples], str)
         return [self.from_json(answers[example.id]) for example in examples]
 
 
@@ -214,8 +208,13 @@ class SpanOrNone(Span):
             best[example.id] = "" if answer.best is None else answer.best.text
             odds[example.id] = answer.null_odds or 0.0
         _, f1 = squad_v2_question_scores(gold, best)
-        tuned = best_threshold(f1, best, odds, {question for question in gold if gold[question]})
-        return replace(self, null_threshold=_between_odds(tuned.threshold, odds.values()))
+        tuned = best_threshold(f1, best, odds, {question for question in gold if gold[question]}).threshold
+        if tuned is None:
+            return replace(self, null_threshold=min(odds.values(), default=0.0) - 1.0)
+        # halfway to the next odds: with a question's own odds its answer would depend on rounding, and so on the
+        # machine; a question without candidates has the largest float, which has no midpoint
+        larger = [value for value in odds.values() if tuned < value < sys.float_info.max]
+        return replace(self, null_threshold=(tuned + min(larger, default=tuned + 2.0)) / 2)
 
     def score(self, examples: Questions, answers: SpanPredictions, metrics: Sequence[str]) -> Scores:
         scores = squad_v2_scores(*_texts(examples, answers))
@@ -225,8 +224,7 @@ class SpanOrNone(Span):
         self, examples: Questions, answers: SpanPredictions, na_probs: PathOrUrl
     ) -> Scores:
         """Return all scores of evaluate-v2.0.py, with the best thresholds on the confidences in a file."""
-        rows = read_by_id(na_probs, "null_odds", float, int)
-        _check_complete(examples, rows, na_probs)
+        rows = read_by_id(na_probs, "null_odds", [example.id for example in examples], float, int)
         confidences = {}
         for name, row in rows.items():
             try:
@@ -268,24 +266,3 @@ def _texts(examples: Questions, answers: SpanPredictions) -> tuple[dict[str, lis
     """Return the accepted answers and the predicted one of each question by its id."""
     gold = {example.id: [answer.text for answer in example.answers] for example in examples}
     return gold, {example.id: answer.text for example, answer in zip(examples, answers, strict=True)}
-
-
-def _check_complete(examples: Questions, by_id: Collection[str], path: Data) -> None:
-    if missing := [example.id for example in examples if example.id not in by_id]:
-        what = f"{len(missing):,} of {len(examples):,} questions are missing, such as {missing[0]!r}"
-        raise InputError(what, where=path, remedy='Give "" for no answer')
-    if others := set(by_id) - {example.id for example in examples}:
-        what = f"{len(others):,} of {len(by_id):,} predictions have no gold example, such as {min(others)!r}"
-        warnings.warn(DataWarning(f"{path}: {what}. The others are scored"), stacklevel=2)
-
-
-def _between_odds(threshold: float | None, odds: Collection[float]) -> float:
-    """Return a threshold that divides the questions alike, halfway to the next odds; None: below all odds.
-
-    With the odds of a question as threshold, its answer would depend on rounding, and so on the machine.
-    """
-    if threshold is None:
-        return min(odds, default=0.0) - 1.0
-    # a question without candidates has the largest float as odds, which has no midpoint
-    larger = [value for value in odds if threshold < value < sys.float_info.max]
-    return (threshold + min(larger, default=threshold + 2.0)) / 2
