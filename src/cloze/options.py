@@ -48,12 +48,6 @@ CsvSafe: TypeAlias = Annotated[
 Encoding: TypeAlias = Annotated[
     str | None, Option("that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).")
 ]
-CleanedText: TypeAlias = Annotated[
-    Clean | None,
-    Option(
-        "pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them."
-    ),
-]
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -64,7 +58,12 @@ class ReadingOptions(TypedDict, total=False):
     encoding: Encoding
     limit: Annotated[int | None, Option("maximum number of documents to read (default: all).")]
     without: Annotated[Sequence[Step], Option("cleaning steps to skip.", ())]
-    clean: CleanedText
+    clean: Annotated[
+        Clean | None,
+        Option(
+            "pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them."
+        ),
+    ]
 
 
 class RowOptions(TypedDict, total=False):
@@ -81,7 +80,6 @@ class RowOptions(TypedDict, total=False):
         ),
     ]
     encoding: Encoding
-    clean: CleanedText
     column_names: Annotated[
         str | Sequence[str] | None,
         Option(

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow
 
-from cloze.choices import Clean
 from cloze.data.reading.columns import Column
 from cloze.data.reading.formats import count_rows, open_source
 from cloze.data.reading.source import ReadOptions
@@ -90,7 +89,6 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     of: Unit = "texts",
     text_column: str = "text",
     encoding: str | None = None,
-    clean: Clean | None = None,
     dtype: Literal["float32", "float16"] = "float32",
     workers: Workers = 1,
     device: str = "auto",
@@ -101,15 +99,12 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     """Write the vectors of a file's texts, in their order and in bounded memory, to .npy, .parquet or .jsonl."""
     check_output_file(output, overwrite=overwrite, source=source)
     suffix = _check_format(output, of)
-    if clean is not None and of == "words":
-        what = "changes the characters that words are written with"
-        raise InputError(what, where="clean", remedy="Leave it out, or leave out `tokens`")
     placement = place_workers(workers, device)
     embedder = load(device=placement.local_device)
     load = partial(load, device=placement.device)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
     embed_part = partial(_embed_part, get, of)
-    texts = read_texts(source, text_column, encoding, clean)
+    texts = read_texts(source, text_column, encoding)
     total = count_rows(source)
     if suffix == ".npy":
         texts = _refuse_empty(texts, source)
@@ -140,12 +135,10 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     return EmbeddingFileSummary(num_texts, num_vectors, embedder.width, truncated, empty, unknown.unknown)
 
 
-def read_texts(
-    path: PathOrUrl, text_column: str = "text", encoding: str | None = None, clean: Clean | None = None
-) -> Iterator[str]:
+def read_texts(path: PathOrUrl, text_column: str = "text", encoding: str | None = None) -> Iterator[str]:
     """Yield the lines of a text file, or the cells of a table's column."""
     column = Column("text", names=(text_column,), flag="`text_column=NAME`")
-    options = ReadOptions(reader="texts", columns=(column,), encoding=encoding, clean=clean)
+    options = ReadOptions(reader="texts", columns=(column,), encoding=encoding)
     return parse_rows(open_source(path, options), lambda row: replace_lone_surrogates(row.text("text")))
 
 
