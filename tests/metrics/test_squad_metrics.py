@@ -127,6 +127,5 @@ def test_normalization_of_answers_articles_and_missing_predictions():
 
 
 def test_threshold_is_none_if_no_answer_is_best():
-    best = best_threshold({"q": 0.0, "r": 1.0}, {"q": "x", "r": "y"}, {"q": -5.0, "r": 1.0}, {"r"})
-    assert best.threshold is None
-    assert best.score == 50
+    scores = {"q": 0.0, "r": 1.0}
+    assert best_threshold(scores, {"q": "x", "r": "y"}, {"q": -5.0, "r": 1.0}, {"r"}) == (50, None)

@@ -24,14 +24,11 @@ def spearman(gold: Sequence[float], answers: Sequence[float]) -> float:
     arrays = _arrays(gold, answers)
     if np.isnan(arrays).any():  # which has no rank
         return math.nan
-    true, predicted = map(_ranks, arrays)
-    return pearson(true, predicted)
-
-
-def _ranks(values: npt.NDArray[np.float64]) -> list[float]:
-    _, rank_of, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: list[float] = (counts.cumsum() - (counts - 1) / 2)[rank_of].tolist()
-    return ranks
+    ranks = []
+    for values in arrays:
+        _, rank_of, counts = np.unique(values, return_inverse=True, return_counts=True)
+        ranks.append((counts.cumsum() - (counts - 1) / 2)[rank_of].tolist())
+    return pearson(*ranks)
 
 
 def root_mean_squared_error(gold: Sequence[float], answers: Sequence[float]) -> float:

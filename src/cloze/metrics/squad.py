@@ -7,7 +7,6 @@ import re
 import string
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from cloze.metrics.breakdown import Breakdown, PartScores
@@ -16,16 +15,6 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _QUESTION_TYPES = ("who", "when", "where", "why", "which", "how many", "how", "what", "other")
 _QUESTION_WORD = re.compile(r"\b(who|when|where|why|which|how (?:many|much)|how|what)(?:m|se|'s)?\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-
-@dataclass(frozen=True, slots=True)
-class BestThreshold:
-    """The threshold on the confidence in "no answer" with the highest score."""
-
-    score: float
-    """The mean score at the threshold, in percent."""
-    threshold: float | None
-    """Questions above it have no answer; None: all questions."""
 
 
 def squad_v1_scores(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]) -> dict[str, float]:
@@ -72,9 +61,8 @@ def squad_v2_scores(
             scores[f"{prefix}total"] = len(questions)
     if na_probs is not None:
         for name, by_question in (("exact", exact), ("f1", f1)):
-            best = best_threshold(by_question, predictions, na_probs, has_answer)
-            scores[f"best_{name}"] = best.score
-            scores[f"best_{name}_thresh"] = 0.0 if best.threshold is None else best.threshold
+            scores[f"best_{name}"], best = best_threshold(by_question, predictions, na_probs, has_answer)
+            scores[f"best_{name}_thresh"] = 0.0 if best is None else best
     return scores
 
 
@@ -98,9 +86,7 @@ def question_type(question: str) -> str:
     ('what', 'how many', 'other')
     """
     match = _QUESTION_WORD.search(question.lower())
-    if match is None:
-        return "other"
-    return "how many" if match[1] == "how much" else match[1]
+    return "other" if match is None else match[1].replace("much", "many")
 
 
 def question_breakdown(
@@ -133,10 +119,11 @@ def best_threshold(
     predictions: Mapping[str, str],
     na_probs: Mapping[str, float],
     has_answer: Collection[str],
-) -> BestThreshold:
-    """Return the threshold on `na_probs`, on any scale, with the highest mean score, 0 to 1; the lowest of equals.
+) -> tuple[float, float | None]:
+    """Return the highest mean score, in percent, and the threshold on `na_probs` with it; the lowest of equals.
 
-    Starting with no question answered, the predictions are accepted in order of confidence.
+    Questions above it have no answer; None: all questions. Starting with no question answered, the predictions are
+    accepted in order of confidence.
     """
     total = best_total = float(sum(question not in has_answer for question in scores))
     threshold = None
@@ -147,7 +134,7 @@ def best_threshold(
             total -= 1
         if total > best_total:
             best_total, threshold = total, na_probs[question]
-    return BestThreshold(100.0 * best_total / len(scores), threshold)
+    return 100.0 * best_total / len(scores), threshold
 
 
 def exact_score(accepted: Sequence[str], predicted: str) -> float:
@@ -163,8 +150,16 @@ def f1_score(accepted: Sequence[str], predicted: str, *, empty_score: float = 1.
         accepted: the answers, at least one.
         empty_score: score if prediction and answer both have no words ("the"): 1, but 0 in evaluate-v1.1.py.
     """
-    words = Counter(normalize_answer(predicted).split())
-    return max(_f1(Counter(normalize_answer(answer).split()), words, empty_score) for answer in accepted)
+    words, scores = Counter(normalize_answer(predicted).split()), []
+    for answer in accepted:
+        gold = Counter(normalize_answer(answer).split())
+        common = (gold & words).total()
+        if not common:
+            scores.append(empty_score if not gold and not words else 0.0)
+        else:
+            precision, recall = common / words.total(), common / gold.total()
+            scores.append(2 * precision * recall / (precision + recall))
+    return max(scores)
 
 
 def normalize_answer(text: str) -> str:
@@ -174,13 +169,3 @@ def normalize_answer(text: str) -> str:
     'us of america'
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
-
-
-def _f1(answer: Counter[str], predicted: Counter[str], empty_score: float) -> float:
-    if not answer or not predicted:
-        return empty_score if answer == predicted else 0.0
-    common = (answer & predicted).total()
-    if not common:
-        return 0.0
-    precision, recall = common / predicted.total(), common / answer.total()
-    return 2 * precision * recall / (precision + recall)

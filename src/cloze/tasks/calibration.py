@@ -30,17 +30,6 @@ class Calibration:
     error: float
 
 
-def expected_calibration_error(confidences: Numbers, is_right: npt.NDArray[np.bool_]) -> float:
-    """Return the mean difference between confidence and accuracy in bins of equal width, weighted by their examples.
-
-    Source: Guo et al. 2017, "On calibration of modern neural networks", 2.
-    """
-    bins_N = np.minimum(np.ceil(confidences * NUM_BINS).astype(int) - 1, NUM_BINS - 1)
-    gaps_N = is_right.astype(np.float64) - confidences
-    sums = np.bincount(np.maximum(bins_N, 0), weights=gaps_N, minlength=NUM_BINS)
-    return float(np.abs(sums).sum() / len(confidences))
-
-
 def fit_temperature(logits: Numbers, targets: Integers) -> float:
     """Return the temperature, from 0.1 to 10, with the lowest negative log-likelihood of the targets.
 
@@ -59,9 +48,17 @@ def fit_temperature(logits: Numbers, targets: Integers) -> float:
 
 
 def calibration_error(logits: Numbers, targets: Integers, temperature: float = 1.0) -> float:
-    """Return the expected calibration error with a temperature that was not fitted on the examples."""
-    is_right = logits.argmax(-1) == targets
-    return expected_calibration_error(softmax(logits / temperature).max(-1), is_right)
+    """Return the expected calibration error with a temperature that was not fitted on the examples.
+
+    It is the mean difference between confidence and accuracy in bins of equal width, weighted by their examples.
+
+    Source: Guo et al. 2017, "On calibration of modern neural networks", 2.
+    """
+    confidence_N = softmax(logits / temperature).max(-1)
+    bins_N = np.clip(np.ceil(confidence_N * NUM_BINS).astype(int) - 1, 0, NUM_BINS - 1)
+    gaps_N = (logits.argmax(-1) == targets) - confidence_N
+    sums = np.bincount(bins_N, weights=gaps_N, minlength=NUM_BINS)
+    return float(np.abs(sums).sum() / len(targets))
 
 
 def cross_fitted_error(logits: Numbers, targets: Integers) -> float:

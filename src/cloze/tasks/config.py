@@ -4,7 +4,7 @@ In TOML the name of the task and the settings of a run come first, those of the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,7 +109,12 @@ def save_finetuned(
         max_length=max_seq_length,
     )
     task.answer.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
-    settings = to_toml(task.without_file_settings(), TaskSettings(max_seq_length=max_seq_length))
+    # other files may be written otherwise
+    defaults: dict[str, Any] = {
+        part.name: part.default for part in fields(task.reader) if part.name in task.reader.file_settings
+    }
+    kept = replace(task, reader=replace(task.reader, **defaults))
+    settings = to_toml(kept, TaskSettings(max_seq_length=max_seq_length))
     (directory / TASK_FILE).write_text(settings, encoding="utf-8")
 
 

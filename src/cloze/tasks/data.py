@@ -53,19 +53,15 @@ def read_memory(task: Task, data: Any, name: str, *, labeled: bool = True) -> tu
             remedy = "Give a tuple such as (text, label), or a dict by column"
             raise InputError(f"{where} is {describe_row(row)}", remedy=remedy)
     memory = MemoryRows(name, tuple(map(plain_row, rows)))
-    if labeled and is_table(data) and task.settings.get("format") is None:
-        _refuse_answers(task, memory)
+    asked = task.reader.options(task.answer, labeled=True).columns
+    # a run keeps the rows as JSON, where a table's column of this name would be Prodigy's
+    is_unclear = labeled and is_table(data) and task.settings.get("format") is None
+    if is_unclear and not any(column.find({ANSWER: ""}) for column in asked):
+        for row, where in memory:
+            if find_tool(row) == "prodigy":
+                what = f"the column {ANSWER!r} may be Prodigy's"
+                raise InputError(what, where=where, remedy="Say `format=prodigy` if it is, or leave it out")
     return task, memory
-
-
-def _refuse_answers(task: Task, memory: MemoryRows) -> None:
-    """Refuse rows of a table with a column `answer` that in JSON, which a run keeps them in, would be Prodigy's."""
-    if any(column.find({ANSWER: ""}) for column in task.reader.options(task.answer, labeled=True).columns):
-        return
-    for row, where in memory:
-        if find_tool(row) == "prodigy":
-            what = f"the column {ANSWER!r} may be Prodigy's"
-            raise InputError(what, where=where, remedy="Say `format=prodigy` if it is, or leave it out")
 
 
 def _columns_of_tuples(task: Task, width: int, *, labeled: bool) -> tuple[Task, list[str]]:

@@ -11,11 +11,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cloze.data.batch import collate
 from cloze.data.reading.tagged_text import Sentence
 from cloze.errors import InputError
 from cloze.tasks.features import half_overlapping, max_context_windows
-from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -49,38 +47,7 @@ def tagging_features(
 
     `targets` are the classes of all words. A word that the tokenizer removes becomes [UNK].
     """
-    ids_P, first_tokens = _tokenize([word for sentence in sentences for word in sentence.words], tokenizer)
-    bounds = np.append(first_tokens, len(ids_P))
-    ends = list(accumulate(len(sentence.words) for sentence in sentences))
-    features = []
-    for word, end_word in zip([0, *ends], ends, strict=False):
-        start, end = int(bounds[word]), int(bounds[end_word])
-        for window, tagged in _windows(start, end, len(ids_P), max_seq_length - 2):
-            first, last = np.searchsorted(first_tokens, (tagged.start, tagged.stop))
-            if first < last:
-                input_ids = np.concatenate([[tokenizer.cls_id], ids_P[window], [tokenizer.sep_id]])
-                positions = first_tokens[first:last] - window.start + 1
-                of_words = None if targets is None else targets[first:last]
-                features.append(TaggingFeature(input_ids, positions, of_words))
-    return features
-
-
-def pack(features: Sequence[TaggingFeature]) -> TaskBatch:
-    """Pack sequences in the given order; unknown targets are packed as 0."""
-    batch = collate([feature.input_ids for feature in features])
-    starts = batch.cu_seqlens[:-1].astype(np.int64)
-    positions = [feature.positions + start for feature, start in zip(features, starts, strict=True)]
-    targets = [np.zeros_like(f.positions) if f.targets is None else f.targets for f in features]
-    return TaskBatch.extend(
-        batch,
-        targets=np.concatenate(targets),
-        counts=tuple(len(feature.positions) for feature in features),
-        positions=np.concatenate(positions),
-    )
-
-
-def _tokenize(words: Sequence[str], tokenizer: Tokenizer) -> tuple[Integers, Integers]:
-    """Return the tokens of all words, [P], and the index of each word's first token."""
+    words = [word for sentence in sentences for word in sentence.words]
     ids, lengths = tokenizer.word_ids(words)
     ids_P = ids.astype(np.int64)
     if not lengths.all():
@@ -89,7 +56,20 @@ def _tokenize(words: Sequence[str], tokenizer: Tokenizer) -> tuple[Integers, Int
             raise InputError(f"the word {word!r} has no token", where="tokenizer", remedy="Leave it out")
         ids_P = np.insert(ids_P, np.cumsum(lengths)[lengths == 0], tokenizer.unknown_id)
         lengths = np.maximum(lengths, 1)
-    return ids_P, np.cumsum(lengths) - lengths
+    first_tokens = np.cumsum(lengths) - lengths
+    bounds = np.append(first_tokens, len(ids_P))
+    ends = list(accumulate(len(sentence.words) for sentence in sentences))
+    features = []
+    for first_word, end_word in zip([0, *ends], ends, strict=False):
+        start, end = int(bounds[first_word]), int(bounds[end_word])
+        for window, tagged in _windows(start, end, len(ids_P), max_seq_length - 2):
+            first, last = np.searchsorted(first_tokens, (tagged.start, tagged.stop))
+            if first < last:
+                input_ids = np.concatenate([[tokenizer.cls_id], ids_P[window], [tokenizer.sep_id]])
+                positions = first_tokens[first:last] - window.start + 1
+                of_words = None if targets is None else targets[first:last]
+                features.append(TaggingFeature(input_ids, positions, of_words))
+    return features
 
 
 def _windows(start: int, end: int, num_tokens: int, size: int) -> Iterator[tuple[slice, slice]]:

@@ -82,13 +82,6 @@ class Task:
         )
         return replace(self, reader=reader, answer=answer)
 
-    def without_file_settings(self) -> Self:
-        """Return the task without the settings that say how its files are written, as a checkpoint keeps it."""
-        defaults: dict[str, Any] = {
-            part.name: part.default for part in fields(self.reader) if part.name in self.reader.file_settings
-        }
-        return replace(self, reader=replace(self.reader, **defaults))
-
     def read(self, source: Data, **how: bool) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         """Yield the examples of a source, each with cells of other columns, as `RowReader.read` does."""
         with self._naming_settings():

@@ -246,19 +246,15 @@ class TripletReader(TextReader):
 
     def example(self, row: Row, gold: Any) -> LabeledText:
         text, pair = map(row.required if row.labeled else row.text, ("text", "pair"))
-        columns = [key for key in row.cells if key not in ("text", "pair", "label", "id")]
-        negatives = tuple(negative for key in columns for negative in _negatives(row, key))
+        negatives: tuple[str, ...] = ()
+        for key, cell in row.cells.items():
+            if key not in ("text", "pair", "label", "id") and cell is not None:
+                texts = row.texts(key) if isinstance(cell, list) else [row.text(key)]
+                negatives += tuple(text for text in texts if text.strip())
         if pair in negatives:
             what = f"{pair!r} is both the second text and among the negatives"
             raise InputError(what, where=row.where, remedy="Give another negative, or leave its cell empty")
         return LabeledText(text, pair, as_text(row.cells.get("label")), row.where, negatives, row=row.number)
-
-
-def _negatives(row: Row, column: str) -> list[str]:
-    """Return the texts of a cell of hard negatives."""
-    cell = row.cells[column]
-    texts = row.texts(column) if isinstance(cell, list) else [] if cell is None else [row.text(column)]
-    return [text for text in texts if text.strip()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,10 +240,8 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
 
     def notes(self, train: Texts, dev: Texts, tokenizer: Tokenizer) -> Iterator[str]:
         known = _counts(dev)
-        absent = [label for label in self.labels if label not in known] if self.tune_thresholds else []
-        threshold = "its threshold stays" if len(absent) == 1 else "their thresholds stay"
-        if absent:
-            yield f"no dev example has {list_names(absent)}: {threshold} {_THRESHOLD}"
+        if self.tune_thresholds and (absent := [label for label in self.labels if label not in known]):
+            yield f"no dev example has {list_names(absent)}, whose threshold stays {_THRESHOLD}"
 
     def tuned(self, examples: Texts, answers: LabelSetPredictions) -> Self:
         """Return the kind with the threshold of each label that has the best F1; without a gold one it is 0.5."""
@@ -257,9 +255,13 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
     def averaged(self, others: Sequence[Self]) -> Self:
         """Return the kind with the probability of the mean logit of each threshold, as the logits are means, too."""
         same: dict[str, Any] = {"thresholds": self.thresholds, "tune_thresholds": self.tune_thresholds}
-        kind, kinds = super().averaged([replace(other, **same) for other in others]), (self, *others)
-        means = {label: fmean(_logit(kind.threshold(label)) for kind in kinds) for label in self.labels}
-        return replace(kind, thresholds={label: float(sigmoid(mean)) for label, mean in means.items()})
+        kind = super().averaged([replace(other, **same) for other in others])
+        thresholds = {}
+        for label in self.labels:
+            of_label = [kind.threshold(label) for kind in (self, *others)]
+            mean = fmean(math.log(threshold) - math.log1p(-threshold) for threshold in of_label)
+            thresholds[label] = float(sigmoid(mean))
+        return replace(kind, thresholds=thresholds)
 
     def pairs(self, example: LabeledText, answer: LabelSetPrediction) -> Iterator[GoldAnswer]:
         """Yield both sets of labels; the confidence is that of the surest wrong decision."""
@@ -319,7 +321,3 @@ def _is_bracketed(text: str) -> bool:
 def _counts(examples: Texts) -> Counter[str]:
     """Return the number of examples of each label."""
     return Counter(label for example in examples for label in example.gold)
-
-
-def _logit(probability: float) -> float:
-    return math.log(probability) - math.log1p(-probability)

@@ -103,12 +103,17 @@ class Span(AnswerKind[SpanQuestion, SpanPrediction]):
         features = []
         for window in sliding_windows(len(context.input_ids), size, self.doc_stride):
             input_ids, token_type_ids = tokenizer.join(kept, context.input_ids[window].tolist())
+            # the first answer that is wholly in the window, or [CLS]. The paper does not mention windows without one,
+            # and a comment in Google's code says that they are left out; the code trains on [CLS], and so does this.
+            shift = front_length - window.start
+            contained = (a for a in answers if window.start <= a[0] <= a[1] < window.stop)
+            target = next(((shift + first, shift + last) for first, last in contained), (0, 0))
             feature = SpanFeature(
                 np.array(input_ids, np.int32),
                 np.array(token_type_ids, np.int8),
                 context,
                 window,
-                _target(answers, window, front_length),
+                target,
                 is_truncated=len(kept) < len(query),
             )
             features.append(feature)
@@ -208,7 +213,7 @@ class SpanOrNone(Span):
             best[example.id] = "" if answer.best is None else answer.best.text
             odds[example.id] = answer.null_odds or 0.0
         _, f1 = squad_v2_question_scores(gold, best)
-        tuned = best_threshold(f1, best, odds, {question for question in gold if gold[question]}).threshold
+        _, tuned = best_threshold(f1, best, odds, {question for question in gold if gold[question]})
         if tuned is None:
             return replace(self, null_threshold=min(odds.values(), default=0.0) - 1.0)
         # halfway to the next odds: with a question's own odds its answer would depend on rounding, and so on the
@@ -244,17 +249,6 @@ class SpanOrNone(Span):
         unanswerable = sum(not example.answers for example in examples)
         is_no_better = self.score(examples, answers, metrics)["f1"] <= 100 * unanswerable / len(examples)
         return "no better than to answer no question" if is_no_better else None
-
-
-def _target(answers: Sequence[tuple[int, int]], window: slice, first_token: int) -> tuple[int, int]:
-    """Return the first and the last token in the sequence of the first answer that is wholly in the window, or 0 and 0.
-
-    Differs: the paper does not mention windows without the answer, and a comment in Google's code says that they are
-    left out; the code trains on [CLS] there, and so does this.
-    """
-    shift = first_token - window.start
-    contained = (a for a in answers if window.start <= a[0] <= a[1] < window.stop)
-    return next(((shift + first, shift + last) for first, last in contained), (0, 0))
 
 
 def _to_json(answer: Answer) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from cloze.config import Positive
+from cloze.data.batch import collate
 from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
 from cloze.data.reading.tag_schemes import (
@@ -46,7 +47,7 @@ from cloze.tasks.tag_predictions import (
     fit_to_words,
     read_columns,
 )
-from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
+from cloze.tasks.tagging_features import Integers, TaggingFeature, tagging_features
 from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -198,7 +199,16 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         return [sentence.tags or () for sentence in example.sentences]
 
     def batch(self, features: Sequence[TaggingFeature]) -> TaskBatch:
-        return pack(features)
+        batch = collate([feature.input_ids for feature in features])
+        starts = batch.cu_seqlens[:-1].astype(np.int64)
+        positions = [feature.positions + start for feature, start in zip(features, starts, strict=True)]
+        targets = [np.zeros_like(f.positions) if f.targets is None else f.targets for f in features]
+        return TaskBatch.extend(
+            batch,
+            targets=np.concatenate(targets),
+            counts=tuple(len(feature.positions) for feature in features),
+            positions=np.concatenate(positions),
+        )
 
     def word_logits(self, logits: Tensor, batch: TaskBatch) -> Tensor:
         """Return the logits of the words, [W, C], from those of the tokens, [T, C]."""
