@@ -202,7 +202,7 @@ def test_splits_of_a_dataset_are_found_and_named(tmp_path):
     assert read("classification", tmp_path / "e" / "test") == LABELS
 
 
-def test_numbered_parts_are_read_together_or_refused(tmp_path):
+def test_numbered_parts_are_read_together_or_alone(tmp_path):
     folder = tmp_path / "hub" / "data"
     folder.mkdir(parents=True)
     many = [(f"text {number}", LABELS[number % 2][1]) for number in range(6)]
@@ -222,17 +222,8 @@ def test_numbered_parts_are_read_together_or_refused(tmp_path):
     for glob in ("train-*.parquet", "part-*-of-00003.csv", "train-0000?-of-*"):
         assert read("classification", folder / glob) == many
     assert source_sha256(str(folder / "train-*")) != source_sha256(str(folder / "*.csv"))
-    for some in (
-        "train-00002-of-00003.parquet",
-        "part-00000-of-00003.csv",
-        "train-0000[02]-of-00003.parquet",
-    ):
-        with pytest.raises(
-            InputError, match=r"one of 3 parts, and .* Give '.*/\w+-\*-of-00003\.\w+', or copy"
-        ):
-            read("classification", folder / some)
-    (folder / "train-00001-of-00003.parquet").rename(tmp_path / "train-00001-of-00003.parquet")
-    assert find_files(task, str(tmp_path / "train-00001-of-00003.parquet"), None)[0].startswith(str(tmp_path))
+    assert read("classification", folder / "train-00002-of-00003.parquet") == many[4:]
+    assert read("classification", folder / "train-0000[02]-of-00003.parquet") == many[:2] + many[4:]
 
 
 def test_sheets_that_hide_data_are_refused(tmp_path):

@@ -9,7 +9,6 @@ from typing import Any
 from cloze.artifacts import LEARNED_FROM, SCORED_ON, read_card
 from cloze.data.reading.annotations import ANSWER, find_tool, from_spacy
 from cloze.data.reading.directories import (
-    check_parts,
     find_splits,
     glob_files,
     is_data_set,
@@ -82,7 +81,6 @@ def _columns_of_tuples(task: Task, width: int, *, labeled: bool) -> tuple[Task, 
 def find_split_file(task: Task, path: PathOrUrl, split: Split) -> PathOrUrl:
     """Return the data of a split: `path` itself, or what the directory has under one of the task's names."""
     if not is_directory(path):
-        check_parts([str(path)])
         return to_path_or_url(path)
     file = _find_in(task, path, split)
     if file is None and is_data_set(path):

@@ -2,7 +2,6 @@
 
 import glob
 import hashlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ _CACHE_PREFIX = "cache-"  # of files that map and filter left
 ANNOTATIONS = ".ann"
 """Extension of brat's files of annotations, each beside a text of the same name."""
 TEXT = ".txt"
-_PART = re.compile(r"(.+-)(\d+)-of-(\d+)(\..+)")
-"""Name of one of the numbered files of a data set, as in train-00000-of-00003.parquet."""
 
 
 def names_in_dataset(folder: str | Path, names: Sequence[str]) -> list[str] | None:
@@ -92,24 +89,7 @@ def glob_files(path: object) -> list[str]:
     """Return the files that a glob matches, sorted by name; none of anything else."""
     if not isinstance(path, str | Path) or not glob.has_magic(str(path)) or Path(path).exists():
         return []
-    files = list_files(str(path)) if is_url(path) else sorted(glob.glob(str(path), recursive=True))
-    check_parts(files)
-    return files
-
-
-def check_parts(files: Sequence[str]) -> None:
-    """Refuse numbered parts of a data set without one that is in the same directory."""
-    for file in files:
-        if match := _PART.fullmatch(file):
-            begin, number, count, end = match.groups()
-            for other in ((int(number) + 1) % int(count), (int(number) - 1) % int(count)):
-                name = f"{begin}{other:0{len(number)}}-of-{count}{end}"
-                if name not in files and is_file(name):
-                    what = f"one of {int(count):,} parts, and {Path(name).name} is in the same directory"
-                    remedy = (
-                        f"Give '{begin}*-of-{count}{end}', or copy these parts to a directory of their own"
-                    )
-                    raise InputError(what, where=file, remedy=remedy)
+    return list_files(str(path)) if is_url(path) else sorted(glob.glob(str(path), recursive=True))
 
 
 def _files_of(path: object) -> list[str]:
