@@ -42,28 +42,16 @@ def test_dry_run_shows_the_input_and_writes_nothing(
     assert cloze(f"{command} --json").json["first_document"]["where"] == f"{tales}/a.jsonl:1"
 
 
-def test_validate_reads_everything_and_writes_nothing(tales: Path, cloze: Cloze, tmp_path: Path) -> None:
-    flags = f"{tales} --text-field tale.body --validate"
-    text = cloze(f"corpus {flags} --workers 1").out
-    assert "all input is readable: 11 documents, 22 lines" in text
-    assert "control: 1 documents" in text
-    assert "short_documents: 1 documents" in text
-    result = cloze(f"vocab {flags} --workers 1 --quiet --json").json
-    assert (result["documents"], result["cleaning"]["control"]["characters"]) == (11, 1)
-    with (tales / "a.jsonl").open("a") as stream:
-        stream.write('{"tale": 1}\n')
-    printed = cloze(f"corpus {flags} --workers 1 --quiet", code=2)
-    assert printed.out == ""
-    assert printed.err.startswith(f"error: {tales}/a.jsonl:13: no field 'tale.body'")
-    assert sorted(tmp_path.iterdir()) == [tales]
-
-
-def test_cleaning_steps_can_be_skipped(tales: Path, cloze: Cloze, error_line: ErrorLine) -> None:
+def test_cleaning_steps_can_be_skipped(
+    tales: Path, samples: Samples, cloze: Cloze, error_line: ErrorLine, tmp_path: Path
+) -> None:
+    command = f"corpus {tales} --text-field tale.body --vocabulary {samples.vocab} --workers 1 --quiet --json"
+    cleaned = cloze(f"{command} -o {tmp_path}/cleaned").json
+    assert [cleaned["cleaning"][step]["documents"] for step in ("control", "short_documents")] == [1, 1]
     flags = "--without short_documents --without control"
-    text = cloze(f"corpus {tales} --text-field tale.body --validate --workers 1 --quiet {flags}").out
-    assert "all input is readable: 12 documents, 23 lines" in text
-    assert "control" not in text
-    assert "--without" in error_line(f"corpus {tales} --validate --without spelling")
+    kept = cloze(f"{command} -o {tmp_path}/kept {flags}").json
+    assert [kept["cleaning"][step]["documents"] for step in ("control", "short_documents")] == [0, 0]
+    assert "--without" in error_line(f"corpus {tales} --dry-run --without spelling")
 
 
 @pytest.mark.parametrize("limit", [3, 11])

@@ -126,8 +126,8 @@ def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path
 @pytest.mark.parametrize(
     ("name", "content", "counted"),
     [
-        ("a.txt", "a\nb\nc", "3/3 texts"),
-        ("a.txt", "a\r\nb\r\n", "2/2 texts"),
+        ("a.txt", "a\nb\nc", "3 texts"),
+        ("a.txt", "a\r\nb\r\n", "2 texts"),
         ("a.csv", 'text,n\n"a\nb",1\nc,2\n', "2 texts"),
     ],
 )
@@ -139,9 +139,8 @@ def test_progress_counts_texts(
     assert f"embedding: {counted} [" in capsys.readouterr().err
 
 
-def test_rows_are_counted_before_they_are_read_only_where_the_number_is_exact(tmp_path: Path) -> None:
+def test_rows_are_counted_if_they_are_read_ahead(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text\n" + "a\n" * 30_000)
-    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"] * 30_000}), tmp_path / "a.parquet")
-    for name, rows, counted in (("a.csv", 3, 3), ("a.csv", 30_000, None), ("a.parquet", 30_000, 30_000)):
+    for name, rows, counted in (("a.csv", 3, 3), ("a.csv", 30_000, None)):
         examples, total = read_ahead(range(rows), tmp_path / name)
         assert (len([*examples]), total) == (rows, counted)

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -20,8 +19,8 @@ from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.audit import Audit
+    from cloze.data.build.input_shards import InputPreview
     from cloze.data.build.parts import BuildSummary
-    from cloze.data.build.survey import InputPreview
 
 
 @suggests_keywords()
@@ -147,37 +146,23 @@ def preview_inputs(inputs: Inputs, **options: Unpack[ReadingOptions]) -> "InputP
     Args:
         inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
     """
-    from cloze.data.build import survey
-    from cloze.data.build.input_shards import plan_input_shards
+    from cloze.data.build.input_shards import (
+        InputPreview,
+        describe_input_formats,
+        plan_input_shards,
+        read_documents,
+        total_bytes,
+    )
 
     with open_text(inputs, None, options) as (files, reading):
         shards = plan_input_shards(files, reading)
-        return replace(survey.describe_inputs(shards), first_document=survey.first_document(shards))
-
-
-@suggests_keywords()
-def check_inputs(
-    inputs: Inputs,
-    *,
-    workers: AnyWorkers = "auto",
-    progress: ShowProgress = False,
-    **options: Unpack[ReadingOptions],
-) -> "InputPreview":
-    """Read all input, report the first error, and write nothing.
-
-    Args:
-        inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
-    """
-    from cloze.data.build import survey
-    from cloze.data.build.input_shards import plan_input_shards
-
-    with open_text(inputs, None, options) as (files, reading):
-        shards = plan_input_shards(files, reading)
-        shown = resolve_progress(progress)
-        summary = survey.check_inputs(
-            shards, reading.cleaning, workers=resolve_workers(workers), progress=shown
+        documents = (document for shard in shards for document in read_documents(shard))
+        return InputPreview(
+            formats=tuple(describe_input_formats(shards)),
+            size_bytes=total_bytes(shards),
+            input_shards=len(shards),
+            first_document=next(documents, None),
         )
-        return replace(survey.describe_inputs(shards), summary=summary)
 
 
 def _warn_of_dataset(directory: Path, progress: Progress) -> None:

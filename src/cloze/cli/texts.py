@@ -11,8 +11,8 @@ from cloze.tables import format_count, text_table
 if TYPE_CHECKING:  # not needed for --help
     from cloze.api.vocabularies import InspectedVocabulary
     from cloze.data.audit import Audit
+    from cloze.data.build.input_shards import InputPreview
     from cloze.data.build.parts import BuildSummary
-    from cloze.data.build.survey import InputPreview
     from cloze.data.build.vocabulary_extension import Extension
 
 _MAX_LISTED = 20
@@ -21,7 +21,10 @@ _PREVIEW_CHARACTERS = 200
 
 
 def _show_preview(preview: "InputPreview") -> Shown:
-    result, lines = _describe_inputs(preview)
+    size = preview.size_bytes
+    on_disk = "" if size is None else f", {size:,} bytes on disk"
+    lines = [*preview.formats, f"{format_count(preview.input_shards, 'input shard')}{on_disk}"]
+    result = {"formats": preview.formats, "bytes": size, "input_shards": preview.input_shards}
     document = preview.first_document
     if document is None:
         lines.append("no text in the input")
@@ -31,28 +34,12 @@ def _show_preview(preview: "InputPreview") -> Shown:
     return {**result, "first_document": document and asdict(document)}, "\n".join(lines)
 
 
-def _show_check(preview: "InputPreview") -> Shown:
-    result, lines = _describe_inputs(preview)
-    summary = preview.summary
-    assert summary is not None
-    counts = f"{summary.documents:,} documents, {summary.lines:,} lines, {summary.characters:,} characters"
-    lines += [*summary.cleaning.describe(), f"all input is readable: {counts}"]
-    return {**result, **asdict(summary)}, "\n".join(lines)
-
-
-def _describe_inputs(preview: "InputPreview") -> tuple[dict[str, Any], list[str]]:
-    size = preview.size_bytes
-    on_disk = "" if size is None else f", {size:,} bytes on disk"
-    lines = [*preview.formats, f"{format_count(preview.input_shards, 'input shard')}{on_disk}"]
-    return {"formats": preview.formats, "bytes": size, "input_shards": preview.input_shards}, lines
-
-
 def _shorten(line: str) -> str:
     line = line.replace("\n", " ")
     return line if len(line) <= _PREVIEW_CHARACTERS else f"{line[:_PREVIEW_CHARACTERS]} …"
 
 
-PREVIEWS = {"dry_run": ("preview_inputs", _show_preview), "validate": ("check_inputs", _show_check)}
+PREVIEWS = {"dry_run": ("preview_inputs", _show_preview)}
 
 
 @verb("vocab", "train_vocabulary", PREVIEWS)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow
 
 from cloze.data.reading.columns import Column
-from cloze.data.reading.formats import count_rows, open_source
+from cloze.data.reading.formats import open_source
 from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.tables import parse_rows
 from cloze.data.row_files import write_tables
@@ -105,14 +105,13 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
     embed_part = partial(_embed_part, get, of)
     texts = read_texts(source, text_column, encoding)
-    total = count_rows(source)
     if suffix == ".npy":
         texts = _refuse_empty(texts, source)
     parts = _split(texts, texts_per_part, _MAX_CHARACTERS[of])
     counts = np.zeros(4, np.int64)
     unknown = NONE_UNKNOWN
     with (
-        progress.bar("embedding", total=total, unit="texts") as bar,
+        progress.bar("embedding", total=None, unit="texts") as bar,
         write_file_to(output) as temporary,
     ):
 

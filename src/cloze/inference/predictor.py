@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 from cloze.arguments import check_text, describe, iterate
 from cloze.data.reading.files import STDIN
-from cloze.data.reading.formats import count_rows
 from cloze.data.reading.memory import Data
 from cloze.errors import InputError
 from cloze.inference.model import Answerer, Model
@@ -213,7 +212,7 @@ def read_ahead(examples: Iterable[Any], source: Data) -> tuple[Iterator[Any], in
         return iter(examples), None
     remaining = iter(examples)
     first = list(islice(remaining, _READ_AHEAD + 1))
-    return chain(first, remaining), len(first) if len(first) <= _READ_AHEAD else count_rows(source)
+    return chain(first, remaining), len(first) if len(first) <= _READ_AHEAD else None
 
 
 def find_task_name(checkpoint: Path) -> str | None:

@@ -8,11 +8,10 @@ import glob
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
 
 from cloze import artifacts
 from cloze.data.build.cleaning import CleaningConfig
@@ -22,16 +21,15 @@ from cloze.data.reading.files import HUB_PREFIX, STDIN, file_size, is_compressed
 from cloze.data.reading.formats import FORMATS, detect_format, format_names, read_range, text_format
 from cloze.data.reading.text_layout import guess_text_layout
 from cloze.errors import InputError
-from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, SILENT_BAR, Bar, Progress
 from cloze.remote_files import is_url, list_files, to_path_or_url
+from cloze.results import Result
 from cloze.suggestions import did_you_mean
 from cloze.text_encoding import check_encoding
 
 _COMPRESSION_RATIO = 3  # roughly
 _NO_TEXT = {"vocab.txt", "dataset.json", "config.json"}
 """Next to a manifest, the files of a vocabulary, data set or model."""
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +74,20 @@ class InputShard:
         return sum(file_range.size_bytes for file_range in self.ranges)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class InputPreview(Result):
+    """Inputs before they are tokenized."""
+
+    formats: tuple[str, ...]
+    """A line per format with its first file and the number of others."""
+    size_bytes: int | None
+    """Size on disk; None if stdin is read."""
+    input_shards: int
+    """Number of parts that processes read independently."""
+    first_document: Document | None
+    """Without cleaning."""
+
+
 def plan_input_shards(
     inputs: Sequence[str | Path], reading: ReadingConfig, *, progress: Progress = SILENT
 ) -> list[InputShard]:
@@ -107,23 +119,6 @@ def read_documents(input_shard: InputShard, bar: Bar = SILENT_BAR) -> Iterator[D
         for document in read_range(file_range, input_shard.text_field, bar)
     )
     return islice(documents, input_shard.limit)
-
-
-def map_input_shards(
-    function: Callable[[InputShard], Result],
-    input_shards: Sequence[InputShard],
-    label: str,
-    *,
-    workers: Workers,
-    progress: Progress,
-) -> Iterator[tuple[Result, Bar]]:
-    """Yield `function(input_shard)` for each shard in order, and the progress bar. Stdin is read by this process."""
-    size = total_bytes(input_shards)
-    with progress.bar(label, total=size, unit="bytes") as bar:
-        results = map_ordered(function, input_shards, workers=1 if size is None else workers)
-        for input_shard, result in zip(input_shards, results, strict=True):
-            bar.advance(input_shard.size_bytes)
-            yield result, bar
 
 
 def total_bytes(input_shards: Iterable[InputShard]) -> int | None:

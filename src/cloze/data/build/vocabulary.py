@@ -29,15 +29,15 @@ from cloze.data.build.directory import (
 from cloze.data.build.input_shards import (
     InputShard,
     ReadingConfig,
-    map_input_shards,
     plan_input_shards,
     read_documents,
+    total_bytes,
 )
 from cloze.data.build.part_files import BuildPlan, make_parts, read_record
 from cloze.data.reading.arrow_files import write_record_batch
 from cloze.data.reading.documents import Document, split_into_parts
 from cloze.errors import InputError
-from cloze.parallel_map import Workers
+from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.tokenizer_class import MAX_INPUT_CHARS_PER_WORD
@@ -75,15 +75,20 @@ def count_input_words(
     different = [entry for number, entry in enumerate(settings) if entry not in settings[:number]]
     totals: list[Counter[str]] = [Counter() for _ in different]
     accents, cleaning = AccentCounts(), CleaningCounts()
-    count = partial(_count_shard, settings=different, reading=reading)
-    counted = map_input_shards(
-        count, plan_input_shards(inputs, reading), "counting words", workers=workers, progress=progress
-    )
-    for (counts, cleaned), _ in counted:
-        cleaning += cleaned
-        accents += counts[0][1]
-        for total, (counter, _) in zip(totals, counts, strict=True):
-            total.update(counter)
+    shards = plan_input_shards(inputs, reading)
+    size = total_bytes(shards)
+    with progress.bar("counting words", total=size, unit="bytes") as bar:
+        counted = map_ordered(
+            partial(_count_shard, settings=different, reading=reading),
+            shards,
+            workers=1 if size is None else workers,  # stdin is read by this process
+        )
+        for shard, (counts, cleaned) in zip(shards, counted, strict=True):
+            bar.advance(shard.size_bytes)
+            cleaning += cleaned
+            accents += counts[0][1]
+            for total, (counter, _) in zip(totals, counts, strict=True):
+                total.update(counter)
     if not any(totals):
         raise no_text_error(inputs, cleaning)
     return [totals[different.index(entry)] for entry in settings], accents

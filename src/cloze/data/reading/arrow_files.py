@@ -31,7 +31,7 @@ from cloze.errors import InputError, is_out_of_memory
 from cloze.hub import import_hub
 from cloze.optional_dependencies import import_package, require
 from cloze.progress import Bar
-from cloze.remote_files import is_file, is_url, open_url
+from cloze.remote_files import is_url, open_url
 
 _BATCH_ROWS = 64  # a row may be a book
 _TABLE_ROWS = 1024  # of a table, in memory at once as Arrow has them
@@ -97,41 +97,38 @@ def open_parquet(file: str, *, dictionaries: Sequence[str] = ()) -> Iterator[pq.
         yield parquet
 
 
-def rows_per_batch(parquet: pq.ParquetFile, *, max_rows: int, max_bytes: int) -> int:
-    """Return a number of rows whose average size fits, at least 1."""
-    sizes = [
-        (parquet.metadata.row_group(index).total_byte_size, parquet.metadata.row_group(index).num_rows)
-        for index in range(parquet.num_row_groups)
-    ]
-    largest = max((size / max(rows, 1) for size, rows in sizes), default=0.0)
-    return max(1, min(max_rows, int(max_bytes / max(largest, 1.0))))
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
-def longest_cell(batch: pa.RecordBatch) -> int:
+def _longest_cell(batch: pa.RecordBatch) -> int:
     """Return the bytes of the longest text of a batch, also within lists of texts."""
     longest = 0
     for column in batch.columns:
         while pa.types.is_dictionary(column.type) or _is_list(column.type):
             column = column.dictionary if pa.types.is_dictionary(column.type) else column.flatten()
-        if is_text_type(column.type):
+        if _is_string(column.type):
             longest = max(longest, pc.max(pc.binary_length(column)).as_py() or 0)
     return longest
 
 
-def python_rows(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iterator[list[dict[str, Any]]]:
+def _python_rows(batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of each part of a batch as Python objects.
 
     Rows with the same dictionary entry share one object: a small file may have one long text in all of its rows, which
-    would fill the memory. Columns whose entries exceed `max_bytes` are decoded part by part.
+    would fill the memory. Columns with too many bytes of entries are decoded part by part.
     """
-    shared = {
-        name: entries
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if pa.types.is_dictionary(column.type)
-        and (entries := _decode_entries(column, max_bytes=max_bytes)) is not None
-    }
-    for start in range(0, batch.num_rows, max_rows):
-        part = batch.slice(start, max_rows)
+    shared: dict[str, dict[int, str]] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_dictionary(column.type):
+            used = pc.drop_null(pc.unique(column.indices))
+            entries = column.dictionary.take(used)
+            if _is_string(entries.type) and (
+                (pc.sum(pc.binary_length(entries)).as_py() or 0) <= _TABLE_BATCH_BYTES
+            ):
+                shared[name] = dict(zip(used.to_pylist(), entries.to_pylist(), strict=True))
+    for start in range(0, batch.num_rows, _PYTHON_ROWS):
+        part = batch.slice(start, _PYTHON_ROWS)
         cells = [
             list(map(shared[name].get, column.indices.to_pylist())) if name in shared else column.to_pylist()
             for name, column in zip(batch.schema.names, part.columns, strict=True)
@@ -139,22 +136,8 @@ def python_rows(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iter
         yield [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
-def _decode_entries(column: Any, *, max_bytes: int) -> dict[int, str] | None:
-    """Return the dictionary entries of a column by their index, or None if they are not texts or too large."""
-    used = pc.drop_null(pc.unique(column.indices))
-    entries = column.dictionary.take(used)
-    if not is_text_type(entries.type) or (pc.sum(pc.binary_length(entries)).as_py() or 0) > max_bytes:
-        return None
-    return dict(zip(used.to_pylist(), entries.to_pylist(), strict=True))
-
-
-def is_text_type(kind: Any) -> bool:
-    """Return whether the values of an Arrow type are texts."""
+def _is_string(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_list(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def split_row_groups(file: str, size: int, range_bytes: int) -> list[tuple[int, int | None, int]]:
@@ -220,38 +203,29 @@ def _arrow_batches(source: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.Record
     return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
 
 
-def read_schema(file: str) -> pa.Schema:
-    """Return the schema of a Parquet or Arrow file."""
-    if file.lower().endswith(".parquet"):
-        with open_parquet(file) as parquet:
-            return parquet.schema_arrow
-    with open_arrow_source(file) as source:
-        return _arrow_batches(source)[0]
-
-
-def read_batches(
-    file: str, columns: Sequence[str], *, max_rows: int, max_bytes: int
-) -> Iterator[pa.RecordBatch]:
-    """Yield some columns of a Parquet or Arrow file, a number of rows at a time.
+def _read_batches(file: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield some columns of a Parquet or Arrow file, some rows at a time.
 
     The bytes of a batch of Parquet are estimated from the mean size of a row.
     """
     if file.lower().endswith(".parquet"):
         with open_parquet(file) as parquet:
             schema = parquet.schema_arrow
-            batch_rows = rows_per_batch(parquet, max_rows=max_rows, max_bytes=max_bytes)
+            groups = [parquet.metadata.row_group(index) for index in range(parquet.num_row_groups)]
         _check_unique(schema, columns, file)
-        texts = [name for name in columns if is_text_type(schema.field(name).type)]
+        row_bytes = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=0)
+        batch_rows = max(1, min(_TABLE_ROWS, int(_TABLE_BATCH_BYTES / max(row_bytes, 1))))
+        texts = [name for name in columns if _is_string(schema.field(name).type)]
         with open_parquet(file, dictionaries=texts) as parquet:
-            yield from map(_check_batch, parquet.iter_batches(batch_rows, columns=columns))
+            yield from map(_check_offsets, parquet.iter_batches(batch_rows, columns=columns))
         return
     with open_arrow_source(file) as source:
         schema, batches = _arrow_batches(source)
         _check_unique(schema, columns, file)
         for batch in batches:
-            selected = _check_batch(batch.select(columns))
-            for start in range(0, batch.num_rows, max_rows):
-                yield selected.slice(start, max_rows)
+            selected = _check_offsets(batch.select(columns))
+            for start in range(0, batch.num_rows, _TABLE_ROWS):
+                yield selected.slice(start, _TABLE_ROWS)
 
 
 def read_arrow_rows(source: Source) -> Iterator[RawRow]:
@@ -260,7 +234,12 @@ def read_arrow_rows(source: Source) -> Iterator[RawRow]:
     if not files:
         files = [str(source)]
         check_file(files[0])
-    schema = read_schema(files[0])
+    if files[0].lower().endswith(".parquet"):
+        with open_parquet(files[0]) as parquet:
+            schema = parquet.schema_arrow
+    else:
+        with open_arrow_source(files[0]) as stream:
+            schema, _ = _arrow_batches(stream)
     class_names = find_class_names(schema, options.keeps_numbers)
     number, names = 0, dict.fromkeys(schema.names)
     columns = () if options.tool else options.columns
@@ -270,16 +249,13 @@ def read_arrow_rows(source: Source) -> Iterator[RawRow]:
     if not wanted:
         others = ", ".join(map(repr, names))
         raise InputError("no column has a known name", where=f"{source}:1", remedy=f"There are {others}")
-    batches = (
-        read_batches(file, wanted, max_rows=_TABLE_ROWS, max_bytes=_TABLE_BATCH_BYTES) for file in files
-    )
-    for batch in chain.from_iterable(batches):
-        if longest_cell(batch) > MAX_LINE_BYTES:
+    for batch in chain.from_iterable(_read_batches(file, wanted) for file in files):
+        if _longest_cell(batch) > MAX_LINE_BYTES:
             what = f"a cell of over {MAX_LINE_BYTES // 10**6} MB in this row or the {batch.num_rows - 1:,} after it"
             raise InputError(what, where=f"{source}:{number + 1}", remedy="Split it into shorter texts")
         left = batch.num_rows
         try:
-            for rows in python_rows(batch, max_rows=_PYTHON_ROWS, max_bytes=_TABLE_BATCH_BYTES):
+            for rows in _python_rows(batch):
                 for cells in rows:
                     number += 1
                     where = f"{source}:{number}"
@@ -292,17 +268,6 @@ def read_arrow_rows(source: Source) -> Iterator[RawRow]:
             others = min(left, _PYTHON_ROWS) - 1
             what = f"a cell of this row or the {others:,} after it cannot be read: {error}"
             raise InputError(what, where=f"{source}:{number + 1}") from error
-
-
-def count_parquet_rows(source: Source) -> int | None:
-    """Return the number of rows of a Parquet file; None if it cannot be read."""
-    if not is_file(str(source)):
-        return None
-    try:
-        with open_parquet(str(source)) as parquet:
-            return int(parquet.metadata.num_rows)
-    except InputError:
-        return None
 
 
 def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
@@ -363,28 +328,23 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _documents(batch: pa.RecordBatch, text_field: str, file: str, rows_before: int) -> Iterator[Document]:
     first, *rest = _column_path(batch.schema, text_field)
-    column = batch.column(first)
+    column = _check_offsets(batch.select([first])).column(0)
     for name in rest:
         column = pc.struct_field(column, name)
-    _check_offsets(column)
     for row, text in enumerate(_texts(column, file, rows_before), rows_before + 1):
         if text and (document := _document(text, f"{file}:row {row}")) is not None:
             yield document
 
 
-def _check_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _check_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Raise ArrowInvalid for a column whose offsets lead out of its data; `_texts` finds texts that are not UTF-8."""
     for column in batch.columns:
-        _check_offsets(column)
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            if "UTF8" not in str(error):  # offsets are checked first
+                raise
     return batch
-
-
-def _check_offsets(column: pa.Array) -> None:
-    """Raise ArrowInvalid for an array whose offsets lead out of its data; `_texts` finds texts that are not UTF-8."""
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid as error:
-        if "UTF8" not in str(error):  # offsets are checked first
-            raise
 
 
 def _texts(column: pa.Array, file: str, rows_before: int) -> list[str | None]:

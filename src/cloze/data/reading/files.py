@@ -95,18 +95,6 @@ def check_file(path: PathOrUrl) -> None:
         raise InputError("no such file", where=path)
 
 
-def count_lines(path: PathOrUrl) -> int | None:
-    """Return the number of lines of a plain text for a progress bar; None if it is compressed, remote or stdin."""
-    if is_url(path) or not is_file(path) or is_compressed(str(path)):
-        return None
-    lines, last = 0, b"\n"
-    with open_file(str(path)) as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            lines += block.count(b"\n")
-            last = block
-    return lines + (not last.endswith(b"\n"))
-
-
 def is_compressed(file: str) -> bool:
     """Return whether the first bytes of a file are those of a compressed one."""
     with open_file(file) as stream:

@@ -30,7 +30,6 @@ from cloze.data.reading.files import (
     BYTE_ORDER_MARK,
     JSON_LINES,
     LineReader,
-    count_lines,
     extension_of,
     open_text,
 )
@@ -98,10 +97,6 @@ def _is_json(source: Source) -> bool:
     return source.options.words is not None and is_json(next(iter(source.content), ""))
 
 
-def _count_lines(source: Source) -> int | None:
-    return None if isinstance(source.data, MemoryRows) else count_lines(source.data)
-
-
 _read_arrow_rows = _from_arrow_files("read_arrow_rows")
 _ALL: tuple[ReaderKind, ...] = ("rows", "texts", "words", "questions", "predictions")
 FORMATS: dict[str, Format] = {
@@ -124,7 +119,6 @@ FORMATS: dict[str, Format] = {
         fits=lambda source: isinstance(source.data, MemoryRows),
         rows=lambda source: iter(source.data),  # type: ignore[arg-type]
         is_json=True,
-        count=lambda source: len(source.data.rows),  # type: ignore[union-attr]
     ),
     "brat": Format(
         about="texts and, beside each, its annotations in .ann; spans in several parts are refused",
@@ -166,7 +160,6 @@ FORMATS: dict[str, Format] = {
         tasks=("all",),
         extensions=(".parquet",),
         rows=_read_arrow_rows,
-        count=_from_arrow_files("count_parquet_rows"),
         text=TextFormat(
             read_file=_from_arrow_files("read_parquet"),
             magic=(b"PAR1",),
@@ -228,7 +221,6 @@ FORMATS: dict[str, Format] = {
         fits=lambda source: source.options.words is None or fits_text(source),
         rows=read_texts,
         has_rows=False,
-        count=_count_lines,
     ),
     "jsonl": Format(
         about="JSON lines",
@@ -298,12 +290,6 @@ def read_rows(
     """Yield the rows of a table in UTF-8, one at a time, as `parse_rows` does."""
     options = ReadOptions(columns=tuple(map(Column, columns)), is_also_read=is_also_read, encoding=UTF_8)
     return parse_rows(open_source(data, options), lambda row: row)
-
-
-def count_rows(data: Data) -> int | None:
-    """Return the number of rows of a table or lines of a text for a progress bar; None if only reading tells it."""
-    source = open_source(data, ReadOptions(reader="texts"))
-    return source.format.count(source)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -106,8 +106,6 @@ class Format:
     """Whether examples are rows, not words, questions or lines."""
     blank_lines_end_sentences: bool = False
     """Whether blank lines may be missing, so that sentences are joined."""
-    count: "Callable[[Source], int | None]" = lambda source: None
-    """Returns the number of rows for a progress bar, if it can be had without reading them."""
     text: TextFormat | None = None
     """How it is read as text of a corpus."""
 
