@@ -89,7 +89,6 @@ Call = Callable[[Loaded, Any], object]
 TEXTS: dict[str, tuple[str, Call]] = {
     "embed": ("texts", lambda my, x: my.embed(x)),
     "embed.words": ("texts", lambda my, x: my.embed.words(x)),
-    "embed.embed_tokens": ("texts", lambda my, x: my.embed.embed_tokens(x)),
     "embed.token_ids": ("texts", lambda my, x: my.embed.token_ids(x)),
     "score": ("texts", lambda my, x: my.score(x)),
     "classify": ("texts", lambda my, x: my.classify(x)),
@@ -110,8 +109,6 @@ METHODS: tuple[tuple[str, Call], ...] = (
     ("top_k", lambda my, x: my.fill("a [MASK]", top_k=x)),
     ("words[1]", lambda my, x: my.tag(words=["a", x])),
     ("ids[1]", lambda my, x: my.tokenizer.decode([5, x])),
-    ("token_ids[1]", lambda my, x: my.embed.embed_token_ids([[5], x])),
-    ("token_ids[1]", lambda my, x: my.embed.embed_tokens_of_ids([[5], x])),
     ("examples[0]", lambda my, x: my.classify.predict([x])),
     ("examples", lambda my, x: list(my.classify.stream(x))),
     ("examples", lambda my, x: my.classify.evaluate(x)),

@@ -47,7 +47,10 @@ def test_explanations_are_in_the_output_and_on_a_page(
     ("flags", "message"),
     [
         ("--page {tmp}/page.html", "--page: needs --explain"),
-        ("--explain -m {other}", "--explain: an ensemble cannot be explained. Give one --model."),
+        (
+            "--explain -m {other}",
+            "--model: an ensemble has no weights, gradients or hidden layers of its own. Give one of its models.",
+        ),
     ],
 )
 def test_explain_refuses_wrong_flags(

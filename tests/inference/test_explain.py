@@ -15,37 +15,30 @@ from cloze.inference.explain import (
     Explanation,
     check_explainable,
     explain,
-    integrated_gradients,
 )
 from cloze.inference.model import Model
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
-from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
-from cloze.models.heads import BertForSequenceClassification
 from cloze.tasks.task import Task
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from helpers import task_of
-from tiny_models import tiny_config
+from tiny_models import write_finetuned
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "##ness", "film", "the", "!", "not")
 
 
-def predictor_of(task: Task, num_labels: int = 3, *, max_seq_length: int = 16) -> Predictor:
+def predictor_of(places: pytest.TempPathFactory, task: Task) -> Predictor:
     sizes = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 28}
-    config = tiny_config(PIECES, max_position_embeddings=40, initializer_range=0.4, **sizes)
-    generator = torch.Generator().manual_seed(7)
-    bert = BertModel(config, generator=generator)
-    model = BertForSequenceClassification(bert, num_labels=num_labels, generator=generator).eval()
-    return Predictor(
-        Model.of(model, WordPieceTokenizer.from_tokens(PIECES)), task=task, max_seq_length=max_seq_length
-    )
+    settings = {"max_position_embeddings": 40, "initializer_range": 0.4, **sizes}
+    path = places.mktemp("explained") / "model"
+    write_finetuned(path, task, PIECES, seed=7, max_seq_length=16, **settings)
+    return replace(Predictor.load(path, device="cpu"), reads_pairs=None)
 
 
 @pytest.fixture(scope="module")
-def predictor() -> Predictor:
-    return predictor_of(task_of("classification", labels=("up", "down", "level")))
+def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    return predictor_of(tmp_path_factory, task_of("classification", labels=("up", "down", "level")))
 
 
 @pytest.mark.protected
@@ -59,8 +52,8 @@ def test_attributions_are_captums_on_transformers_model(
     input_ids = predictor.tokenizer.encode("not the goodness film!").input_ids
     baseline_ids = [input_ids[0], *[baseline_id] * (len(input_ids) - 2), input_ids[-1]]
     segments = [0] * len(input_ids)
-    path = EmbeddingPath(predictor.module, input_ids, segments, baseline_ids, lambda logits: logits[:, 1])
-    ours = integrated_gradients(path, steps=50)
+    path = EmbeddingPath(predictor.module, input_ids, segments, baseline_ids, logit=1)
+    ours = path.attributions(list(map(path.gradient, path.points(50, max_tokens=40))))
     method = attr.LayerIntegratedGradients(
         lambda ids: theirs(ids).logits, theirs.bert.embeddings.word_embeddings
     )
@@ -135,14 +128,14 @@ def test_texts_without_words_are_explained(predictor: Predictor) -> None:
         assert found.steps == 32
 
 
-def test_scores_and_sets_of_labels_are_explained_too() -> None:
+def test_scores_and_sets_of_labels_are_explained_too(tmp_path_factory: pytest.TempPathFactory) -> None:
     example = LabeledText("not the good film")
-    scale = predictor_of(task_of("regression", minimum=1, maximum=5), 1)
+    scale = predictor_of(tmp_path_factory, task_of("regression", minimum=1, maximum=5))
     ((score,), _) = scale.predict([example])
     found = explain(scale, example, score)
     assert found.explained == "score"
     assert score == pytest.approx(1 + 4 * found.output, abs=1e-4)
-    several = predictor_of(task_of("multi-label", labels=("a", "b", "c")))
+    several = predictor_of(tmp_path_factory, task_of("multi-label", labels=("a", "b", "c")))
     ((labels,), _) = several.predict([example])
     found = explain(several, example, labels)
     assert labels.probabilities[found.explained] == max(labels.probabilities.values())
@@ -166,9 +159,11 @@ def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predic
         explain(windows, example, prediction)
 
 
-def test_unexplainable_predictors_are_refused(predictor: Predictor) -> None:
+def test_unexplainable_predictors_are_refused(
+    predictor: Predictor, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     check_explainable(predictor)
-    with pytest.raises(InputError, match="an ensemble cannot be explained"):
-        check_explainable(replace(predictor, model=Model(*predictor.model.runners * 2)))
+    with pytest.raises(InputError, match="an ensemble has no weights"):
+        check_explainable(replace(predictor, model=Model.mean([predictor.model] * 2)))
     with pytest.raises(InputError, match="predictions of squad_v1 are not labels"):
-        check_explainable(replace(predictor, task=task_of("squad_v1")))
+        check_explainable(predictor_of(tmp_path_factory, task_of("squad_v1")))

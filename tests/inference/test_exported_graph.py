@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import cloze
@@ -21,6 +20,7 @@ from helpers import flip_bit, make_once
 from serving.clients import client_of
 
 pytest.importorskip("onnxruntime")
+WEIGHTS = "an exported graph, which has no weights, gradients or hidden layers"
 TEXTS = ["a b", "c", "d e f g h a b c d e f g h", "b"]
 WITHOUT_TORCH = """
 import sys
@@ -75,9 +75,7 @@ def test_a_graph_gives_the_answers_of_its_model(name: str, folder: Path) -> None
         assert (graph.prompt, graph.max_seq_length, graph.width) == ("a ", 9, 7)
     else:
         assert_same(answers(name, graph), answers(name, model))
-    with pytest.raises(
-        cloze.InputError, match="an exported graph, which has no weights, gradients or hidden layers"
-    ):
+    with pytest.raises(cloze.InputError, match=WEIGHTS):
         graph.save(folder / "again")
     assert not (folder / "again").exists()
 
@@ -95,8 +93,9 @@ def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their
     ):
         expected = cloze.Embedder.load(model, device="cpu", **settings)(TEXTS)
         assert_same(cloze.Embedder.load(graph, **settings)(TEXTS), expected)
-    expected = cloze.Embedder.load(model, device="cpu").embed_tokens(TEXTS)
-    assert_same(cloze.load(graph).embed_tokens(TEXTS), expected)
+    expected = cloze.Embedder.load(model, device="cpu")
+    ids = expected.token_ids(TEXTS)
+    assert_same(cloze.load(graph).embed_tokens(ids), expected.embed_tokens(ids))
 
 
 @pytest.mark.slow
@@ -186,60 +185,28 @@ def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[
     assert_same(*([json.loads(line) for line in lines] for lines in vectors))
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "message"),
-    [
-        (
-            "FillMask",
-            "attention a -o x.html",
-            "an exported graph, which has no weights, gradients or hidden layers",
-        ),
-        ("FillMask", "evaluate mlm -d texts.txt", "an exported graph, which has no weights"),
-        ("FillMask", "embed texts.txt -o v.npy", "a graph of BertForPreTraining, without vectors of texts"),
-        ("FillMask", "fill [MASK] --precision int8", "is a graph in float32, not int8"),
-        ("FillMask", "fill [MASK] --precision bfloat16", "not bfloat16. Give the model that it was exported"),
-        ("FillMask", "fill [MASK] --device cuda", "an exported graph runs on the CPU, not on cuda"),
-        ("Vectors", "fill [MASK]", "a graph of SentenceEncoder, without the masked-word head"),
-        (
-            "Vectors",
-            "embed texts.txt -o v.npy --pooling cls",
-            "--pooling: the exported graph has max, not cls",
-        ),
-        (
-            "Vectors",
-            "embed texts.txt -o v.npy --layers 0",
-            "--layers: a graph has the last layer alone",
-        ),
-        (
-            "Vectors",
-            "embed texts.txt -o v.jsonl --tokens",
-            "a graph of SentenceEncoder, without vectors of tokens",
-        ),
-        ("Embedder", "neighbors a", "--layers: a graph has the last layer alone"),
-        ("TextClassifier", "predict texts.txt --explain", "an exported graph, which has no weights"),
-        (
-            "TextClassifier",
-            "evaluate scored-pairs -d texts.txt",
-            "a graph of BertForSequenceClassification, without vectors of texts",
-        ),
-        (
-            "NextSentence",
-            "evaluate squad_v1 -d texts.txt",
-            "a graph of BertForNextSentencePrediction, without a head for the task squad_v1",
-        ),
-        (
-            "TextClassifier",
-            "finetune classification --train texts.txt -o run",
-            "an exported graph, which has no weights",
-        ),
-        ("TextClassifier", "export -o again", "an exported graph, which has no weights"),
-        (
-            "TextClassifier",
-            "pretrain --data texts.txt -o run --steps 1",
-            "an exported graph, which has no weights",
-        ),
-    ],
+REFUSED = (
+    ("FillMask", "attention a -o x.html", WEIGHTS),
+    ("FillMask", "evaluate mlm -d texts.txt", WEIGHTS),
+    ("FillMask", "embed texts.txt -o v.npy", "a graph of BertForPreTraining, without vectors of texts"),
+    ("FillMask", "fill [MASK] --precision int8", "is a graph in float32, not int8"),
+    ("FillMask", "fill [MASK] --precision bfloat16", "not bfloat16. Give the model that it was exported"),
+    ("FillMask", "fill [MASK] --device cuda", "an exported graph runs on the CPU, not on cuda"),
+    ("Vectors", "fill [MASK]", "a graph of SentenceEncoder, without the masked-word head"),
+    ("Vectors", "embed texts.txt -o v.npy --pooling cls", "--pooling: the exported graph has max, not cls"),
+    ("Vectors", "embed texts.txt -o v.npy --layers 0", "--layers: a graph has the last layer alone"),
+    ("Vectors", "embed texts.txt -o v.jsonl --tokens", "of SentenceEncoder, without vectors of tokens"),
+    ("Embedder", "neighbors a", "--layers: a graph has the last layer alone"),
+    ("TextClassifier", "predict texts.txt --explain", WEIGHTS),
+    ("TextClassifier", "evaluate scored-pairs -d texts.txt", "without vectors of texts"),
+    ("NextSentence", "evaluate squad_v1 -d texts.txt", "without a head for the task squad_v1"),
+    ("TextClassifier", "finetune classification --train texts.txt -o run", WEIGHTS),
+    ("TextClassifier", "export -o again", WEIGHTS),
+    ("TextClassifier", "pretrain --data texts.txt -o run --steps 1", WEIGHTS),
 )
+
+
+@pytest.mark.parametrize(("name", "words", "message"), REFUSED)
 def test_what_a_graph_cannot_do_is_refused_by_name(
     name: str,
     words: str,
@@ -297,13 +264,6 @@ def test_a_server_answers_with_graphs_as_with_models(folder: Path) -> None:
         assert refusal == "prompt_name: 'TextClassifier' has no vectors. Leave it out."
 
 
-def test_a_damaged_graph_is_refused(folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder / "graphs" / "FillMask", tmp_path / "graph")
-    flip_bit(tmp_path / "graph" / "model.onnx")
-    with pytest.raises(cloze.InputError, match=r"model\.onnx: "):
-        cloze.FillMask.load(tmp_path / "graph")
-
-
 @pytest.mark.slow
 @pytest.mark.protected
 def test_a_graph_reads_as_many_tokens_as_the_classifier_of_another_program(
@@ -321,23 +281,16 @@ def test_a_graph_reads_as_many_tokens_as_the_classifier_of_another_program(
         assert_same(ours(TEXTS), theirs(TEXTS))
 
 
-def test_a_file_that_onnx_runtime_cannot_read_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_damaged_files_and_what_onnx_runtime_cannot_read_are_refused(folder: Path, tmp_path: Path) -> None:
     with artifacts.write_directory(tmp_path / "graph", kind=GRAPH_KIND) as directory:
         shutil.copytree(folder / "graphs" / "FillMask", directory, dirs_exist_ok=True)
         (directory / "manifest.json").unlink()
         (directory / "model.onnx").write_bytes(b"no graph")
     with pytest.raises(cloze.InputError, match=r"model\.onnx: ONNX Runtime .* cannot read it: .*Export the"):
         cloze.FillMask.load(tmp_path / "graph")
-
-
-@pytest.mark.slow
-def test_int8_answers_nearly_as_the_model(folder: Path, tmp_path: Path) -> None:
-    exported: Any = cloze.export_model("cloze-mini-sentences", output=tmp_path / "graph", precision="int8")
-    texts = ["A dog runs in the park.", "Stocks fell again on Monday.", "The cat sleeps."]
-    ours = cloze.load(tmp_path / "graph")(texts)
-    theirs = cloze.load("cloze-mini-sentences", device="cpu")(texts)
-    cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
-    assert cosines.min() > min(check.lowest_cosine for check in exported.checks) > 0.9
+    flip_bit(tmp_path / "graph" / "model.onnx")
+    with pytest.raises(cloze.InputError, match=r"model\.onnx: damaged"):
+        cloze.FillMask.load(tmp_path / "graph")
 
 
 @pytest.mark.slow

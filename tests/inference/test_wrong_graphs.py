@@ -112,21 +112,8 @@ def test_a_wrong_description_is_refused_or_changes_no_answer(
             graph = change(graphs / name, tmp_path / "graph", file, with_value(section, key, value))
             if refusal(name, graph, expected):
                 refused.add(key)
-    facts = {"model", "inputs", "outputs", "precision", "parameters", "encoder"} if keys[-1][0] else set()
+    facts = {"model", "outputs", "precision", "parameters", "encoder"} if keys[-1][0] else set()
     assert refused >= {*ENCODER_FACTS, *facts}
-
-
-def rename(value: Any, old: str, new: str) -> None:
-    """Rename a dimension of an input or output."""
-    for size in value.type.tensor_type.shape.dim:
-        if size.dim_param == old:
-            size.dim_param = new
-
-
-def rename_all(graph: Any) -> None:
-    for value in (*graph.input, *graph.output):
-        rename(value, "length", "columns")
-        rename(value, "batch", "length")
 
 
 def without_names(graph: Any) -> None:
@@ -186,7 +173,6 @@ def empty(graph: Any) -> None:
 
 HARMLESS: dict[str, Callable[[Any], Any]] = {
     "as it is": lambda graph: None,
-    "other names of dimensions": rename_all,
     "no names of dimensions": without_names,
     "another declared width": lambda graph: fix(graph.output[0], -1, 77),
     "no types of outputs": lambda graph: insert(graph, 0, "Identity"),

@@ -170,8 +170,7 @@ def evaluate(
     configured = with_settings(predictor.task, is_trained=True, **options)
     configured, source = open_data(configured, data, "data", "dev")
     examples = list(configured.examples(source))
-    if predictor.directory is not None:  # reads the whole file, so after its rows
-        warn_of_training_data(predictor.directory, source)
+    warn_of_training_data(predictor.directory, source)  # reads the whole file, so after its rows
     evaluation = replace(predictor, task=configured).evaluate(examples, progress=shown)
     result = _to_result(configured, source, evaluation.scores, evaluation.answers)
     _write_answers(result, output, errors, shown, csv_safe=csv_safe)

@@ -156,7 +156,7 @@ def _trace(
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"has no graph: {reason}", where=checkpoint, remedy=MODEL_ITSELF) from error
     if graph.ByteSize() > _MAX_FILE_BYTES:
-        remedy = "Give `precision` float16 or int8" if precision == "float32" else None
+        remedy = "Give `precision` float16 or int8" if precision == "float32" else MODEL_ITSELF
         raise InputError("the graph is larger than the 2 GB of an ONNX file", where=checkpoint, remedy=remedy)
     return graph
 

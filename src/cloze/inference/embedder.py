@@ -36,11 +36,12 @@ from cloze.options import Device, ModelPrecision, VectorOptions
 from cloze.suggestions import suggests_keywords
 from cloze.tasks.arrays import normalize, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
-from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
+Ids: TypeAlias = npt.NDArray[np.uint32]
+"""The ids of a text's tokens without [CLS] and [SEP]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,39 +62,6 @@ class WordVectors:
     """[W, D]."""
     is_truncated: bool
     """Whether the text is longer than `max_seq_length`."""
-
-
-def join_windows(hidden_of_window: Sequence[Vectors], windows: Sequence[slice]) -> Vectors:
-    """Return the vector of each token from the window with the most context around it, [L, D]."""
-    if len(windows) == 1:
-        return hidden_of_window[0]
-    inner = [
-        hidden_of_window[number][1 + place - windows[number].start]
-        for place, number in enumerate(max_context_windows(windows))
-    ]
-    return np.stack([hidden_of_window[0][0], *inner, hidden_of_window[-1][-1]])
-
-
-def pool_words(
-    hidden: Vectors, encoding: Encoding, tokenizer: Tokenizer, *, prompt_length: int
-) -> tuple[list[tuple[int, int]], Vectors]:
-    """Return the places of words, counted from the end of the prompt, and the mean over the tokens of each, [W, D]."""
-    count = len(hidden)
-    starts_word_L = ~tokenizer.is_continuation[encoding.input_ids[1 : count + 1]]
-    starts_word_L[:1] = True  # byte-level tokenizers mark the space before a word alone
-    first_W = np.flatnonzero(starts_word_L)
-    offsets_L2 = np.array(encoding.offsets[1 : count + 1]).reshape(-1, 2) - prompt_length
-    starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]
-    in_text = np.flatnonzero(starts >= 0)
-    places = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
-    if not count:
-        return [], hidden
-    sums_WD: Vectors = np.add.reduceat(hidden, first_W)
-    lengths_W = np.diff(first_W, append=count).astype(np.float32)
-    return list(places), (sums_WD / lengths_W[:, None])[in_text]
-
-
-Ids: TypeAlias = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +116,6 @@ class Embedder(Answerer):
 
         Args:
             model: a checkpoint, a run (its best checkpoint), "cloze-mini-sentences", or hf://org/name.
-
-        Raises:
-            InputError: there is no such model, layer or prompt, or a setting is of another kind.
         """
         pooling, normalize, length = options["pooling"], options["normalize"], options["max_seq_length"]
         check_choice(pooling, (*POOLINGS, None), "pooling")
@@ -159,7 +124,6 @@ class Embedder(Answerer):
         check_choice(normalize, (True, False, None), "normalize")
         opened = Model.open(model, device=device, precision=precision)
         path, config = opened.directory, opened.config
-        assert path is not None
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
         pooling = pooling or stored.pooling
         check_pooling(pooling, config)
@@ -208,24 +172,18 @@ class Embedder(Answerer):
         return vectors
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
-        """Return a vector for each text, and what was lost of the texts.
-
-        Raises:
-            InputError: `texts` is a str.
-        """
+        """Return a vector for each text, and what was lost of the texts."""
         texts = check_texts(texts)
         token_ids = self.token_ids(texts)
-        return replace(self._embed_ids(token_ids), unknown=count_unknown(self.tokenizer, texts, token_ids))
+        unknown = count_unknown(self.tokenizer, texts, token_ids)
+        return replace(self.embed_token_ids(token_ids), unknown=unknown)
 
-    def embed_token_ids(self, token_ids: Sequence[npt.ArrayLike]) -> EmbeddingResult:
-        """Return a vector for each text, given its token ids without [CLS] and [SEP]; raises as `embed`."""
-        return self._embed_ids(self._check_ids(token_ids))
-
-    def _embed_ids(self, ids_of_text: list[Ids]) -> EmbeddingResult:
-        num_long = sum(map(self._is_long, ids_of_text))
+    def embed_token_ids(self, token_ids: Sequence[Ids]) -> EmbeddingResult:
+        """Return a vector for each text, given its token ids."""
+        num_long = sum(map(self._is_long, token_ids))
         if self.long_texts == "truncate" or not num_long:
-            return EmbeddingResult(self._embed_windows(ids_of_text), num_long)
-        of_text = list(map(self._cut, ids_of_text))
+            return EmbeddingResult(self._embed_windows(token_ids), num_long)
+        of_text = list(map(self._cut, token_ids))
         vectors = self._embed_windows(list(chain.from_iterable(of_text)))
         groups = split_rows(vectors, list(map(len, of_text)))
         means = [group[0] if len(group) == 1 else self._normalize(group.mean(0)) for group in groups]
@@ -251,34 +209,31 @@ class Embedder(Answerer):
         text = ids[len(prompt) :]
         return [np.concatenate([prompt, text[window]]) for window in half_overlapping(len(text), size)]
 
-    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the vectors of all tokens of each text, [CLS], prompt and [SEP] included, [L, D], not normalized."""
-        return self.embed_tokens_of_ids(self.token_ids(texts))
-
-    def embed_tokens_of_ids(self, token_ids: Sequence[npt.ArrayLike]) -> list[Vectors]:
-        """Return the same, given the token ids of each text without [CLS] and [SEP]."""
-        return self._hidden_states(self._check_ids(token_ids))
-
     def words(self, texts: Sequence[str]) -> list[WordVectors]:
         """Return the words of each text with their vectors: the mean over the tokens of a word.
 
         A word is what the tokenizer splits into tokens: "it's" is three words, a Chinese character is one. Words of
         the prompt and those beyond `max_seq_length` are omitted.
-
-        Raises:
-            InputError: `texts` is a str.
         """
         texts = check_texts(texts)
         encodings = [self.tokenizer.encode(self.prompt + text) for text in texts]
         ids = [np.array(encoding.input_ids[1:-1], np.uint32) for encoding in encodings]
+        vectors_of_text = self.embed_tokens(ids)
         results = []
-        for text, encoding, own_ids, hidden_LD in zip(
-            texts, encodings, ids, self._hidden_states(ids), strict=True
-        ):
-            places, means_WD = pool_words(
-                hidden_LD[1:-1], encoding, self.tokenizer, prompt_length=len(self.prompt)
-            )
+        for text, encoding, own_ids, vectors in zip(texts, encodings, ids, vectors_of_text, strict=True):
+            hidden_LD = vectors[1:-1]
+            count = len(hidden_LD)
+            starts_word_L = ~self.tokenizer.is_continuation[own_ids[:count]]
+            starts_word_L[:1] = True  # byte-level tokenizers mark the space before a word alone
+            first_W = np.flatnonzero(starts_word_L)
+            offsets_L2 = np.array(encoding.offsets[1 : count + 1]).reshape(-1, 2) - len(self.prompt)
+            starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]
+            in_text = np.flatnonzero(starts >= 0)
+            places = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
             words = tuple(Word(text[start:end], start, end) for start, end in places)
+            lengths_W = np.diff(first_W, append=count).astype(np.float32)
+            sums_WD: Vectors = np.add.reduceat(hidden_LD, first_W) if count else hidden_LD
+            means_WD = (sums_WD / lengths_W[:, None])[in_text]
             is_truncated = self.long_texts == "truncate" and self._is_long(own_ids)
             results.append(WordVectors(words, self._normalize(means_WD), is_truncated))
         return results
@@ -295,28 +250,12 @@ class Embedder(Answerer):
                 token_ids[i] = np.array(self.tokenizer.encode(text).input_ids[1:-1], np.uint32)
         return token_ids
 
-    def _check_ids(self, token_ids: Sequence[npt.ArrayLike]) -> list[Ids]:
-        """Return the ids of each text as an array, which are in the vocabulary."""
-        limit, checked = self.tokenizer.vocab_size, []
-        for number, ids in enumerate(iterate(token_ids, "token_ids", "list of token id")):
-            try:
-                ids_L = np.asarray(ids)
-            except (TypeError, ValueError):
-                ids_L = np.empty(())
-            is_list = ids_L.ndim == 1 and (ids_L.dtype.kind in "iu" or not ids_L.size)
-            if not is_list or (ids_L.size and not 0 <= ids_L.min() <= ids_L.max() < limit):
-                what = f"token_ids[{number}] is no list of token ids from 0 to {limit - 1}"
-                raise InputError(what, remedy="Give those of tokenizer.encode(text).input_ids[1:-1]")
-            checked.append(ids_L.astype(np.uint32))
-        return checked
-
     def _facts(self) -> list[str]:
         return [f"width {self.width}"]
 
     def _write(self, directory: Path) -> None:
         config = self.model.config
-        is_last_layer = self.layers == (config.num_hidden_layers,)
-        if not is_last_layer:
+        if self.layers != (config.num_hidden_layers,):
             remedy = "Save one that was loaded with these settings"
             raise InputError("only the last layer can be saved", where="embedder", remedy=remedy)
         from cloze.models.checkpoint import save_model  # imports torch
@@ -346,8 +285,11 @@ class Embedder(Answerer):
         batches = Batches(list(map(len, sequences)), lambda indices: collate([sequences[i] for i in indices]))
         return self.model.run(output, batches)
 
-    def _hidden_states(self, token_ids: Sequence[Ids]) -> list[Vectors]:
-        """Return the vectors of all tokens of each text, [L, D]."""
+    def embed_tokens(self, token_ids: Sequence[Ids]) -> list[Vectors]:
+        """Return the vectors of all tokens of each text, [CLS], prompt and [SEP] included, [L, D], not normalized.
+
+        In windows, a token has the vector of the one with the most context around it.
+        """
         size = self.max_seq_length - 2
         windows_of_text = [
             [slice(size)] if self.long_texts == "truncate" else half_overlapping(len(ids), size)
@@ -360,11 +302,15 @@ class Embedder(Answerer):
         for indices, batch, outputs in self._run(replace(self.output, pooling=None), flat):
             hidden = split_rows(outputs["token_embeddings"], np.diff(batch.cu_seqlens))
             hidden_of_window.update(zip(indices.tolist(), hidden, strict=True))
-        numbers = iter(range(len(flat)))
-        return [
-            join_windows([hidden_of_window[next(numbers)] for _ in windows], windows)
-            for windows in windows_of_text
-        ]
+        numbers, vectors = iter(range(len(flat))), []
+        for windows in windows_of_text:
+            first, *more = hidden = [hidden_of_window[next(numbers)] for _ in windows]
+            if more:
+                best = enumerate(max_context_windows(windows))
+                inner = [hidden[number][1 + place - windows[number].start] for place, number in best]
+                first = np.stack([first[0], *inner, hidden[-1][-1]])
+            vectors.append(first)
+        return vectors
 
     def _normalize(self, vectors: Vectors) -> Vectors:
         return normalize(vectors) if self.normalize else vectors
@@ -374,16 +320,14 @@ def _resolve_layers(layers: str | Sequence[int], num_layers: int) -> tuple[int, 
     """Return non-negative numbers of layers; refuse an empty list, repeated and nonexistent layers."""
     if isinstance(layers, str):
         layers = parse_layers(layers)
-    numbers = [
-        check_integer(layer, f"layers[{number}]", minimum=None)
-        for number, layer in enumerate(iterate(layers, "layers", "number"))
-    ]
-    for layer in numbers:
+    resolved = []
+    for number, value in enumerate(iterate(layers, "layers", "number")):
+        layer = check_integer(value, f"layers[{number}]", minimum=None)
         if not -num_layers <= layer <= num_layers:
             what = f"no layer {layer}: there are 1 to {num_layers}, and -1 to -{num_layers} from the last"
             raise InputError(what, where="layers", remedy="0 is the table of word embeddings")
-    resolved = tuple(layer if layer >= 0 else num_layers + 1 + layer for layer in numbers)
+        resolved.append(layer if layer >= 0 else num_layers + 1 + layer)
     if not resolved or len(set(resolved)) < len(resolved):
         what = "a layer is repeated" if resolved else "no layer is given"
         raise InputError(what, where="layers")
-    return resolved
+    return tuple(resolved)

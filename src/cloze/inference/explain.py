@@ -3,7 +3,7 @@
 Shapes: T tokens of the text, S steps, C of them in a group, D hidden.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -68,19 +68,22 @@ class Attributions:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EmbeddingPath:
-    """The straight line from the word embeddings of a baseline to those of a text, and an output along it.
+    """The straight line from the word embeddings of a baseline to those of a text, and a logit along it.
+
+    The mean gradient along it, times the difference of its ends, attributes the change of the logit to the tokens.
 
     Args:
-        model: a head on an encoder, in evaluation mode.
+        model: a head on an encoder, in evaluation mode, that returns logits [C, classes].
         baseline_ids: an uninformative text, [T], like `input_ids`.
-        output: maps the model's output for C sequences to one number for each, [C].
+
+    Source: Sundararajan et al. 2017, 3 and 5.
     """
 
     model: "nn.Module"
     input_ids: Sequence[int]
     token_type_ids: Sequence[int]
     baseline_ids: Sequence[int]
-    output: "Callable[[Tensor], Tensor]"
+    logit: int
 
     def points(self, steps: int, max_tokens: int) -> "list[Points]":
         """Return the points of a Gauss-Legendre quadrature, in groups of at most `max_tokens` tokens."""
@@ -131,7 +134,8 @@ class EmbeddingPath:
         batch = collate([self.input_ids] * count, [self.token_type_ids] * count)
         handle = self._table.register_forward_hook(lambda *_: embeddings.flatten(0, 1))
         try:
-            return self.output(self.model(to_device(batch, embeddings.device)).float())
+            logits: Tensor = self.model(to_device(batch, embeddings.device))
+            return logits.float()[:, self.logit]
         finally:
             handle.remove()
 
@@ -141,14 +145,6 @@ class EmbeddingPath:
 
         table: nn.Embedding = get_encoder(self.model).embeddings.word_embeddings
         return table
-
-
-def integrated_gradients(path: EmbeddingPath, steps: int, *, max_tokens: int = 4096) -> Attributions:
-    """Return the mean gradient along a path times the difference of its ends, summed over the D numbers of a token.
-
-    Source: Sundararajan et al. 2017, 3 and 5.
-    """
-    return path.attributions([path.gradient(points) for points in path.points(steps, max_tokens)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +161,6 @@ class ExplainedWord(Result):
     """The character after its last."""
     attribution: float
     """Its contribution: positive raises the output."""
-
-    def to_html(self, largest: float) -> str:
-        """Return the word, shaded by its share of the largest attribution."""
-        color = _RAISES if self.attribution > 0 else _LOWERS
-        style = f"background: rgb({color} / {abs(self.attribution) / largest:.0%}); padding: 0 .1em"
-        return f'<span style="{style}" title="{self.attribution:+.3f}">{escape(self.word)}</span>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,22 +187,25 @@ class Explanation(Result):
     def _repr_html_(self) -> str:
         """Return the words for a notebook, shaded by their attributions."""
         largest = max((abs(word.attribution) for word in self.words), default=0.0) or 1.0
-        lines = [
-            f"<p>{' '.join(word.to_html(largest) for word in words)}</p>"
-            for _, words in groupby(self.words, key=attrgetter("segment"))
-        ]
+        lines = []
+        for _, words in groupby(self.words, key=attrgetter("segment")):
+            spans = []
+            for word in words:
+                color = _RAISES if word.attribution > 0 else _LOWERS
+                style = f"background: rgb({color} / {abs(word.attribution) / largest:.0%}); padding: 0 .1em"
+                span = f'<span style="{style}" title="{word.attribution:+.3f}">{escape(word.word)}</span>'
+                spans.append(span)
+            lines.append(f"<p>{' '.join(spans)}</p>")
         outputs = f"{self.output:.3f}, with every word {escape(self.baseline)} {self.baseline_output:.3f}"
         legend = f"blue words raise it, orange ones lower it, the darkest by {largest:.3f}"
         return f"<div><p><b>{escape(self.explained)}</b> {outputs}: {legend}</p>{''.join(lines)}</div>"
 
 
 def check_explainable(predictor: Predictor) -> None:
-    """Refuse a task without a logit for a whole text, an ensemble, and a graph."""
+    """Refuse a task without a logit for a whole text, and a model that is no single module of PyTorch."""
     if not isinstance(predictor.task.answer, OneLabel | LabelSet | Number):
         what = f"predictions of {predictor.task.name} are not labels or scores of whole texts"
         raise InputError(what, where="explain", remedy="Leave it out")
-    if predictor.model.is_ensemble:
-        raise InputError("an ensemble cannot be explained", where="explain", remedy="Give one `model`")
     _ = predictor.module
 
 
@@ -261,13 +254,12 @@ class PendingExplanation:
             explained = "score"
         else:
             explained = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
-        logit = names.index(explained)
         path = EmbeddingPath(
             predictor.module,
             encoding.input_ids,
             encoding.token_type_ids,
             baseline_ids,
-            lambda logits: logits[:, logit],
+            names.index(explained),
         )
         return cls(example, tokenizer, encoding, explained, path, features[0].is_truncated)
 
@@ -307,8 +299,9 @@ def explain(
     """Return the contribution of each word to the logit of a prediction; see `PendingExplanation.begin`."""
     config = config or ExplainConfig()
     pending = PendingExplanation.begin(predictor, example, prediction, label)
+    path = pending.path
     for steps in config.steps:
-        attributions = integrated_gradients(pending.path, steps, max_tokens=config.max_tokens)
+        attributions = path.attributions(list(map(path.gradient, path.points(steps, config.max_tokens))))
         if attributions.has_converged(config.max_gap):
             break
     return pending.finish(attributions, steps)

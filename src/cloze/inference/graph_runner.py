@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from cloze.models.engine import (
     Runner,
     VectorOutput,
 )
-from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, INPUTS
+from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, MODEL_ITSELF
 from cloze.models.pooling import pool_groups
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.optional_dependencies import import_package, require
@@ -76,7 +76,6 @@ class GraphFacts:
     """What `cloze export` wrote about a graph and answers need."""
 
     model: str
-    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     precision: GraphPrecision
     parameters: int
@@ -94,17 +93,24 @@ class GraphOutput(NamedTuple):
 
 
 class GraphRunner(Runner):
-    """A graph whose files are verified and read once for all outputs that it has."""
+    """A graph whose files are verified and read once for all outputs that it has.
+
+    Args:
+        model: the checkpoint in whose place the graph answers; None for a graph of `cloze export`.
+    """
 
     is_graph = True
 
-    def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
-        """Read a graph; refuse another device or precision, and files that do not agree."""
+    def __init__(
+        self, directory: Path, device: str, precision: InferencePrecision | None, *, model: Path | None = None
+    ) -> None:
+        """Refuse another device or precision, and files that do not agree."""
+        self._source, self._remedy = (directory, _REMEDY) if model is None else (model, MODEL_ITSELF)
         require(["onnxruntime"], extra="onnx", where=directory)
         artifacts.verify(directory, kind=GRAPH_KIND)
         self.facts = read_graph_facts(directory)
         self.config, self.tokenizer = self.facts.encoder, load_tokenizer(directory)
-        self.directory: Path = directory
+        self.directory = directory
         table = read_json(directory / CONFIG_FILE)
         rows = {"max_position_embeddings": 1 + self.tokenizer.pad_id}  # of RoBERTa, before the first position
         for name in ENCODER_FACTS:
@@ -113,10 +119,7 @@ class GraphRunner(Runner):
                 what = f"{name} is {size}, in {CONFIG_FILE} {table[name]!r}"
                 raise InputError(what, where=directory / GRAPH_FACTS_FILE, remedy=_EXPORT_AGAIN)
         if precision not in (None, "auto", stored := self.facts.precision):
-            what = f"is a graph in {stored}, not {precision}"
-            is_exported = precision in get_args(GraphPrecision)
-            remedy = f"Export one: cloze export MODEL --precision {precision}" if is_exported else _REMEDY
-            raise InputError(what, where=directory, remedy=remedy)
+            raise InputError(f"is a graph in {stored}, not {precision}", where=directory, remedy=_REMEDY)
         if device not in ("auto", "cpu"):
             what = f"an exported graph runs on the CPU, not on {device}"
             raise InputError(what, where="device", remedy=_REMEDY)
@@ -139,7 +142,7 @@ class GraphRunner(Runner):
             description, sizes["classes"] = output.description, output.num_classes
         if not names:
             what = f"a graph of {facts.model}, without {description}"
-            raise InputError(what, where=self.directory, remedy=_REMEDY)
+            raise InputError(what, where=self._source, remedy=self._remedy)
         outputs = {}
         for name, stored in names.items():
             width = tuple(sizes[size] for size in shapes[stored] if size != "length")
@@ -156,7 +159,7 @@ class GraphRunner(Runner):
     def _vectors(self, output: VectorOutput) -> dict[str, str]:
         """Return the output of the graph from which vectors are computed, by its name in `run`."""
         if output.layers not in (None, (self.config.num_hidden_layers,)):
-            raise InputError("a graph has the last layer alone", where="layers", remedy=_REMEDY)
+            raise InputError("a graph has the last layer alone", where="layers", remedy=self._remedy)
         if _HIDDEN in self.facts.outputs:
             return {_TOKENS: _HIDDEN}
         if output.pooling is None or _VECTORS not in self.facts.outputs:
@@ -165,9 +168,8 @@ class GraphRunner(Runner):
         for name in ("pooling", "normalize", "truncate_dim"):
             value, expected = getattr(output, name), getattr(stored, name)
             if value != expected:
-                raise InputError(
-                    f"the exported graph has {expected}, not {value}", where=name, remedy=_REMEDY
-                )
+                what = f"the exported graph has {expected}, not {value}"
+                raise InputError(what, where=name, remedy=self._remedy)
         return {_VECTORS: _VECTORS}
 
 
@@ -308,20 +310,10 @@ def _one_line(error: Exception) -> str:
 
 
 def read_graph_facts(directory: Path) -> GraphFacts:
-    """Return what `cloze export` wrote about a graph; refuse missing facts and other inputs."""
-    where, remedy = directory / GRAPH_FACTS_FILE, _EXPORT_AGAIN
-    table = read_json(where)
-    names = [field.name for field in fields(GraphFacts)]
-    missing = [name for name in names if name not in table]
-    if not missing and isinstance(table["encoder"], dict):
-        missing = [f"encoder.{name}" for name in ENCODER_FACTS if name not in table["encoder"]]
-    if missing:
-        raise InputError(f"{missing[0]} is missing", where=where, remedy=remedy)
-    facts = from_dict(GraphFacts, {name: table[name] for name in names}, where=str(where))
-    try:
-        facts.encoder.check_size()
-    except ValueError as error:
-        raise InputError(str(error), where=where, remedy=remedy) from None
-    if facts.inputs != INPUTS:
-        raise InputError(f"the inputs are not {', '.join(INPUTS)}", where=where, remedy=remedy)
+    """Return what `cloze export` wrote about a graph; refuse missing facts."""
+    where = directory / GRAPH_FACTS_FILE
+    table, names = read_json(where), [field.name for field in fields(GraphFacts)]
+    facts = from_dict(GraphFacts, {name: table[name] for name in names if name in table}, where=str(where))
+    if missing := [name for name in ENCODER_FACTS if name not in table["encoder"]]:  # it has defaults
+        raise InputError(f"encoder.{missing[0]} is missing", where=where, remedy=_EXPORT_AGAIN)
     return facts

@@ -1,6 +1,6 @@
 """Answer in int8: by graphs of the encoder and of the head, which are traced once and kept in the cache."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from torch import Tensor
@@ -10,7 +10,7 @@ from cloze.errors import InputError
 from cloze.inference.graph_runner import GraphRunner
 from cloze.inference.torch_runner import TorchRunner
 from cloze.models.engine import Engine, Output, VectorOutput
-from cloze.models.graph import GRAPH_PACKAGES, MODEL_ITSELF
+from cloze.models.graph import GRAPH_PACKAGES
 from cloze.models.weight_files import read_weight_headers
 from cloze.optional_dependencies import require
 
@@ -34,22 +34,14 @@ class Int8Runner(TorchRunner):
         return read_weight_headers(self.directory, self._class.names)[0]
 
     def _start(self, output: Output) -> Engine:
-        try:
-            return self._graph(of_encoder=isinstance(output, VectorOutput)).start(output)
-        except InputError as error:
-            error.remedy = MODEL_ITSELF
-            if error.where != "layers":  # but a file in the cache
-                error.where = str(self.directory)
-            raise
-
-    def _graph(self, *, of_encoder: bool) -> GraphRunner:
         from cloze.export.onnx import int8_graph
 
+        of_encoder = isinstance(output, VectorOutput)
         if of_encoder not in self._graphs:
+            graph = partial(int8_graph, self.directory, of_encoder=of_encoder)
+            open_graph = partial(GraphRunner, device="cpu", precision=None, model=self.directory)
             try:
-                graph = GraphRunner(int8_graph(self.directory, of_encoder=of_encoder), "cpu", None)
+                self._graphs[of_encoder] = open_graph(graph())
             except IntegrityError:
-                made_again = int8_graph(self.directory, of_encoder=of_encoder, remake=True)
-                graph = GraphRunner(made_again, "cpu", None)
-            self._graphs[of_encoder] = graph
-        return self._graphs[of_encoder]
+                self._graphs[of_encoder] = open_graph(graph(remake=True))
+        return self._graphs[of_encoder].start(output)

@@ -63,26 +63,15 @@ def load(model: Path | str, *, device: Device = "auto", precision: ModelPrecisio
 
     Args:
         model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
-
-    Raises:
-        InputError: there is no such model, or it is damaged.
     """
     opened = Model.open(model, device=device, precision=precision)
-    return _find_class(opened).load(opened)
-
-
-def _find_class(model: Model) -> Any:
-    """Return the class for the head of a model."""
-    assert model.directory is not None
-    name = find_task_name(model.directory)
-    if name is not None:
+    kind: Any = Embedder
+    if (name := find_task_name(opened.directory)) is not None:
         answer = find_task(name).answer
-        return next((kind for kind in _OF_TASK if isinstance(answer, kind.answers)), Embedder)
-    if load_sentence_encoder_config(model.directory) is not None:
-        return Embedder
-    if model.has(FillMask.output):
-        return FillMask
-    return NextSentence if model.has(NextSentence.output) else Embedder
+        kind = next((of_task for of_task in _OF_TASK if isinstance(answer, of_task.answers)), Embedder)
+    elif load_sentence_encoder_config(opened.directory) is None:
+        kind = next((of_head for of_head in (FillMask, NextSentence) if opened.has(of_head.output)), Embedder)
+    return kind.load(opened)
 
 
 Name = TypeVar("Name", bound=Path | str)
@@ -101,17 +90,35 @@ def load_ensemble(
     All models are in memory at once. Those whose logits cannot be averaged are refused.
     """
     _check_distinct(directories)
-    first, *others = [
+    loaded = [
         Predictor.load(directory, device=device, precision=precision, task=task) for directory in directories
     ]
+    first, *others = loaded
     if not others:
         return first
     if not first.task.answer.has_head:
         what = f"the vectors that {first.task.name} compares cannot be averaged over models"
         raise InputError(what, where=directories[1], remedy="Give one model")
     for directory, other in zip(directories[1:], others, strict=True):
-        _check_compatible(first, other, directory, directories[0])
-    model = Model(*(runner for predictor in (first, *others) for runner in predictor.model.runners))
+        problem = ""
+        if replace(other.tokenizer, model_max_length=first.tokenizer.model_max_length) != first.tokenizer:
+            problem = "its tokenizer is not that of"
+        elif other.max_seq_length != first.max_seq_length:
+            problem = f"reads {other.max_seq_length} tokens at once, unlike"
+        elif settings := differences(first.task.reader, other.task.reader):
+            name, (_, value) = next(iter(settings.items()))
+            problem = f"{name} is {value!r}, unlike"
+        if problem:
+            remedy = (
+                "Models of an ensemble need the same tokenizer, `max_seq_length` and settings of the task"
+            )
+            raise InputError(f"{problem} {directories[0]}", where=directory, remedy=remedy)
+        try:
+            first.task.averaged([other.task])
+        except InputError as error:
+            what = f"{error.what}, unlike {directories[0]}"
+            raise InputError(what, where=directory, remedy=error.remedy) from error
+    model = Model.mean([predictor.model for predictor in loaded])
     return replace(first, model=model, task=first.task.averaged([other.task for other in others]))
 
 
@@ -122,13 +129,12 @@ def as_predictor(
     device: str = "auto",
     precision: InferencePrecision | None = None,
 ) -> Predictor:
-    """Return a model that is loaded already, or load one or several; refuse other settings for one that is loaded."""
+    """Return a model that is loaded already, or load one or several."""
     if not isinstance(model, Predictor):
         return load_ensemble(check_models(model), task, device=device, precision=precision)
-    other = {"task": task not in (None, model.task.name), "device": device != "auto", "precision": precision}
-    for name in filter(other.get, other):
-        remedy = f"Give the model's path, or load it with {name}="
-        raise InputError("cannot change for a model that is loaded", where=name, remedy=remedy)
+    if task not in (None, model.task.name) or device != "auto" or precision is not None:
+        what = "a loaded model keeps its task, device and precision"
+        raise InputError(what, where="model", remedy="Leave them out, or give its path")
     return model
 
 
@@ -169,28 +175,6 @@ def _check_distinct(directories: Sequence[Path | str]) -> None:
         seen.add(checkpoint)
 
 
-def _check_compatible(
-    first: Predictor, other: Predictor, directory: Path | str, first_directory: Path | str
-) -> None:
-    """Refuse a model that reads other inputs than the first one."""
-    problems = [
-        f"{name} is {value!r}, unlike"
-        for name, (_, value) in differences(first.task.reader, other.task.reader).items()
-    ]
-    if other.max_seq_length != first.max_seq_length:
-        problems = [f"reads {other.max_seq_length} tokens at once, unlike"]
-    if replace(other.tokenizer, model_max_length=first.tokenizer.model_max_length) != first.tokenizer:
-        problems = ["its tokenizer is not that of"]
-    if problems:
-        remedy = "Models of an ensemble need the same tokenizer, `max_seq_length` and settings of the task"
-        raise InputError(f"{problems[0]} {first_directory}", where=directory, remedy=remedy)
-    try:
-        first.task.averaged([other.task])
-    except InputError as error:
-        what = f"{error.what}, unlike {first_directory}"
-        raise InputError(what, where=directory, remedy=error.remedy) from error
-
-
 def stream_predictions(
     predictor: Predictor,
     models: Sequence[Path | str],
@@ -206,11 +190,7 @@ def stream_predictions(
     predict = predictor.predict
     if not placement.in_process:
         load = partial(
-            load_ensemble,
-            tuple(models),
-            predictor.task.name,
-            device=placement.device,
-            precision=precision,
+            load_ensemble, tuple(models), predictor.task.name, device=placement.device, precision=precision
         )
         predict = partial(_predict_in_worker, LoadedPerWorker(load, placement.threads), predictor.task)
     return predictor.stream(

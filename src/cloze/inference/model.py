@@ -47,16 +47,15 @@ class Model:
     'door'
     """
 
-    def __init__(self, *runners: Runner) -> None:
-        """Refuse a tokenizer of another model; several runners answer with their mean."""
-        runner = runners[0]
+    def __init__(self, runner: Runner) -> None:
+        """Refuse a tokenizer of another model."""
         config, tokenizer = runner.config, runner.tokenizer
         if tokenizer.vocab_size > config.vocab_size:
             what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
             raise InputError(what, where=runner.directory, remedy="The files belong to different models")
         self.config, self.tokenizer, self.directory = config, tokenizer, runner.directory
         self.has_vectors, self.is_graph = runner.has_vectors, runner.is_graph
-        self.runners, self.is_ensemble = runners, len(runners) > 1
+        self._runner = runner
         self._engines: dict[Output, Engine] = {}
 
     @staticmethod
@@ -70,9 +69,6 @@ class Model:
             device: cpu, cuda, mps or auto.
             precision: number format of matrix products; None is that of the files. For int8 a checkpoint is traced
                 as a graph, once.
-
-        Raises:
-            InputError: there is no such model, or it is damaged.
         """
         check_choice(precision, (*get_args(InferencePrecision), None), "precision")
         if isinstance(model, Model):
@@ -91,21 +87,18 @@ class Model:
         return Model(TorchRunner(path, device, precision))
 
     @staticmethod
-    def of(module: "nn.Module", tokenizer: Tokenizer) -> "Model":
-        """Return a module in memory as a model: an encoder, or a head on one."""
-        from cloze.inference.torch_runner import ModuleRunner
-
-        return Model(ModuleRunner(module, tokenizer))
+    def mean(models: "Sequence[Model]") -> "Model":
+        """Return several models as one, whose outputs are their means."""
+        return Model(_Ensemble(models))
 
     def has(self, output: HeadOutput) -> bool:
         """Return whether there is a head of pre-training."""
-        return all(runner.has(output) for runner in self.runners)
+        return self._runner.has(output)
 
     def engine(self, output: Output) -> Engine:
         """Return what computes an output; an InputError if the model lacks it."""
         if output not in self._engines:
-            engines = [runner.start(output) for runner in self.runners]
-            self._engines[output] = MeanEngine(engines) if self.is_ensemble else engines[0]
+            self._engines[output] = self._runner.start(output)
         return self._engines[output]
 
     def run(
@@ -116,14 +109,14 @@ class Model:
 
     def module(self, output: Output) -> "nn.Module":
         """Return the module of PyTorch that computes an output; an InputError for a graph or an ensemble."""
-        if self.directory is not None:
-            refuse_graph(self.directory)
+        refuse_graph(self.directory)
         if self.is_graph:
             what = "int8 is computed by a graph, which has no weights, gradients or hidden layers"
             raise InputError(what, where="precision", remedy="Use float32 or bfloat16")
         module: nn.Module | None = getattr(self.engine(output), "module", None)
         if module is None:
-            raise InputError("an ensemble is several models", remedy="Take each of them")
+            what = "an ensemble has no weights, gradients or hidden layers of its own"
+            raise InputError(what, where="model", remedy="Give one of its models")
         return module
 
     @property
@@ -133,6 +126,24 @@ class Model:
         from cloze.models.encoder import get_encoder
 
         return get_encoder(module)
+
+
+class _Ensemble(Runner):
+    """Several models of one task, which compute all of their outputs."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self._models = models
+        self.config, self.tokenizer, self.directory = (
+            models[0].config,
+            models[0].tokenizer,
+            models[0].directory,
+        )
+
+    def has(self, output: HeadOutput) -> bool:
+        return all(model.has(output) for model in self._models)
+
+    def start(self, output: Output) -> MeanEngine:
+        return MeanEngine([model.engine(output) for model in self._models])
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,9 +168,6 @@ class Answerer:
 
         Args:
             model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
-
-        Raises:
-            InputError: there is no such model, it is damaged, or its head is another one.
         """
         return cls(Model.open(model, device=device, precision=precision))
 
@@ -172,8 +180,8 @@ class Answerer:
         return self.model.tokenizer
 
     @property
-    def directory(self) -> Path | None:
-        """The directory of the model; None for one that was built in memory."""
+    def directory(self) -> Path:
+        """The directory of the model."""
         return self.model.directory
 
     @property
@@ -195,8 +203,7 @@ class Answerer:
         count = self.engine.num_parameters
         size, unit = next(pair for pair in _UNITS if count >= pair[0])
         facts = [*self._facts(), f"{count / size:.1f}{unit} parameters" if unit else f"{count} parameters"]
-        name = [] if self.directory is None else [repr(_model_name(self.directory))]
-        return f"{type(self).__name__}({', '.join([*name, *facts])})"
+        return f"{type(self).__name__}({', '.join([repr(_model_name(self.directory)), *facts])})"
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Write the model as a checkpoint, with the model card of the one that it was loaded from.
@@ -204,10 +211,6 @@ class Answerer:
         Args:
             path: the directory to write.
             overwrite: replace a directory that cloze wrote.
-
-        Raises:
-            InputError: `path` exists, or a checkpoint cannot hold such a model.
-            RunError: the disk is full or cannot be written.
         """
         _ = self.module  # first: without torch a graph is refused as one
         from cloze.models.checkpoint import KIND
@@ -222,8 +225,8 @@ class Answerer:
         artifacts.check_output_path(path, overwrite=overwrite, inputs=[self.directory])
         with artifacts.write_directory(path, kind=KIND, overwrite=overwrite) as directory:
             self._write(directory)
-            if self.directory is not None and (self.directory / artifacts.CARD_FILE).is_file():
-                copyfile(self.directory / artifacts.CARD_FILE, directory / artifacts.CARD_FILE)
+            if (card := self.directory / artifacts.CARD_FILE).is_file():
+                copyfile(card, directory / artifacts.CARD_FILE)
 
     def _facts(self) -> list[str]:
         return []

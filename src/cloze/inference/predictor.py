@@ -76,13 +76,9 @@ class Predictor(Answerer):
             model: a checkpoint, a run (its best checkpoint), or hf://org/name.
             task: the name of its task; by default the one it was fine-tuned for. For a model of another program that is
                 the one of its architecture, or else of the class.
-
-        Raises:
-            InputError: the model is damaged, not fine-tuned, or fine-tuned for another task.
         """
         opened = Model.open(model, device=device, precision=precision)
         directory, positions = opened.directory, opened.config.max_position_embeddings
-        assert directory is not None
         name = None if task is None else check_text(task, "task")
         loaded_task, max_seq_length, reads_pairs = _load_task(directory, name, cls.default_task)
         if not isinstance(loaded_task.answer, cls.answers):

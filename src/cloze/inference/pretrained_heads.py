@@ -15,7 +15,6 @@ Source:
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice
 from typing import Any, ClassVar, Literal, TypeAlias, get_args, overload
 
@@ -152,9 +151,6 @@ class FillMask(MaskedLanguageModel):
             top_k: number of tokens for each [MASK].
             long_texts: windows: read as much of a text with more tokens than the model takes as fits around each
                 [MASK]; None refuses such a text.
-
-        Raises:
-            InputError: a text has no [MASK] or more tokens than the model takes, or `top_k` is less than 1.
         """
         checked, is_one = check_one_or_many(texts)
         read = [(text, f"texts[{i}]" if len(checked) > 1 else "text") for i, text in enumerate(checked)]
@@ -167,23 +163,17 @@ class FillMask(MaskedLanguageModel):
         """Return texts with the candidates for each [MASK], given their places; warn of unknown words."""
         top_k = check_integer(top_k, "top_k")
         masked = [self.mask(text, long_texts=long_texts, where=place) for text, place in texts]
-        filled = [
-            FilledText(text, masks)
-            for (text, _), masks in zip(texts, self.fill(masked, top_k=top_k), strict=True)
-        ]
-        count_unknown(self.tokenizer, [text for text, _ in texts]).warn("texts", stacklevel=3)
-        return filled
-
-    def fill(
-        self, masked: Sequence[Sequence[MaskedSequence]], *, top_k: int = 5
-    ) -> list[list[list[Candidate]]]:
-        """Return the candidates of texts that `mask` has encoded."""
         best = {
             index: top_candidates(logits_PV, self.tokenizer.text_of, top_k)
             for index, logits_PV in self.logits(list(chain.from_iterable(masked)))
         }
         indices = iter(range(len(best)))
-        return [[mask for _ in windows for mask in best[next(indices)]] for windows in masked]
+        filled = [
+            FilledText(text, [mask for _ in windows for mask in best[next(indices)]])
+            for (text, _), windows in zip(texts, masked, strict=True)
+        ]
+        count_unknown(self.tokenizer, [text for text, _ in texts]).warn("texts", stacklevel=3)
+        return filled
 
     def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> FloatArray:
         """Return the probability of each token of the vocabulary at each [MASK], [masks, V]; raises as a call."""
@@ -263,9 +253,6 @@ class NextSentence(Answerer):
         Args:
             sentence_a: one sentence, or any number; or tuples of two.
             sentence_b: the second sentence of each, if `sentence_a` has no tuples.
-
-        Raises:
-            InputError: a sentence is not a str, or a pair has more tokens than the model takes.
         """
         pairs, is_one = check_pairs(sentence_a, sentence_b, ("sentence_a", "sentence_b"), required=True)
         predictions = [NextSentencePrediction(p > 0.5, p) for p in self.probabilities(self.encode(pairs))]
@@ -348,9 +335,6 @@ class SentenceScorer(MaskedLanguageModel):
         Args:
             texts: one sentence, or any number.
             word_masking: which other tokens of its word are masked with a token.
-
-        Raises:
-            InputError: `texts` is no text or list of texts, or a text has more tokens than the model takes.
         """
         checked, is_one = check_one_or_many(texts)
         scores = list(self.scores(checked, word_masking=word_masking))
@@ -371,7 +355,7 @@ class SentenceScorer(MaskedLanguageModel):
         window: list[list[MaskedCopy]] = []
         num_tokens, unknown = 0, NONE_UNKNOWN
         for number, text in enumerate(iterate_texts(texts)):
-            window.append(self.masked_copies(text, word_masking, where=partial(where, number)))
+            window.append(self.masked_copies(text, word_masking, where=where(number)))
             unknown += count_unknown(self.tokenizer, [text], [{copy.target for copy in window[-1]}])
             num_tokens += sum(copy.num_tokens for copy in window[-1])
             if num_tokens >= _MAX_TOKENS_OF_WINDOW:
@@ -386,12 +370,11 @@ class SentenceScorer(MaskedLanguageModel):
             yield self.join(copies, list(islice(log_probabilities, len(copies))))
 
     def masked_copies(
-        self, text: str, word_masking: WordMasking = "later", *, where: Callable[[], str] = lambda: "text"
+        self, text: str, word_masking: WordMasking = "later", *, where: str
     ) -> list[MaskedCopy]:
         """Return a copy for each token of a sentence, [CLS] and [SEP] apart; refuse a text that is too long."""
         ids = self.tokenizer.encode(text).input_ids
-        if len(ids) > self.max_positions:
-            check_length(ids, self.max_positions, where=where(), remedy="Give one sentence at a time")
+        check_length(ids, self.max_positions, where=where, remedy="Give one sentence at a time")
         ids_L = np.asarray(ids, np.int64)
         word_L = np.cumsum(~self.tokenizer.is_continuation[ids_L])
         is_masked_LL = np.eye(len(ids_L), dtype=np.bool_)

@@ -4,13 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
-from cloze.arguments import (
-    check_integer,
-    check_one_or_many,
-    check_pairs,
-    check_sentences,
-    check_text_lists,
-)
+from cloze.arguments import check_integer, check_one_or_many, check_pairs, check_sentences, check_text_lists
 from cloze.data.reading.tagged_text import sentence_of_words
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
@@ -55,10 +49,6 @@ class _TextPredictor(Predictor, Generic[PredictionT]):
             texts: one text, or a list of any number; of a model that was fine-tuned on pairs, tuples of two texts.
             pairs: the second text of each, if `texts` has no tuples.
             top_k: number of probabilities to return, the highest first; by default those of all labels, in their order.
-
-        Raises:
-            InputError: a text is of another kind, or single where the model reads pairs; `pairs` has another length;
-                `top_k` is not positive.
         """
         inputs, is_one = check_pairs(texts, pairs)
         examples = [LabeledText(text, pair) for text, pair in inputs]
@@ -141,9 +131,6 @@ class TextRanker(Predictor):
             queries: one query, or any number.
             passages: the passages to rank for it, or a list of them for each query.
             top_k: number of passages to return; by default all.
-
-        Raises:
-            InputError: a query or passage is of another kind, the lengths differ, or `top_k` is not positive.
         """
         texts, of_query, is_one = check_text_lists(queries, passages, ("queries", "passages"))
         count = None if top_k is None else check_integer(top_k, "top_k")
@@ -179,9 +166,6 @@ class ChoiceAnswerer(Predictor):
         Args:
             prompts: one prompt, or any number.
             choices: two or more continuations of it, or a list of them for each prompt.
-
-        Raises:
-            InputError: a prompt or choice is of another kind, there are fewer than two choices, or the lengths differ.
         """
         texts, of_prompt, is_one = check_text_lists(prompts, choices, ("prompts", "choices"))
         for number, its in enumerate(of_prompt):
@@ -222,9 +206,6 @@ class EntityTagger(Predictor):
             texts: one text, or any number.
             words: instead of texts, the words of one sentence, or a list of them for each sentence. Offsets count the
                 characters of the words with a space between them.
-
-        Raises:
-            InputError: a text or word is of another kind, a word is blank, or both are given.
         """
         reader, answer = self.task.reader, self.task.answer
         assert isinstance(reader, TaggedReader)
@@ -268,9 +249,6 @@ class QuestionAnswerer(Predictor):
             questions: one or any number; or tuples of a question and its text.
             contexts: the text for each question, of any length, if `questions` has no tuples.
             top_k: number of candidates to return; by default all.
-
-        Raises:
-            InputError: a question or text is of another kind, or the lengths differ.
         """
         inputs, is_one = check_pairs(questions, contexts, ("questions", "contexts"), required=True)
         predictions = self._predict_all(span_questions(inputs), "inputs", top_k=top_k)

@@ -18,7 +18,6 @@ from cloze.models.sentence_encoder import SentenceEncoder, TokenEncoder
 from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_files import load_weights
 from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import prepare_for_inference, resolve_device
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -30,7 +29,7 @@ class TorchRunner(Runner):
     def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
         verify_checkpoint(directory)  # first: a directory of another kind is reported as such
         self.config, self.tokenizer = load_config(directory), load_tokenizer(directory)
-        self.directory: Path = directory
+        self.directory = directory
         self.device, self.precision = resolve_device(device), precision or "float32"
         self._encoder: Encoder | None = None
         self._class = get_encoder_class(self.config)
@@ -73,22 +72,6 @@ class TorchRunner(Runner):
         if isinstance(output, VectorOutput):
             return TorchEngine(self.load(partial(vector_head, output)))
         return TorchEngine(self.load(output.build or getattr(heads, output.head_name or "")))
-
-
-class ModuleRunner(Runner):
-    """A module in memory: an encoder, or a head on one."""
-
-    def __init__(self, module: nn.Module, tokenizer: Tokenizer) -> None:
-        self.config, self.tokenizer, self.directory = get_encoder(module).config, tokenizer, None
-        self._module = module
-
-    def has(self, output: HeadOutput) -> bool:
-        return type(self._module).__name__ == output.head_name
-
-    def start(self, output: Output) -> TorchEngine:
-        if isinstance(output, VectorOutput):
-            return TorchEngine(vector_head(output, get_encoder(self._module)))
-        return TorchEngine(self._module)
 
 
 def vector_head(output: VectorOutput, encoder: Encoder) -> TokenEncoder:

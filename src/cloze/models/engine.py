@@ -100,7 +100,7 @@ class Runner(Protocol):
 
     config: EncoderConfig
     tokenizer: Tokenizer
-    directory: Path | None
+    directory: Path
     has_vectors: bool = True  # every encoder; not every graph
     is_graph: bool = False
 

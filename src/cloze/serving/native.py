@@ -312,7 +312,7 @@ async def likelihood(served: ServedModel, request: TextsRequest, queue: Queue) -
     texts, scorer = as_list(request.inputs), served.sentence_scorer
 
     def split(numbered: list[tuple[int, str]]) -> list[list[MaskedCopy]]:
-        return [scorer.masked_copies(text, where=f"inputs[{number}]".format) for number, text in numbered]
+        return [scorer.masked_copies(text, where=f"inputs[{number}]") for number, text in numbered]
 
     def join(_: Any, copies: list[MaskedCopy], log_probabilities: list[float]) -> SentenceScore:
         return scorer.join(copies, log_probabilities)

@@ -104,7 +104,6 @@ class ServedModel:
         """Load a checkpoint, the best checkpoint of a run, or an exported graph."""
         model = Model.open(directory, device=device, precision=precision)
         path = model.directory
-        assert path is not None
         # each request says whether to normalize, unless a graph does it
         normalize = None if model.is_graph else False
         embedder = Embedder.load(model, normalize=normalize) if model.has_vectors else None
@@ -178,7 +177,7 @@ class ServedModel:
 
     def embed_tokens(self, windows: list[TokenIds]) -> Any:
         """Return the vectors of the tokens of each text, [CLS] and [SEP] included."""
-        return self.embedder.embed_tokens_of_ids([window.ids for window in windows])
+        return self.embedder.embed_tokens([window.ids for window in windows])
 
     def fill(self, windows: list[FillWindow]) -> list[list[list[tuple[int, float]]]]:
         """Return the ids and the probabilities of the best tokens for each [MASK] of each window."""
