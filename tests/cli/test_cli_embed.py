@@ -164,7 +164,10 @@ CASES = {
         EMBED + "--layer 2", "layers: no layer 2: there are 1 to 1, and -1 to -1 from the last"
     ),
     "a range from both sides": Case(EMBED + "--layers 0,1:-1", "--layers: '0,1:-1' names no layers"),
-    "words in .npy": Case(EMBED + "--tokens", "out.npy: this format cannot hold words"),
+    "words in .npy": Case(
+        EMBED + "--tokens",
+        "out.npy: not a format for vectors of words. Its name must end in .parquet, .jsonl",
+    ),
     "pooled words": Case(
         "embed -m {run} {lines} -o {out}.parquet --tokens --pooling cls",
         "--pooling: pools a text into one vector",
@@ -177,7 +180,7 @@ CASES = {
         enlarge_embeddings,
     ),
     "not a file of vectors": Case(
-        "neighbors night -m {run} --among {lines}", "lines.txt: not a file of vectors"
+        "neighbors night -m {run} --among {lines}", "lines.txt: not a file of vectors and texts"
     ),
     "a folder of vectors": Case(
         "neighbors night -m {run} --among {tmp}", "is a directory. Name a file in it"
@@ -185,7 +188,7 @@ CASES = {
     "no such file of vectors": Case(NEAR, "x.npy: no such file"),
     "vectors without texts": Case(
         "neighbors night -m {run} --among {tmp}/x.npy",
-        "x.npy: contains no texts",
+        "x.npy: not a file of vectors and texts",
         save("x.npy", np.ones((2, WIDTH))),
     ),
     "damaged .npy": Case(NEAR, "x.npy: not an .npy file", write("x.npy", b"\x93NUMPY")),

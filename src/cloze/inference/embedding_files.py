@@ -47,7 +47,6 @@ _ARROW_TYPES: Mapping[Unit, dict[str, pyarrow.DataType]] = MappingProxyType(
         },
     }
 )
-_FORMATS = (".npy", ".parquet", ".jsonl")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -98,27 +97,31 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
 ) -> EmbeddingFileSummary:
     """Write the vectors of a file's texts, in their order and in bounded memory, to .npy, .parquet or .jsonl."""
     check_output_file(output, overwrite=overwrite, source=source)
-    suffix = _check_format(output, of)
+    suffix = Path(output).suffix
+    formats = [".parquet", ".jsonl"] if of == "words" else [".npy", ".parquet", ".jsonl"]
+    if suffix not in formats:
+        remedy = f"Its name must end in {', '.join(formats)}"
+        raise InputError(f"not a format for vectors of {of}", where=output, remedy=remedy)
     placement = place_workers(workers, device)
     embedder = load(device=placement.local_device)
     load = partial(load, device=placement.device)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
     embed_part = partial(_embed_part, get, of)
     texts = read_texts(source, text_column, encoding)
-    if suffix == ".npy":
-        texts = _refuse_empty(texts, source)
-    parts = _split(texts, texts_per_part, _MAX_CHARACTERS[of])
+    parts = _split(texts, texts_per_part, _MAX_CHARACTERS[of], where=source, allows_empty=suffix != ".npy")
     counts = np.zeros(4, np.int64)
     unknown = NONE_UNKNOWN
-    with (
-        progress.bar("embedding", total=None, unit="texts") as bar,
-        write_file_to(output) as temporary,
-    ):
+    with progress.bar("embedding", total=None, unit="texts") as bar, write_file_to(output) as temporary:
 
         def rows() -> Iterator[_Rows]:
             nonlocal unknown
             for part in map_ordered(embed_part, parts, workers=placement.workers):
-                yield replace(part, vectors=_convert(part.vectors, dtype))
+                with np.errstate(over="ignore"):
+                    vectors: StoredVectors = part.vectors.astype(dtype)
+                if not np.isfinite(vectors).all():
+                    what = f"{np.abs(part.vectors).max():g} is too large for {dtype}"
+                    raise InputError(what, where="dtype", remedy="Set `dtype` to float32, or `normalize`")
+                yield replace(part, vectors=vectors)
                 counts[:] += part.counts
                 unknown += part.unknown
                 bar.advance(part.counts[0])
@@ -141,18 +144,15 @@ def read_texts(path: PathOrUrl, text_column: str = "text", encoding: str | None 
     return parse_rows(open_source(path, options), lambda row: replace_lone_surrogates(row.text("text")))
 
 
-def _refuse_empty(texts: Iterable[str], source: PathOrUrl) -> Iterator[str]:
-    for line, text in enumerate(texts, 1):
-        if not text.strip():
-            remedy = "Remove it, or write .parquet or .jsonl, whose rows have the number of their line"
-            raise InputError("an empty text has no vector", where=f"{source}:{line}", remedy=remedy)
-        yield text
-
-
-def _split(texts: Iterable[str], max_texts: int, max_characters: int) -> Iterator[_Part]:
+def _split(
+    texts: Iterable[str], max_texts: int, max_characters: int, *, where: PathOrUrl, allows_empty: bool
+) -> Iterator[_Part]:
     part: list[str] = []
     first_line, characters = 1, 0
     for line, text in enumerate(texts, 1):
+        if not allows_empty and not text.strip():
+            remedy = "Remove it, or write .parquet or .jsonl, whose rows have the number of their line"
+            raise InputError("an empty text has no vector", where=f"{where}:{line}", remedy=remedy)
         part.append(text)
         characters += len(text)
         if len(part) == max_texts or characters >= max_characters:
@@ -184,28 +184,6 @@ def _embed_part(get_embedder: Callable[[], Embedder], of: Unit, part: _Part) -> 
     num_truncated = sum(text.is_truncated for text in words_of_text)
     unknown = count_unknown(embedder.tokenizer, texts, embedder.token_ids(texts))
     return _Rows(columns, vectors, (num_texts, len(words), num_truncated, num_empty), unknown)
-
-
-def _convert(vectors: StoredVectors, storage: str) -> StoredVectors:
-    """Return vectors in the number format of the file; refuse a number that is too large for it."""
-    with np.errstate(over="ignore"):
-        converted: StoredVectors = vectors.astype(storage)
-    if not np.isfinite(converted).all():
-        what = f"{np.abs(vectors).max():g} is too large for {storage}"
-        raise InputError(what, where="dtype", remedy="Set `dtype` to float32, or `normalize`")
-    return converted
-
-
-def _check_format(output: PathOrUrl, of: Unit) -> str:
-    """Return the format of an output, its suffix."""
-    suffix = Path(output).suffix
-    if suffix not in _FORMATS:
-        remedy = f"Its name must end in {', '.join(_FORMATS)}"
-        raise InputError("not a format for vectors", where=output, remedy=remedy)
-    if of == "words" and suffix == ".npy":
-        remedy = "Write words to .parquet or .jsonl"
-        raise InputError("this format cannot hold words", where=output, remedy=remedy)
-    return suffix
 
 
 def _write_npy(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:

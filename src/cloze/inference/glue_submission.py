@@ -8,8 +8,10 @@ Source: gluebenchmark.com/faq and /tasks; Wang et al. 2018.
 
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from statistics import fmean
 
@@ -57,16 +59,6 @@ GLUE_FILES = (
 """Names and sizes are the server's; folders are those of the benchmark's download."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PlannedFile:
-    """A file with its test data and models, or without models and with the same value in each row."""
-
-    file: GlueFile
-    models: tuple[Path | str, ...] = ()
-    test: Path = Path()
-    value: str = ""
-
-
 def write_submission(
     models: Sequence[Path | str],
     data: Path,
@@ -84,18 +76,28 @@ def write_submission(
     model with the most frequent label of its training data, or for STS-B the mean score.
     """
     by_task = _models_by_task(models, files, ensemble=ensemble, fill_majority=fill_majority)
-    planned = [_plan(file, by_task, data) for file in files]
+    sources = {}
+    planned: list[tuple[GlueFile, Callable[[], Iterable[str]]]] = []
+    for file in files:
+        if own_models := by_task.get(file.task):
+            sources[file.name] = ", ".join(map(str, own_models))
+            test = _find_test_file(file, own_models, data)
+            planned.append((file, partial(_predict, file, own_models, test, device, progress)))
+        else:
+            value = _majority(file, data)
+            sources[file.name] = f"majority: {value}"
+            planned.append((file, partial(repeat, value, file.rows)))
     with file_io.write_file(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for plan in planned:
-            progress.note(plan.file.name)
-            entry = zipfile.ZipInfo(plan.file.name, _OLDEST)
+        for file, values in planned:
+            progress.note(file.name)
+            entry = zipfile.ZipInfo(file.name, _OLDEST)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             with archive.open(entry, "w") as stream:
                 stream.write(b"index\tprediction\n")
-                for number, value in enumerate(_values(plan, device=device, progress=progress)):
+                for number, value in enumerate(values()):
                     stream.write(f"{number}\t{value}\n".encode())
-    return {plan.file.name: ", ".join(map(str, plan.models)) or f"majority: {plan.value}" for plan in planned}
+    return sources
 
 
 def _models_by_task(
@@ -117,10 +119,8 @@ def _models_by_task(
     return {task: tuple(models_of[other]) for task, other in trained_as.items() if other in models_of}
 
 
-def _plan(file: GlueFile, by_task: Mapping[str, tuple[Path | str, ...]], data: Path) -> _PlannedFile:
-    """Check the test data and models of a file, or find the value that fills it."""
-    if file.task not in by_task:
-        return _PlannedFile(file, value=_majority(file, data))
+def _find_test_file(file: GlueFile, models: Sequence[Path | str], data: Path) -> Path:
+    """Return the test data of a file; refuse another number of rows, and models with other labels."""
     test = next((data / name for name in file.test if (data / name).is_file()), None)
     if test is None:
         what = f"no {' nor '.join(file.test)} in this directory"
@@ -129,14 +129,14 @@ def _plan(file: GlueFile, by_task: Mapping[str, tuple[Path | str, ...]], data: P
     if count != file.rows:
         what = f"{count:,} examples, GLUE's server expects {file.rows:,} for {file.name}"
         raise InputError(what, where=test, remedy="Use the file that the benchmark distributes")
-    for model in by_task[file.task]:
+    for model in models:
         stored = load_task(resolve_checkpoint(model))
-        labels = stored[0].answer.class_names if stored else ()
-        expected = find_task(stored[0].name).answer.class_names if stored else ()
+        assert stored is not None
+        labels, expected = stored[0].answer.class_names, find_task(stored[0].name).answer.class_names
         if set(labels) != set(expected):
             what = f"its labels are {', '.join(labels)}, GLUE's server expects {', '.join(expected)}"
             raise InputError(what, where=model)
-    return _PlannedFile(file, by_task[file.task], test)
+    return test
 
 
 def _majority(file: GlueFile, data: Path) -> str:
@@ -155,14 +155,13 @@ def _majority(file: GlueFile, data: Path) -> str:
     return task.answer.class_names[max(counts, key=lambda target: (counts[target], -target))]
 
 
-def _values(plan: _PlannedFile, *, device: str, progress: Progress) -> Iterator[str]:
+def _predict(
+    file: GlueFile, models: Sequence[Path | str], test: Path, device: str, progress: Progress
+) -> Iterator[str]:
     """Yield the value of each row: a label's name, or a score from 0 to 5."""
-    if not plan.models:
-        yield from [plan.value] * plan.file.rows
-        return
-    predictor = load_ensemble(plan.models, plan.file.task, device=device)
-    examples = predictor.task.examples(plan.test, labeled=False)
-    for _, prediction in predictor.stream(examples, total=plan.file.rows, progress=progress):
+    predictor = load_ensemble(models, file.task, device=device)
+    examples = predictor.task.examples(test, labeled=False)
+    for _, prediction in predictor.stream(examples, total=file.rows, progress=progress):
         yield _format_score(prediction) if isinstance(predictor.task.answer, Number) else prediction.label
 
 

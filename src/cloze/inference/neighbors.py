@@ -50,14 +50,9 @@ class VectorFile:
 
     def __post_init__(self) -> None:
         check_file(self.path)
-        if self.path.suffix not in (".npy", ".parquet"):
-            remedy = "Give an .npy or .parquet file of cloze embed"
-            raise InputError("not a file of vectors", where=self.path, remedy=remedy)
-        if self.lines is None and self.path.suffix == ".npy":
-            remedy = "Give `texts`, the file that was embedded"
-            raise InputError("contains no texts", where=self.path, remedy=remedy)
-        if self.lines is not None and self.path.suffix == ".parquet":
-            raise InputError("contains its texts", where=self.path, remedy="Leave out `texts`")
+        if self.path.suffix != (".parquet" if self.lines is None else ".npy"):
+            remedy = "Give a .parquet file of cloze embed, or an .npy file and the embedded one as `texts`"
+            raise InputError("not a file of vectors and texts", where=self.path, remedy=remedy)
 
     @property
     def is_of_words(self) -> bool:
@@ -65,9 +60,9 @@ class VectorFile:
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the texts or words with their vectors."""
-        return self._read_parquet() if self.lines is None else self._read_npy(self.lines)
-
-    def _read_npy(self, lines: Path) -> Iterator[Chunk]:
+        if self.lines is None:
+            yield from self._read_parquet()
+            return
         try:
             with np.errstate(over="ignore"):
                 rows: npt.NDArray[Any] = np.lib.format.open_memmap(self.path, mode="r")
@@ -76,13 +71,13 @@ class VectorFile:
         if rows.ndim != 2 or rows.dtype.kind != "f":
             what = f"{rows.dtype} of shape {list(rows.shape)}, not vectors [rows, width]"
             raise InputError(what, where=self.path)
-        all_texts = read_texts(lines, self.text_column)
+        all_texts = read_texts(self.lines, self.text_column)
         for start in range(0, len(rows), self.chunk_size):
             end = min(start + self.chunk_size, len(rows))
             texts = list(islice(all_texts, end - start))
             num_texts = start + len(texts) + (sum(1 for _ in all_texts) if end == len(rows) else 0)
             if num_texts < end or (end == len(rows) < num_texts):
-                what = f"{len(rows):,} vectors, and {num_texts:,} texts in {lines}"
+                what = f"{len(rows):,} vectors, and {num_texts:,} texts in {self.lines}"
                 raise InputError(what, where=self.path, remedy="Give the file that was embedded")
             yield range(start + 1, end + 1), texts, rows[start:end]
 
@@ -93,13 +88,10 @@ class VectorFile:
         try:
             for batch in file.iter_batches(self.chunk_size, columns=columns):
                 vectors = batch["vector"].flatten().to_numpy(zero_copy_only=False)
-                lines = (
-                    batch["line"].to_pylist()
-                    if "line" in columns
-                    else range(start + 1, start + len(batch) + 1)
-                )
+                end = start + len(batch)
+                lines = batch["line"].to_pylist() if "line" in columns else range(start + 1, end + 1)
                 yield lines, batch[names[0]].to_pylist(), vectors.reshape(len(batch), -1)
-                start += len(batch)
+                start = end
         except (pyarrow.ArrowException, OSError) as error:
             what = f"damaged: {str(error).splitlines()[0]}"
             raise InputError(what, where=self.path, remedy="Embed it again") from error
@@ -117,13 +109,7 @@ def _open_parquet(path: Path) -> pyarrow.parquet.ParquetFile:
     return file
 
 
-def neighbors_in_file(
-    embedder: Embedder,
-    file: VectorFile,
-    query: str,
-    *,
-    top_k: int = 10,
-) -> list[Neighbor]:
+def neighbors_in_file(embedder: Embedder, file: VectorFile, query: str, *, top_k: int = 10) -> list[Neighbor]:
     """Return the rows nearest to a text, in a file of words to the mean of its words, without the text itself."""
     _, texts, vectors = next(file.chunks(), ((), (), np.empty((0, 0))))
     if not len(vectors):
@@ -141,12 +127,7 @@ def neighbors_in_file(
     return _nearest(file.chunks(), target, top_k, excluded={query}, where=file.path)
 
 
-def neighbors_in_table(
-    embedder: Embedder,
-    query: str,
-    *,
-    top_k: int = 10,
-) -> list[Neighbor]:
+def neighbors_in_table(embedder: Embedder, query: str, *, top_k: int) -> list[Neighbor]:
     """Return the tokens whose word embeddings are nearest to a word's or the mean of several; row is token id + 1."""
     tokenizer = embedder.tokenizer
     target = _vector_of_words(embedder, query)
