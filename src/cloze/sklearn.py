@@ -135,7 +135,9 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         check_consistent_length(texts, labels)
         check_classification_targets(labels)
         self.classes_, indices = np.unique(labels, return_inverse=True)
-        names = _class_names(self.classes_)
+        names = [str(value).strip() for value in self.classes_.tolist()]
+        if not all(names) or len(set(names)) < len(names):  # blank or equal as text
+            names = [f"class {number}" for number in range(len(names))]
         arguments = self.get_params(deep=False)
         weights = "balanced" if arguments.pop("balanced") else ()
         of_task = {"classification.labels": names, "classification.class_weights": weights}
@@ -152,19 +154,10 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         check_is_fitted(self)
         classifier: Any = self.classifier_
         answers = classifier(list(iterate(X, "X", "text")))
-        return np.array([list(answer.probabilities.values()) for answer in answers]).reshape(
-            -1, len(self.classes_)
-        )
+        rows = [list(answer.probabilities.values()) for answer in answers]
+        return np.array(rows).reshape(-1, len(self.classes_))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
         """Return the most probable class of each text."""
-        best = self.predict_proba(X).argmax(1)
-        predicted: npt.NDArray[Any] = self.classes_[best]
+        predicted: npt.NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
         return predicted
-
-
-def _class_names(classes: npt.NDArray[Any]) -> list[str]:
-    """Return the names of classes in the model: their text, or their numbers where texts are equal or blank."""
-    names = [str(value).strip() for value in classes.tolist()]
-    is_usable = all(names) and len(set(names)) == len(names)
-    return names if is_usable else [f"class {number}" for number in range(len(names))]

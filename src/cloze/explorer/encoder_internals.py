@@ -52,8 +52,7 @@ def input_embeddings(model: Encoder, encoding: Encoding) -> dict[str, Tensor]:
 
     Shapes: [T, D] each, in float32 on the CPU.
 
-    Source:
-        Devlin et al. 2019, figure 2.
+    Source: Devlin et al. 2019, figure 2.
     """
     batch = batch_of(model, encoding)
     normalized_TD = model.embeddings(batch)
@@ -148,11 +147,7 @@ class AttentionMap:
 def attention_map(model: Encoder, tokenizer: Tokenizer, text: str, pair: str | None = None) -> AttentionMap:
     """Return the attention within a text, or within a pair of texts.
 
-    Raises:
-        InputError: the text has more tokens than the model takes, or the model is causal.
-
-    Source:
-        Vaswani et al. 2017, 3.2.1.
+    Source: Vaswani et al. 2017, 3.2.1.
     """
     if model.config.attends_to != "all":
         what = f"attends to the {model.config.attends_to} only: such attention is not shown"
@@ -186,18 +181,16 @@ def attention_row(layer: LayerAttention, *, head: int, token: int) -> dict[str, 
         the bias of an encoder that has one; `weights`, the softmax of these; `value` of every token, [T, H];
         `weighted`, each value times its weight; `context`, the sum of these, [H]: the output of the head.
 
-    Source:
-        Vaswani et al. 2017, 3.2.1.
+    Source: Vaswani et al. 2017, 3.2.1.
     """
     query_H, key_TH, value_TH = layer.query[head, token], layer.key[head], layer.value[head]
-    products_T = key_TH @ query_H
     scores_T = layer.scores[head, token]
     weights_T = scores_T.softmax(-1)
     weighted_TH = weights_T[:, None] * value_TH
     return {
         "query": query_H,
         "key": key_TH,
-        "products": products_T,
+        "products": key_TH @ query_H,
         "scores": scores_T,
         "weights": weights_T,
         "value": value_TH,
@@ -277,8 +270,7 @@ def trace_token(
         model: an encoder whose layers have the submodules of BERT's.
         token: counted from 0; 0 is [CLS]. None takes the first [MASK], or else the token in the middle.
 
-    Source:
-        Vaswani et al. 2017, 3.1 and figure 1.
+    Source: Vaswani et al. 2017, 3.1 and figure 1.
     """
     encoding, batch = encode_untruncated(model, tokenizer, text, pair)
     if token is None:
@@ -347,8 +339,7 @@ def trace_masked_lm(
         word_embeddings: [V, D], its output matrix.
         hidden_states: `TokenTrace.hidden_states`, [L + 1, D].
 
-    Source:
-        nostalgebraist 2020, "interpreting GPT: the logit lens".
+    Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
     hidden_LD = hidden_states.to(word_embeddings.device, word_embeddings.dtype)
     logits_LV = head(hidden_LD, word_embeddings)[:, : tokenizer.vocab_size].float().cpu()

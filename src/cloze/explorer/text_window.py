@@ -111,8 +111,7 @@ def view_masking(tokenizer: Tokenizer, window: TextWindow, *, seed: int = 0) -> 
         `positions` of these, in ascending order; the number in [0, 1) of each, `replace`, and what that decides,
         `kinds`: mask, random or keep; and the rates.
 
-    Source:
-        Devlin et al. 2019, 3.1 (task 1) and A.1.
+    Source: Devlin et al. 2019, 3.1 (task 1) and A.1.
     """
     config, encoding = MaskingConfig(), window.encoding
     ids_T, num_tokens = np.array(encoding.input_ids), len(encoding)
@@ -161,8 +160,7 @@ def join_scores(
 ) -> SpanScores:
     """Return the scores of every token of a text, each from the window with the most context around it.
 
-    Source:
-        Devlin et al. 2019, 4.2: S·T_i and E·T_i.
+    Source: Devlin et al. 2019, 4.2: S·T_i and E·T_i.
     """
     context = features[0].context
     ids_P = context.input_ids

@@ -14,7 +14,7 @@ from cloze.errors import InputError
 from cloze.explorer.encoder_internals import batch_of, encode_untruncated
 from cloze.models.encoder import Encoder
 from cloze.tasks.arrays import normalize
-from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
 
 Floats = npt.NDArray[np.float32]
 
@@ -85,10 +85,14 @@ def word_in_context(
     if not word_ids:
         raise InputError("the word is empty", where="word")
     encodings = [encode_untruncated(model, tokenizer, sentence)[0] for sentence in sentences]
+    count, continues = len(word_ids), tokenizer.is_continuation
     starts = [
         (number, start)
         for number, encoding in enumerate(encodings)
-        for start in _find_word(encoding, word_ids, tokenizer)
+        for start in range(1, len(encoding) - count)
+        if encoding.input_ids[start : start + count] == word_ids
+        and not continues[encoding.input_ids[start]]
+        and not continues[encoding.input_ids[start + count]]  # or a longer word starts with them
     ]
     if not starts:
         raise InputError(f"no sentence contains the word {word!r}", where="word")
@@ -100,27 +104,14 @@ def word_in_context(
     layers = model(batch, output_hidden_states=True).hidden_states[1:]
     sentence_starts = batch.cu_seqlens.cpu().tolist()
     spans = [
-        slice(sentence_starts[number] + start, sentence_starts[number] + start + len(word_ids))
+        slice(sentence_starts[number] + start, sentence_starts[number] + start + count)
         for number, start in starts
     ]
     vectors = [
         torch.stack([hidden_TD[span].float().mean(0) for span in spans]) for hidden_TD in (rows_TD, *layers)
     ]
-    last = len(word_ids) - 1
-    occurrences = tuple(
-        Occurrence(number, encodings[number].offsets[start][0], encodings[number].offsets[start + last][1])
-        for number, start in starts
-    )
-    return WordInContext(occurrences, torch.stack(vectors).cpu().numpy())
-
-
-def _find_word(encoding: Encoding, word_ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
-    """Return where the tokens of a word start in an encoding, unless a longer word starts with them."""
-    ids, count = encoding.input_ids, len(word_ids)
-    return [
-        start
-        for start in range(1, len(ids) - count)
-        if ids[start : start + count] == list(word_ids)
-        and not tokenizer.is_continuation[ids[start + count]]
-        and not tokenizer.is_continuation[ids[start]]
-    ]
+    occurrences = []
+    for number, start in starts:
+        offsets = encodings[number].offsets[start : start + count]
+        occurrences.append(Occurrence(number, offsets[0][0], offsets[-1][1]))
+    return WordInContext(tuple(occurrences), torch.stack(vectors).cpu().numpy())

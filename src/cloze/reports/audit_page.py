@@ -7,13 +7,7 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
-from cloze.data.audit import (
-    Audit,
-    Distribution,
-    InstanceExample,
-    InstanceStats,
-    Token,
-)
+from cloze.data.audit import Audit, Distribution, InstanceExample, InstanceStats, Token
 from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE
 from cloze.reports.page import Table, format_value, write_page
 from cloze.tables import text_table
@@ -138,12 +132,8 @@ def _join_tokens(segment: Sequence[Token], predicted: AnyText) -> AnyText:
     for number, token in enumerate(segment):
         continues = (token.target or token.read).startswith(CONTINUATION)
         joined += "" if continues or not number else " "
-        is_predicted = token.target is not None
-        joined += (
-            predicted.format(token.read, token.target)
-            if is_predicted
-            else token.read.removeprefix(CONTINUATION)
-        )
+        text = token.read.removeprefix(CONTINUATION)
+        joined += text if token.target is None else predicted.format(token.read, token.target)
     return joined
 
 
@@ -161,38 +151,11 @@ def write_audit_page(audit: Audit, output: Path) -> None:
     frequent = [
         (token, f"{count:,}", f"{count / counts.tokens:.2%}") for token, count in audit.frequent_tokens
     ]
-    marks = Markup("<mark>{}<i>{}</i></mark>")
-    examples = [
-        (
-            _describe_instance(shown),
-            [
-                (name, _join_tokens(segment, marks))
-                for name, segment in zip("AB", shown.segments, strict=False)
-            ],
-        )
-        for shown in audit.shown
-    ]
-    steps = None if audit.cleaning is None else list(_cleaning_steps(audit.cleaning))
-    changes = [(name, *example) for name, _, of_step in steps or () for example in of_step]
-    write_page(
-        output,
-        "audit",
-        _plots(audit),
-        name=Path(audit.dataset).resolve().name,
-        kind="data set",
-        extent=_SPLITS[audit.split],
-        tiles=tiles,
-        tables=[table(audit) for table in (_counts, _lengths)],
-        instances=[(_describe_instances(drawn), _measures(drawn)) for drawn in audit.drawn],
-        frequent=Table(["token", "count", "share"], frequent),
-        examples=examples,
-        cleaning=None if steps is None else [(name, step_counts) for name, step_counts, _ in steps],
-        changes=Table(["step", "where", "change"], changes, "Examples"),
-    )
-
-
-def _plots(audit: Audit) -> dict[str, Any]:
-    """Return what `audit.js` draws: histograms of lengths, and counts of tokens by rank."""
+    marks, examples = Markup("<mark>{}<i>{}</i></mark>"), []
+    for shown in audit.shown:
+        segments = zip("AB", shown.segments, strict=False)
+        joined = [(name, _join_tokens(segment, marks)) for name, segment in segments]
+        examples.append((_describe_instance(shown), joined))
     lengths = [
         {
             "title": name.capitalize(),
@@ -204,7 +167,23 @@ def _plots(audit: Audit) -> dict[str, Any]:
         }
         for name, unit, counted, distribution in _all_lengths(audit)
     ]
-    return {"lengths": lengths, "ranks": audit.counts_at_ranks}
+    steps = None if audit.cleaning is None else list(_cleaning_steps(audit.cleaning))
+    changes = [(name, *example) for name, _, of_step in steps or () for example in of_step]
+    write_page(
+        output,
+        "audit",
+        {"lengths": lengths, "ranks": audit.counts_at_ranks},
+        name=Path(audit.dataset).resolve().name,
+        kind="data set",
+        extent=_SPLITS[audit.split],
+        tiles=tiles,
+        tables=[table(audit) for table in (_counts, _lengths)],
+        instances=[(_describe_instances(drawn), _measures(drawn)) for drawn in audit.drawn],
+        frequent=Table(["token", "count", "share"], frequent),
+        examples=examples,
+        cleaning=None if steps is None else [(name, step_counts) for name, step_counts, _ in steps],
+        changes=Table(["step", "where", "change"], changes, "Examples"),
+    )
 
 
 def _cleaning_steps(

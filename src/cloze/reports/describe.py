@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from cloze import artifacts
@@ -71,18 +70,19 @@ def describe(directory: Path | str) -> Description:
         kind = "vocabulary"
     else:
         raise InputError("not a checkpoint, data set, vocabulary or run", where=directory, remedy=_REMEDY)
-    if not checked and _had_manifest(directory):
-        what = f"missing, so that the files of {directory} cannot be verified"
-        raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
-    facts = _FACTS[kind](directory) if kind in _FACTS else {}
-    return Description(directory, kind, facts, checked)
-
-
-def _had_manifest(directory: Path) -> bool:
-    """Return whether a directory is a checkpoint that cloze wrote: of a run, with its training state, or bundled."""
     path = directory.resolve()
     is_of_run = path.parent.name == "checkpoints" and is_run(path.parent.parent)
-    return is_of_run or is_bundled(path) or (path / TRAINING_FOLDER).is_dir()
+    # a checkpoint that cloze wrote: of a run, bundled, or with its training state
+    if not checked and (is_of_run or is_bundled(path) or (path / TRAINING_FOLDER).is_dir()):
+        what = f"missing, so that the files of {directory} cannot be verified"
+        raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
+    readers: dict[str, Callable[[Path], dict[str, Any]]] = {
+        "checkpoint": _checkpoint_facts,
+        GRAPH_KIND: _graph_facts,
+        "dataset": _dataset_facts,
+        "vocabulary": _tokenizer_facts,
+    }
+    return Description(directory, kind, readers[kind](directory) if kind in readers else {}, checked)
 
 
 def _verify(directory: Path, kind: str | None = None) -> int:
@@ -173,7 +173,12 @@ def _describe_run(run: Path) -> Description:
     names = []
     links: tuple[RunLink, ...] = ("latest", "best")
     for folder in (run, *sorted((run / TRIALS_FOLDER).glob("*"))):
-        _check_run_files(folder)
+        for file in filter(Path.is_file, (folder / name for name in (ENVIRONMENT, SCORES, TRIALS))):
+            read_json(file)  # or an error that names it
+        if (folder / RUN_CONFIG).is_file():
+            settings = read_toml(folder / RUN_CONFIG)
+            config_class = FinetuneConfig if "task" in settings else PretrainConfig
+            check_settings(folder, config_class, settings, copy_of_settings(folder))
         copies = (folder / link for link in links if not (folder / link).is_symlink())
         for path in (*sorted((folder / "checkpoints").glob("step-*")), *copies):
             if path.is_dir():
@@ -191,24 +196,3 @@ def _describe_run(run: Path) -> Description:
     if (run / RUN_CONFIG).is_file():
         facts["settings"] = read_toml(run / RUN_CONFIG)
     return Description(run, "run", facts, checked)
-
-
-def _check_run_files(run: Path) -> None:
-    """Check that the small files of a run are read, and that its settings are those of its checkpoints."""
-    for name in (ENVIRONMENT, SCORES, TRIALS):
-        if (run / name).is_file():
-            read_json(run / name)
-    if (run / RUN_CONFIG).is_file():
-        settings = read_toml(run / RUN_CONFIG)
-        config_class = FinetuneConfig if "task" in settings else PretrainConfig
-        check_settings(run, config_class, settings, copy_of_settings(run))
-
-
-_FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(
-    {
-        "checkpoint": _checkpoint_facts,
-        GRAPH_KIND: _graph_facts,
-        "dataset": _dataset_facts,
-        "vocabulary": _tokenizer_facts,
-    }
-)

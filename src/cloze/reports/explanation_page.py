@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from cloze.inference.explain import Explanation
 from cloze.reports.page import format_value, write_page
@@ -27,7 +27,10 @@ def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str,
     write_page(
         path,
         "explanations",
-        [_describe(*text) for text in shown],
+        [
+            {"texts": [text.text, *([] if text.pair is None else [text.pair])], **asdict(explanation)}
+            for text, explanation in shown
+        ],
         name=model,
         kind=f"Explanations: {task}",
         extent=extent if len(shown) == len(texts) else f"{extent}, the first {len(shown):,} shown",
@@ -40,8 +43,3 @@ def write_explanations(path: Path, texts: Sequence[ExplainedText], *, task: str,
             ),
         ],
     )
-
-
-def _describe(example: LabeledText, explanation: Explanation) -> dict[str, Any]:
-    texts = [segment for segment in (example.text, example.pair) if segment is not None]
-    return {"texts": texts, **asdict(explanation)}

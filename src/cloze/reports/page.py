@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,25 +75,23 @@ def in_notebook(page: str, title: str) -> Markup:
     )
 
 
-def tables_in(settings: Mapping[str, Any], name: str = "") -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return caption and values of each table in nested settings; the caption of the outer one is `name`."""
-    return [(path or name, values) for path, values in _tables_in(settings) if values]
-
-
-def _tables_in(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def tables_in(
+    settings: Mapping[str, Any], caption: str = "", prefix: str = ""
+) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return caption and values of each table in nested settings; the captions of inner ones are their dotted keys."""
     values: list[tuple[str, str]] = []
     inner: dict[str, Mapping[str, Any]] = {}
     for key, value in settings.items():
-        full = f"{path}.{key}" if path else key
         if isinstance(value, Mapping):
-            inner[full] = value
+            inner[prefix + key] = value
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            inner |= {f"{full} {number}": item for number, item in enumerate(value, 1)}
+            inner |= {f"{prefix}{key} {number}": item for number, item in enumerate(value, 1)}
         else:
             values.append((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
-    yield path, values
-    for full, table in inner.items():
-        yield from _tables_in(table, full)
+    tables = [(caption, values)] if values else []
+    for key, table in inner.items():
+        tables += tables_in(table, key, f"{key}.")
+    return tables
 
 
 def format_value(value: object) -> str:

@@ -173,7 +173,11 @@ def collect_metrics(rows: Sequence[Mapping[str, Any]]) -> list[Metric]:
     train, held_out = (
         _curves(row for row in rows if row["kind"] == kind) for kind in ("train", "validation")
     )
-    split = {name: _split_baseline(name) for name in (*train, *held_out)}
+    split: dict[str, tuple[str, str | None]] = {}  # masked_lm_unigram_loss: masked_lm_loss, unigram
+    for name in (*train, *held_out):
+        words = name.split("_")
+        kind = next((word for word in words if word in _BASELINES and len(words) > 1), None)
+        split[name] = "_".join(word for word in words if word != kind), kind
     baselines = {metric: (name, kind) for name, (metric, kind) in split.items() if kind is not None}
     metrics = []
     for name in sorted(
@@ -195,35 +199,23 @@ def _curves(rows: Iterable[Mapping[str, Any]]) -> dict[str, Curve]:
     return curves
 
 
-def _split_baseline(name: str) -> tuple[str, str | None]:
-    """Split `masked_lm_unigram_loss` into the metric, `masked_lm_loss`, and the baseline, `unigram` or None."""
-    words = name.split("_")
-    baseline = next((word for word in words if word in _BASELINES and len(words) > 1), None)
-    return "_".join(word for word in words if word != baseline), baseline
-
-
 def describe_curves(metrics: Sequence[Metric], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what `report.js` draws: the lines of each metric, the last step, the starts of phases, and times."""
     training = [row for row in rows if row["kind"] == "train" and "phase" in row]
     starts = [before["step"] for before, after in pairwise(training) if after["phase"] != before["phase"]]
-    return {
-        "measures": [_describe(metric) for metric in metrics],
-        "end": max(row["step"] for row in rows),
-        "phases": starts,
-        "times": _times(rows),
-    }
-
-
-def _describe(metric: Metric) -> dict[str, Any]:
-    lines = (
-        ("baseline", metric.baseline_name, metric.baseline),
-        ("train", "training", metric.train),
-        ("held-out", "held out", metric.held_out),
-    )
-    shown = [
-        {"kind": kind, "name": name, "curve": _downsample(curve)} for kind, name, curve in lines if curve
-    ]
-    return {"name": metric.name, "title": metric_label(metric.name), "lines": shown}
+    measures = []
+    for metric in metrics:
+        lines = (
+            ("baseline", metric.baseline_name, metric.baseline),
+            ("train", "training", metric.train),
+            ("held-out", "held out", metric.held_out),
+        )
+        shown = [
+            {"kind": kind, "name": name, "curve": _downsample(curve)} for kind, name, curve in lines if curve
+        ]
+        measures.append({"name": metric.name, "title": metric_label(metric.name), "lines": shown})
+    end = max(row["step"] for row in rows)
+    return {"measures": measures, "end": end, "phases": starts, "times": _times(rows)}
 
 
 def _downsample(curve: Curve) -> dict[str, list[float]]:
