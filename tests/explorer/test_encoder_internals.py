@@ -1,40 +1,61 @@
-"""Input embeddings, attention weights and the vectors of a word are those that the encoder and transformers compute."""
+"""The numbers that are shown of an encoder are those that it, transformers and masking in pre-training compute."""
 
+import copy
 import math
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from cloze.data.batch import collate
+from cloze.data.hashing import mix
+from cloze.data.instances.masking import MaskingConfig, mask_tokens
 from cloze.errors import InputError
-from cloze.explorer.encoder_internals import attention_map, attention_row, input_embeddings, trace_token
+from cloze.explorer.encoder_internals import (
+    attention_map,
+    attention_row,
+    heads_off,
+    input_embeddings,
+    trace_masked_lm,
+    trace_token,
+)
+from cloze.explorer.text_window import text_window, view_masking
 from cloze.explorer.word_in_context import WordInContext, word_in_context
+from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import to_device
-from cloze.models.bert import BertModel
+from cloze.models.bert import BertLayer, BertModel
 from cloze.models.checkpoint import save_model
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.models.encoder import encoders
+from cloze.models.heads import BertForMaskedLM
 from cloze.tokenization.wordpiece import WordPieceTokenizer
-from tiny_models import tiny_config
+from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
-PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "bank", "money", "the", "##s", "##ing")
-
-
-@pytest.fixture(scope="module")
-def model() -> BertModel:
-    sizes = {"hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 28}
-    config = tiny_config(PIECES, max_position_embeddings=12, **sizes)
-    return BertModel(config, generator=torch.Generator().manual_seed(2)).eval()
+TOKENS = (*SPECIAL, "river", "bank", "money", "the", "##s", "##ing", ".")
+TOKENIZER = WordPieceTokenizer.from_tokens(TOKENS)
+TEXT, MASKED = "the river [MASK]", 3
+BATCH = to_device(collate([[2, 5, 6, 7, 3], [2, 8, 7, 3], [2, 3]]))
+HEADS = {(0, 1), (2, 0), (2, 3)}
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return WordPieceTokenizer.from_tokens(PIECES)
+def masked_lm() -> BertForMaskedLM:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 20}
+    generator = torch.Generator().manual_seed(2)
+    encoder = BertModel(tiny_config(TOKENS, max_position_embeddings=12, **sizes), generator=generator)
+    return BertForMaskedLM(encoder, generator=generator).eval()
 
 
-def test_three_embeddings_sum_to_the_input_of_the_first_layer(model: BertModel, tokenizer: Tokenizer) -> None:
-    encoding = tokenizer.encode("the river", "money bank")
+@pytest.fixture(scope="module")
+def model(masked_lm: BertForMaskedLM) -> BertModel:
+    assert isinstance(masked_lm.bert, BertModel)
+    return masked_lm.bert
+
+
+def test_three_embeddings_sum_to_the_input_of_the_first_layer(model: BertModel) -> None:
+    encoding = TOKENIZER.encode("the river", "money bank")
     found = input_embeddings(model, encoding)
     packed = to_device(collate([encoding.input_ids], [encoding.token_type_ids]))
     with torch.no_grad():
@@ -46,29 +67,29 @@ def test_three_embeddings_sum_to_the_input_of_the_first_layer(model: BertModel, 
     assert not torch.equal(found["segment"][3], found["segment"][6])
 
 
-def test_a_row_leads_from_query_to_context(model: BertModel, tokenizer: Tokenizer) -> None:
-    layer = attention_map(model, tokenizer, "the river banks").layers[1]
+def test_a_row_leads_from_query_to_context(model: BertModel) -> None:
+    layer = attention_map(model, TOKENIZER, "the river banks").layers[1]
     row = attention_row(layer, head=2, token=3)
-    assert row["query"].shape == (5,)
+    assert row["query"].shape == (4,)
     assert row["products"][1].item() == pytest.approx(
         sum(q * k for q, k in zip(row["query"], row["key"][1], strict=True))
     )
-    torch.testing.assert_close(row["scores"], row["products"] / math.sqrt(5))
+    torch.testing.assert_close(row["scores"], row["products"] / math.sqrt(4))
     torch.testing.assert_close(row["weights"], layer.weights[2, 3])
     torch.testing.assert_close(row["context"], (layer.weights @ layer.value)[2, 3])
 
 
-def test_a_word_has_one_row_and_as_many_vectors_as_contexts(model: BertModel, tokenizer: Tokenizer) -> None:
-    found = word_in_context(model, tokenizer, "Bank", ["the river bank", "money bank bank", "banks", "Bank"])
+def test_a_word_has_one_row_and_as_many_vectors_as_contexts(model: BertModel) -> None:
+    found = word_in_context(model, TOKENIZER, "Bank", ["the river bank", "money bank bank", "banks", "Bank"])
     assert [(o.sentence, o.start, o.end) for o in found.occurrences] == [
         (0, 10, 14),
         (1, 6, 10),
         (1, 11, 15),
         (3, 0, 4),
     ]
-    assert found.vectors.shape == (4, 4, 20)
+    assert found.vectors.shape == (4, 4, 16)
     assert (found.vectors[0] == found.vectors[0, 0]).all()
-    packed = to_device(collate([tokenizer.encode("the river bank").input_ids], [[0] * 5]))
+    packed = to_device(collate([TOKENIZER.encode("the river bank").input_ids], [[0] * 5]))
     with torch.no_grad():
         last = model(packed).sequence_output[3]
     torch.testing.assert_close(torch.from_numpy(found.vectors[-1, 0]), last, rtol=0, atol=1e-5)
@@ -81,9 +102,9 @@ def test_a_word_has_one_row_and_as_many_vectors_as_contexts(model: BertModel, to
     assert found.cosines()[-1].min() < 0.99
 
 
-def test_distances_in_the_plane_are_those_of_three_vectors(model: BertModel, tokenizer: Tokenizer) -> None:
+def test_distances_in_the_plane_are_those_of_three_vectors(model: BertModel) -> None:
     """Three points always lie in a plane, so nothing is lost."""
-    found = word_in_context(model, tokenizer, "bank", ["the river bank", "money bank", "bank"])
+    found = word_in_context(model, TOKENIZER, "bank", ["the river bank", "money bank", "bank"])
     points, shares = found.project_to_plane()
     assert shares[1:] == pytest.approx([1, 1, 1])
     for layer in range(4):
@@ -101,24 +122,24 @@ def test_equal_vectors_are_one_point_without_variance():
     assert not shares.any()
 
 
-def test_a_word_may_have_several_tokens_and_occur_once(model: BertModel, tokenizer: Tokenizer) -> None:
-    found = word_in_context(model, tokenizer, "banks", ["the banks", "bank", "bankings"])
+def test_a_word_may_have_several_tokens_and_occur_once(model: BertModel) -> None:
+    found = word_in_context(model, TOKENIZER, "banks", ["the banks", "bank", "bankings"])
     assert [(o.sentence, o.start, o.end) for o in found.occurrences] == [(0, 4, 9)]
     assert not found.project_to_plane()[0].any()
     with pytest.raises(InputError, match="word: no sentence contains the word 'river'"):
-        word_in_context(model, tokenizer, "river", ["the bank"])
+        word_in_context(model, TOKENIZER, "river", ["the bank"])
     with pytest.raises(InputError, match="word: the word is empty"):
-        word_in_context(model, tokenizer, " ", ["the bank"])
+        word_in_context(model, TOKENIZER, " ", ["the bank"])
 
 
 @pytest.mark.protected
-def test_weights_are_those_of_transformers(model: BertModel, tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_weights_are_those_of_transformers(model: BertModel, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    save_model(tmp_path, model, tokenizer)
+    save_model(tmp_path, model, TOKENIZER)
     theirs = transformers.AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
-    found = attention_map(model, tokenizer, "the river banks", "money bank")
+    found = attention_map(model, TOKENIZER, "the river banks", "money bank")
     assert found.tokens[:5] == ("[CLS]", "the", "river", "bank", "##s")
-    input_ids = torch.tensor([[PIECES.index(token) for token in found.tokens]])
+    input_ids = torch.tensor([[TOKENS.index(token) for token in found.tokens]])
     with torch.no_grad():
         expected = theirs(
             input_ids, token_type_ids=torch.tensor([found.token_type_ids]), output_attentions=True
@@ -129,17 +150,165 @@ def test_weights_are_those_of_transformers(model: BertModel, tokenizer: Tokenize
         torch.testing.assert_close(layer.weights, weights[0], rtol=0, atol=1e-5)
 
 
-def test_weights_times_values_are_the_context_that_the_layer_computes(
-    model: BertModel, tokenizer: Tokenizer
-) -> None:
-    attention = attention_map(model, tokenizer, "river bank")
+def test_weights_times_values_are_the_context_that_the_layer_computes(model: BertModel) -> None:
+    attention = attention_map(model, TOKENIZER, "river bank")
     for token in range(4):
-        trace = trace_token(model, tokenizer, "river bank", token=token)
+        trace = trace_token(model, TOKENIZER, "river bank", token=token)
         for layer, steps in zip(attention.layers, trace.layers, strict=True):
             context = (layer.weights @ layer.value)[:, token].flatten()
             torch.testing.assert_close(context, steps["context"], rtol=1e-4, atol=1e-5)
 
 
-def test_too_many_tokens_are_refused(model: BertModel, tokenizer: Tokenizer) -> None:
+def test_too_many_tokens_are_refused(model: BertModel) -> None:
     with pytest.raises(InputError, match="text: 22 tokens, the model takes 12"):
-        attention_map(model, tokenizer, "bank " * 20)
+        attention_map(model, TOKENIZER, "bank " * 20)
+
+
+@torch.no_grad()
+def test_each_step_follows_from_the_one_before(masked_lm: BertForMaskedLM) -> None:
+    trace = trace_token(masked_lm.bert, TOKENIZER, TEXT, "the money", token=MASKED)
+    for layer, steps, before, after in zip(
+        masked_lm.bert.layers, trace.layers, trace.hidden_states[:-1], trace.hidden_states[1:], strict=True
+    ):
+        assert isinstance(layer, BertLayer)
+        expected = {
+            "attended": layer.attention_output(steps["context"]),
+            "attention_sum": before + steps["attended"],
+            "attention_normalized": layer.attention_layer_norm(steps["attention_sum"]),
+            "intermediate": nn.functional.gelu(layer.intermediate(steps["attention_normalized"])),
+            "output": layer.output(steps["intermediate"]),
+            "output_sum": steps["attention_normalized"] + steps["output"],
+            "normalized": layer.output_layer_norm(steps["output_sum"]),
+        }
+        for name, vector in expected.items():
+            torch.testing.assert_close(steps[name], vector, rtol=1e-3, atol=1e-3, msg=name)
+        torch.testing.assert_close(steps["normalized"], after)
+    assert [len(vector) for vector in trace.layers[0].values()] == [16] * 4 + [20] + [16] * 3
+
+
+def test_movement_is_the_change_of_direction(masked_lm: BertForMaskedLM) -> None:
+    traces = [trace_token(masked_lm.bert, TOKENIZER, TEXT, token=token) for token in range(5)]
+    for token, trace in enumerate(traces):
+        before, after = trace.hidden_states[:-1], trace.hidden_states[1:]
+        cosines = (before * after).sum(-1) / (before.norm(dim=-1) * after.norm(dim=-1))
+        torch.testing.assert_close(trace.movements[:, token], 1 - cosines, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_the_last_layer_predicts_as_fill_mask_does(masked_lm: BertForMaskedLM, tmp_path: Path) -> None:
+    trace = trace_token(masked_lm.bert, TOKENIZER, TEXT, token=MASKED)
+    embeddings = masked_lm.bert.embeddings.word_embeddings.weight
+    predicted = trace_masked_lm(masked_lm.masked_lm, embeddings, TOKENIZER, trace.hidden_states, top_k=4)
+    (expected,) = FillMask.load(write_checkpoint(tmp_path / "model", masked_lm, TOKENS), device="cpu")(
+        TEXT, top_k=4
+    )
+    assert [each.token for each in predicted.candidates[-1]] == [each.token for each in expected]
+    assert [each.probability for each in predicted.candidates[-1]] == pytest.approx(
+        [each.probability for each in expected]
+    )
+    assert len(predicted.candidates) == 4
+    for candidate, logit in zip(expected, predicted.logits, strict=True):
+        token_id = TOKENS.index(candidate.token)
+        product = predicted.transformed @ embeddings[token_id] + masked_lm.masked_lm.bias[token_id]
+        assert logit == pytest.approx(product.item(), abs=1e-5)
+
+
+def test_hooks_are_removed_and_wrong_tokens_refused(masked_lm: BertForMaskedLM) -> None:
+    encoder = masked_lm.bert
+    for token in (-1, 5):
+        with pytest.raises(InputError, match=r"is not in 0\.\.4"):
+            trace_token(encoder, TOKENIZER, TEXT, token=token)
+    assert not any(module._forward_hooks for module in encoder.modules())
+
+
+@pytest.mark.protected
+@torch.inference_mode()
+def test_outputs_are_those_of_transformers_with_columns_of_0(model: BertModel, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    save_model(tmp_path, model, TOKENIZER)
+    theirs = transformers.AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    for layer, head in HEADS:
+        weight = theirs.encoder.layer[layer].attention.output.dense.weight
+        weight.data[:, 4 * head : 4 * head + 4] = 0
+    with heads_off(model, HEADS):
+        found = model(BATCH)
+    for i, start in enumerate(BATCH.cu_seqlens[:-1]):
+        end = BATCH.cu_seqlens[i + 1]
+        expected = theirs(BATCH.input_ids[None, start:end])
+        torch.testing.assert_close(found.sequence_output[start:end], expected.last_hidden_state[0])
+        torch.testing.assert_close(found.pooled_output[i], expected.pooler_output[0])
+
+
+@torch.inference_mode()
+def test_all_heads_are_back_afterwards(model: BertModel) -> None:
+    before = model(BATCH).sequence_output
+
+    def fail() -> None:
+        with heads_off(model, HEADS):
+            assert not torch.allclose(model(BATCH).sequence_output, before, atol=0.1)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert torch.equal(model(BATCH).sequence_output, before)
+    with heads_off(model, []):
+        assert torch.equal(model(BATCH).sequence_output, before)
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "roberta", "mpnet", "modernbert"])
+@torch.inference_mode()
+def test_every_encoder_computes_without_heads(name: str) -> None:
+    encoder_class = encoders()[name]
+    sizes = {"vocab_size": 9, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = encoder_class.config_class(**sizes, intermediate_size=20, max_position_embeddings=12)
+    model = encoder_class(config).eval()
+    other = copy.deepcopy(model)
+    for layer, head in ((0, 3), (1, 0), (1, 2)):
+        other.layers[layer].attention_output.weight[:, 4 * head : 4 * head + 4] = 0
+    with heads_off(model, {(0, 3), (1, 0), (1, 2)}):
+        torch.testing.assert_close(model(BATCH).sequence_output, other(BATCH).sequence_output)
+
+
+@pytest.mark.parametrize(
+    ("head", "what"), [((3, 0), r"layer 3 is not in 0\.\.2"), ((0, 4), r"head 4 is not in 0\.\.3")]
+)
+def test_a_head_out_of_range_is_refused(model: BertModel, head: tuple[int, int], what: str) -> None:
+    with pytest.raises(InputError, match=f"heads: {what}"), heads_off(model, {(0, 0), head}):
+        pass
+
+
+TEXTS = ("the river banks. the money.", "the bank, the river. money.")
+
+
+def test_the_shown_numbers_explain_what_pre_training_draws() -> None:
+    window = text_window(TOKENIZER, *TEXTS, max_tokens=99)
+    encoding = TOKENIZER.encode(*TEXTS)
+    kinds = []
+    for seed in range(300):
+        shown = view_masking(TOKENIZER, window, seed=seed)
+        ids, bounds = np.array(encoding.input_ids), np.array([0, len(encoding)], np.int32)
+        is_text = np.array([token not in SPECIAL or token == "[UNK]" for token in encoding.tokens])
+        rest = {"max_predictions_per_seq": None, "is_continuation": TOKENIZER.is_continuation, "mask_id": 4}
+        masked, positions, _ = mask_tokens(ids, bounds, is_text, mix([seed]), MaskingConfig(), **rest)
+        assert shown["masked"] == [TOKENIZER.tokens[token_id] for token_id in masked]
+        assert shown["positions"] == positions.tolist()
+        assert len(positions) == round(0.15 * len(encoding)) == 3
+        text = [place for place, is_one in enumerate(is_text) if is_one]
+        assert sorted(sorted(text, key=shown["select"].__getitem__)[:3]) == shown["positions"]
+        for place, draw, kind in zip(positions, shown["replace"], shown["kinds"], strict=True):
+            expected = "mask" if draw < 0.8 else "random" if draw < 0.9 else "keep"
+            assert kind == expected
+            assert kind != "mask" or shown["masked"][place] == "[MASK]"
+            assert kind != "keep" or shown["masked"][place] == encoding.tokens[place]
+            kinds.append(kind)
+    shares = [kinds.count(kind) / len(kinds) for kind in ("mask", "random", "keep")]
+    np.testing.assert_allclose(shares, [0.8, 0.1, 0.1], atol=0.03)
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    window = text_window(TOKENIZER, TEXTS[0], max_tokens=99)
+    first, again, other = (view_masking(TOKENIZER, window, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first["select"] != other["select"]
+    for shown, place in product((first, other), (0, -1)):
+        assert shown["masked"][place] in ("[CLS]", "[SEP]")

@@ -87,17 +87,6 @@ def test_max_seq_length_of_sentence_transformers_6_is_the_tokenizers(minilm: Pat
     assert again.max_seq_length == 8
 
 
-@pytest.mark.slow
-def test_vectors_of_a_thousand_real_sentences(embedder: Embedder, minilm: Path, shared: Path) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    lines = (shared / "data/glue/STS-B/dev.tsv").read_text("utf-8").splitlines()[1:]
-    texts = [text for line in lines for text in line.split("\t")[7:9]]
-    texts = list(dict.fromkeys(texts))[:1000]
-    theirs = library.SentenceTransformer(str(minilm), device="cpu").encode(texts)
-    assert len(texts) == 1000
-    assert (embedder(texts) * theirs).sum(1).min() >= 0.99999
-
-
 @pytest.mark.parametrize("settings", [{}, {"layers": (-2, 1), "combine": "concat"}], ids=str)
 @pytest.mark.slow
 def test_vectors_do_not_depend_on_the_batch(settings: dict[str, object], minilm: Path) -> None:

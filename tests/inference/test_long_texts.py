@@ -1,6 +1,5 @@
 """Texts with more tokens than the model reads: one setting, `long_texts`."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -94,14 +93,10 @@ def test_the_flag_is_the_same_in_every_verb(
     )
     np.testing.assert_allclose(np.load(vectors)[0], load(directory, long_texts="windows")(TEXT), atol=1e-5)
     assert main(["fill", f"{TEXT} [MASK]", "-m", str(directory), *windows, "--json"]) == 0
-    run = tmp_path / "run"
-    command = ["finetune", "classification", "-m", str(directory), "-d", str(tmp_path / "rows.tsv"), *windows]
-    flags = ["--dev", str(tmp_path / "rows.tsv"), "--epochs", "1", "--set", "device=cpu", "-o", str(run)]
-    assert main([*command, *flags]) == 0
-    capsys.readouterr()
-    assert main(["info", str(run), "--json"]) == 0
-    assert "long_texts" in (run / "run.toml").read_text()
-    assert json.loads(capsys.readouterr().out)
+    run, rows = tmp_path / "run", str(tmp_path / "rows.tsv")
+    command = ["finetune", "classification", "-m", str(directory), "-d", rows, "--dev", rows, *windows]
+    assert main([*command, "--epochs", "1", "--set", "device=cpu", "-o", str(run)]) == 0
+    assert 'long_texts = "windows"' in (run / "run.toml").read_text()
     squad = ["finetune", "squad_v1", "-m", str(directory), "-d", "x", *windows, "-o", str(tmp_path / "q")]
     assert main(squad) == 2
     assert "--long-texts: the task squad_v1 has no such setting" in capsys.readouterr().err

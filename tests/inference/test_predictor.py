@@ -25,9 +25,7 @@ from cloze.models import heads
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
-from cloze.models.heads import (
-    BertForSequenceClassification,
-)
+from cloze.models.heads import BertForSequenceClassification
 from cloze.progress import Progress
 from cloze.tasks.predict import top_k_limiter
 from cloze.tasks.questions import Excerpt, Paragraph, SpanQuestion
@@ -40,48 +38,36 @@ from tiny_models import tiny_config, write_checkpoint, write_finetuned
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "##a", ".", ",")
 CONFIG = tiny_config(PIECES)
 TAGS = ("O", "B-X", "I-X", "B-Y", "I-Y")
+LABELS = ("left", "middle", "right")
+
+
+def load(
+    kind: Any, places: pytest.TempPathFactory, task: str, length: int = 12, seed: int = 4, **settings: Any
+) -> Any:
+    """Load a random model of a task."""
+    path = places.mktemp("finetuned") / "model"
+    write_finetuned(path, task_of(task, **settings), PIECES, seed=seed, max_seq_length=length)
+    return kind.load(path, device="cpu")
 
 
 @pytest.fixture(scope="session")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    place = tmp_path_factory.mktemp("finetuned")
-    labels = ("left", "middle", "right")
-    return {
-        "classifier": write_finetuned(
-            place / "a", task_of("classification", labels=labels, text_column="said"), PIECES, seed=2
-        ),
-        "matcher": write_finetuned(
-            place / "d", task_of("classification", labels=labels, pair_column="then"), PIECES, seed=2
-        ),
-        "tagger": write_finetuned(place / "b", task_of("tagging", labels=TAGS), PIECES),
-        "answerer": write_finetuned(
-            place / "c",
-            task_of("squad_v2", doc_stride=5, null_threshold=1e9),
-            PIECES,
-            max_seq_length=16,
-            num_hidden_layers=2,
-        ),
-    }
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return load(TextClassifier, tmp_path_factory, "classification", seed=2, labels=LABELS, text_column="said")
 
 
 @pytest.fixture(scope="session")
-def classifier(checkpoints: dict[str, Path]) -> TextClassifier:
-    return TextClassifier.load(checkpoints["classifier"], device="cpu")
+def matcher(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return load(TextClassifier, tmp_path_factory, "classification", seed=2, labels=LABELS, pair_column="then")
 
 
 @pytest.fixture(scope="session")
-def matcher(checkpoints: dict[str, Path]) -> TextClassifier:
-    return TextClassifier.load(checkpoints["matcher"], device="cpu")
+def tagger(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return load(EntityTagger, tmp_path_factory, "tagging", labels=TAGS)
 
 
 @pytest.fixture(scope="session")
-def tagger(checkpoints: dict[str, Path]) -> EntityTagger:
-    return EntityTagger.load(checkpoints["tagger"], device="cpu")
-
-
-@pytest.fixture(scope="session")
-def answerer(checkpoints: dict[str, Path]) -> QuestionAnswerer:
-    return QuestionAnswerer.load(checkpoints["answerer"], device="cpu")
+def answerer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return load(QuestionAnswerer, tmp_path_factory, "squad_v2", 16, doc_stride=5, null_threshold=1e9)
 
 
 def save_theirs(kind: Any, labels: Sequence[str], directory: Path) -> Any:
@@ -119,14 +105,12 @@ def test_top_k_classes_are_the_most_probable(classifier: TextClassifier, tagger:
         top_k_limiter(tagger.task.answer, 2)
 
 
-def test_a_pair_differs_from_its_joined_text(
-    classifier: TextClassifier, matcher: TextClassifier, checkpoints: dict[str, Path]
-) -> None:
+def test_a_pair_differs_from_its_joined_text(classifier: TextClassifier, matcher: TextClassifier) -> None:
     (pair,), (text,) = matcher(["a b"], ["c"]), classifier(["a b c"])
     assert pair.probabilities != pytest.approx(text.probabilities, abs=1e-3)
     assert matcher([("a b", "c")]) == [pair]
     assert matcher(("a b", "c")) == pair
-    assert matcher.labels == ("left", "middle", "right")
+    assert matcher.labels == LABELS
     with pytest.raises(InputError, match=r"pairs\[1\] is None"):
         matcher([("a", "b"), ("c", None)])
     with pytest.raises(InputError, match="pairs: 1 texts, expected 2"):
@@ -292,9 +276,9 @@ def test_long_questions_are_warned_of(answerer: QuestionAnswerer) -> None:
 
 @pytest.mark.protected
 def test_logits_and_loss_of_a_question_are_those_of_transformers(
-    checkpoints: dict[str, Path], tmp_path: Path
+    answerer: QuestionAnswerer, tmp_path: Path
 ) -> None:
-    theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(checkpoints["answerer"]).eval()
+    theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(answerer.directory).eval()
     theirs.save_pretrained(tmp_path)  # without the pooler, which this head does not read
     WordPieceTokenizer.from_tokens(PIECES).save(tmp_path)
     answerer = QuestionAnswerer.load(tmp_path, task="squad_v2", device="cpu")
@@ -362,13 +346,15 @@ def test_cross_encoder_with_two_classes_ranks_by_the_second(tmp_path: Path) -> N
 
 
 @pytest.mark.protected
-def test_models_for_other_tasks_are_refused(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+def test_models_for_other_tasks_are_refused(
+    classifier: TextClassifier, answerer: QuestionAnswerer, tagger: EntityTagger, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match="'classification', which QuestionAnswerer cannot use"):
-        QuestionAnswerer.load(checkpoints["classifier"])
+        QuestionAnswerer.load(classifier.directory)
     with pytest.raises(InputError, match="a model for the task 'squad_v2', not 'squad_v1'"):
-        QuestionAnswerer.load(checkpoints["answerer"], task="squad_v1")
+        QuestionAnswerer.load(answerer.directory, task="squad_v1")
     with pytest.raises(InputError, match="a model for the task 'tagging', not 'cola'"):
-        EntityTagger.load(checkpoints["tagger"], task="cola")
+        EntityTagger.load(tagger.directory, task="cola")
     labels = ("yes", "no")
     (tmp_path / "yes").mkdir()
     save_model(tmp_path / "yes", BertModel(CONFIG), WordPieceTokenizer.from_tokens(PIECES), labels=labels)
