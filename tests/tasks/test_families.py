@@ -24,7 +24,7 @@ from cloze.tasks.predict import predict
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 from family_cases import tokens_of
-from helpers import task_of
+from helpers import external_answer, task_of
 from runs import finetune
 
 
@@ -340,12 +340,12 @@ def test_empty_texts_have_predictions(name, build_encoder, tokenizer):
     assert task.answer.to_json(EMPTY[name], prediction)
 
 
-def test_external_models_keep_the_order_of_their_classes():
+def test_external_models_keep_the_order_of_their_classes(tmp_path):
     names = ("not_entailment", "entailment")
-    assert task_of("qnli").answer.with_class_names(names).labels == names
-    assert task_of("mrpc").answer.with_class_names(("LABEL_0", "LABEL_1")) == task_of("mrpc").answer
+    assert external_answer(tmp_path, "qnli", *names).labels == names
+    assert external_answer(tmp_path, "mrpc", "LABEL_0", "LABEL_1") == task_of("mrpc").answer
     with pytest.raises(InputError, match="its classes are 0, 1, the task's entailment"):
-        task_of("qnli").answer.with_class_names(("LABEL_0", "LABEL_1"))
+        external_answer(tmp_path, "qnli", "LABEL_0", "LABEL_1")
 
 
 def test_targets_are_those_of_the_task():

@@ -35,11 +35,8 @@ def squad_v2_scores(
 ) -> dict[str, float]:
     """Return `exact`, `f1` and `total` of all questions and of those with and without an answer.
 
-    Args:
-        answers: accepted answers by question id; may be empty.
-        predictions: by question id; "" is "no answer".
-        na_probs: confidence in "no answer" by question id; one above 1 replaces the prediction by "no answer". Adds the
-            best thresholds to the result.
+    All are by question id; the prediction "" is "no answer". A confidence in "no answer" (`na_probs`) above 1 replaces
+    the prediction by "no answer"; with confidences, the best thresholds are added.
     """
     exact, f1 = squad_v2_question_scores(answers, predictions)
     has_answer = {question for question, accepted in answers.items() if accepted}
@@ -146,9 +143,7 @@ def exact_score(accepted: Sequence[str], predicted: str) -> float:
 def f1_score(accepted: Sequence[str], predicted: str, *, empty_score: float = 1.0) -> float:
     """Return the word F1 of a prediction and the accepted answer that it matches best.
 
-    Args:
-        accepted: the answers, at least one.
-        empty_score: score if prediction and answer both have no words ("the"): 1, but 0 in evaluate-v1.1.py.
+    If both have no words ("the"), it is `empty_score`: 1, but 0 in evaluate-v1.1.py.
     """
     words, scores = Counter(normalize_answer(predicted).split()), []
     for answer in accepted:

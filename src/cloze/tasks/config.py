@@ -49,13 +49,9 @@ def with_settings(
     is_trained: bool = False,
     **by_name: str | bool | Sequence[str] | None,
 ) -> Task:
-    """Return a task with other settings.
+    """Return a task with other settings: by dotted key, and over these by name; None and False are not given.
 
-    Args:
-        task: the task, or its name.
-        settings: settings by dotted key, as in {"classification.pair_column": "answer"}.
-        is_trained: whether it is the task of a model, whose weights depend on some settings.
-        by_name: settings over these that many tasks have, such as text_column; None and False are not given.
+    The weights of a trained model depend on some, which cannot change.
     """
     task = task if isinstance(task, Task) else find_task(task)
     check_type(settings, Mapping, "settings", remedy=f'Give a dict, as in {{"{task.name}.NAME": VALUE}}')

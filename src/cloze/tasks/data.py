@@ -8,12 +8,7 @@ from typing import Any
 
 from cloze.artifacts import LEARNED_FROM, SCORED_ON, read_card
 from cloze.data.reading.annotations import ANSWER, find_tool, from_spacy
-from cloze.data.reading.directories import (
-    find_splits,
-    glob_files,
-    is_data_set,
-    source_sha256,
-)
+from cloze.data.reading.directories import find_splits, glob_files, is_data_set, source_sha256
 from cloze.data.reading.memory import Data, MemoryRows, describe_row, is_table, iterate_rows, plain_row
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
@@ -24,11 +19,8 @@ from cloze.tasks.texts import TextReader
 def read_memory(task: Task, data: Any, name: str, *, labeled: bool = True) -> tuple[Task, MemoryRows]:
     """Return data in memory as rows of a task, and the task, which knows from tuples whether there are pairs.
 
-    Args:
-        data: rows as dicts or tuples, or a table of pandas, datasets or Arrow, or a dict of columns. A tuple has the
-            values in the order of the task's columns; a pair of texts may be a tuple in it.
-        name: name of the argument, for messages.
-        labeled: whether tuples have labels.
+    Data are rows as dicts or tuples, a table of pandas, datasets or Arrow, or a dict of columns. A tuple has the values
+    in the order of the task's columns; a pair of texts may be a tuple in it.
     """
     rows = [from_spacy(row) for row in iterate_rows(data, name, task.answer.keeps_numbers)]
     if not rows:
@@ -72,10 +64,24 @@ def _columns_of_tuples(task: Task, width: int, *, labeled: bool) -> tuple[Task, 
     required = [column.names[0] for column in asked if column.is_required]
     optional = [column.names[0] for column in asked if not column.is_required and column.kind == "texts"]
     if not required:
-        raise InputError(
-            "tuples have no order of columns here", where=task.name, remedy="Give dicts by column"
-        )
+        what = "tuples have no order of columns here"
+        raise InputError(what, where=task.name, remedy="Give dicts by column")
     return task, [*required, *optional[: max(0, width - len(required))]]
+
+
+_SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "dev": ("validation", "dev")}
+"""The names of the splits of data sets of the library datasets."""
+
+
+def _find_in(task: Task, folder: PathOrUrl, split: Split) -> PathOrUrl | None:
+    names, splits = _SPLITS[split], find_splits(folder)
+    if name := next((name for name in names if name in splits), None):
+        return join_path(folder, name)
+    files = task.train_files if split == "train" else task.dev_files
+    if file := next(filter(is_file, (join_path(folder, file) for file in files)), None):
+        return file
+    globs = (join_path(folder, f"{at}{name}-*-of-*.parquet") for name in names for at in ("", "data/"))
+    return None if is_url(folder) else next(filter(glob_files, globs), None)
 
 
 def find_split_file(task: Task, path: PathOrUrl, split: Split) -> PathOrUrl:
@@ -87,11 +93,11 @@ def find_split_file(task: Task, path: PathOrUrl, split: Split) -> PathOrUrl:
         return to_path_or_url(path)
     if file is None and (splits := find_splits(path)):
         what = f"no split {' nor '.join(_SPLITS[split])} in this data set, which has {', '.join(splits)}"
-        raise InputError(
-            what, where=path, remedy=f"Name one of its directories: {join_path(path, splits[0])}"
-        )
+        remedy = f"Name one of its directories: {join_path(path, splits[0])}"
+        raise InputError(what, where=path, remedy=remedy)
     if file is None:
-        what = f"no {' nor '.join(_names(task, split))} in this directory"
+        files = task.train_files if split == "train" else task.dev_files
+        what = f"no {' nor '.join(files)} in this directory"
         raise InputError(what, where=path, remedy="Name the file itself, or several as '*.csv'")
     return file
 
@@ -101,29 +107,6 @@ def open_data(task: Task, data: Any, name: str, split: Split) -> tuple[Task, Dat
     if isinstance(data, (str, Path)):
         return task, find_split_file(task, data, split)
     return read_memory(task, data, name)
-
-
-_SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "dev": ("validation", "dev")}
-"""The names of the splits of data sets of the library datasets."""
-
-
-def _names(task: Task, split: Split) -> tuple[str, ...]:
-    return task.train_files if split == "train" else task.dev_files
-
-
-def _find_in(task: Task, folder: PathOrUrl, split: Split) -> PathOrUrl | None:
-    splits = find_splits(folder)
-    if name := next((name for name in _SPLITS[split] if name in splits), None):
-        return join_path(folder, name)
-    files = (join_path(folder, name) for name in _names(task, split))
-    if file := next((file for file in files if is_file(file)), None):
-        return file
-    globs = [
-        join_path(folder, f"{parent}{name}-*-of-*.parquet")
-        for name in _SPLITS[split]
-        for parent in ("", "data/")
-    ]
-    return None if is_url(folder) else next(filter(glob_files, globs), None)
 
 
 def find_files(task: Task, train: str, dev: str | None) -> tuple[str, str | None]:

@@ -58,14 +58,9 @@ def warn_of_placeholders(labels: Iterable[str], classes: Sequence[str], where: s
 
 
 def read_label(row: Row, *, labels: Sequence[str] = (), missing: MissingLabels = "refuse") -> str:
-    """Return the label of a row as text.
+    """Return the label of a row as text; raise `MissingLabelError` if there is none.
 
-    Args:
-        labels: the task's, as far as they are known.
-        missing: whether placeholders are left out; otherwise they are labels.
-
-    Raises:
-        MissingLabelError: there is none. InputError: it is a list of several.
+    Placeholders are labels, unless missing labels are dropped and the task has no such label.
     """
     name, value = row.name("label"), unwrap_labels(row.cells["label"])
     if isinstance(value, list) and len(value) > 1:

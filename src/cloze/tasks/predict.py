@@ -108,11 +108,9 @@ def decode(
 def prediction_row(
     task: Task, number: int, example: Any, prediction: Any, *, is_labeled: bool = False
 ) -> dict[str, Any]:
-    """Return a prediction as `cloze predict` writes it: id or row, texts, and the answer.
+    """Return a prediction as `cloze predict` writes it: id or row, else the number from 1, texts, and the answer.
 
-    Args:
-        number: number of the example, from 1, which is its row if the example has none.
-        is_labeled: add `gold`, as `cloze evaluate` does.
+    If it is labeled, `gold` is added, as `cloze evaluate` does.
     """
     gold = task.answer.gold(example) if is_labeled else None
     known = {} if gold is None else {"gold": sorted(gold) if isinstance(gold, frozenset) else gold}
@@ -148,12 +146,7 @@ def check_answer_files(
         check_csv_safe(output, errors)
 
 
-def check_has_wrong_answers(
-    task: Task,
-    *,
-    where: str = "errors",
-    remedy: str = "Leave it out",
-) -> None:
+def check_has_wrong_answers(task: Task, *, where: str = "errors", remedy: str = "Leave it out") -> None:
     """Check that answers of a task are right or wrong."""
     if not task.answer.has_wrong_answers():
         what = f"answers of {task.name} are not right or wrong"

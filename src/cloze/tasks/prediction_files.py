@@ -33,16 +33,15 @@ _TEXTS = {"label", "answer", *IDENTITY}
 def open_predictions(data: Data, keys: Sequence[str]) -> Source:
     """Open a file of predictions: a table, or JSON lines under any other name.
 
-    Args:
-        keys: those of the answer, the required one first. A table's columns of these and of `IDENTITY` are read.
+    The columns of a table that are read are the keys of the answer, the required one first, and those of `IDENTITY`.
     """
-    is_by_class = "probabilities" in keys
-
-    def is_also_read(name: str) -> bool:
-        return name in (*keys[1:], *IDENTITY, "row") or (is_by_class and name.startswith(PROBABILITY))
-
-    columns = tuple(map(Column, keys[:1]))
-    options = ReadOptions(reader="predictions", columns=columns, is_also_read=is_also_read, encoding=UTF_8)
+    optional, is_by_class = {*keys[1:], *_NAMES}, "probabilities" in keys
+    options = ReadOptions(
+        reader="predictions",
+        columns=tuple(map(Column, keys[:1])),
+        is_also_read=lambda name: name in optional or (is_by_class and name.startswith(PROBABILITY)),
+        encoding=UTF_8,
+    )
     return open_source(data, options)
 
 

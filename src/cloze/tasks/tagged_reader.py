@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from cloze.choices import TaggingFormat
 from cloze.data.reading.columns import Column
@@ -22,7 +22,7 @@ from cloze.data.reading.json_rows import show_value
 from cloze.data.reading.memory import Data
 from cloze.data.reading.source import ReadOptions, WordOptions
 from cloze.data.reading.tables import parse_rows
-from cloze.data.reading.tag_schemes import Scheme, SchemeDetector, entities_to_tags, is_tag, usual_tags
+from cloze.data.reading.tag_schemes import entities_to_tags, usual_tags
 from cloze.data.reading.tagged_text import (
     DOCUMENT_PLACE,
     SENTENCES,
@@ -34,7 +34,6 @@ from cloze.data.reading.word_tables import find_words, group_words, is_word_colu
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.conll import Entity
 from cloze.tasks.span_offsets import Offsets, SpanReader
-from cloze.tasks.texts import GoldAnswers
 from cloze.tokenization.sentences import sentence_spans
 from cloze.tokenization.unicode import is_chinese, replace_lone_surrogates
 
@@ -47,17 +46,6 @@ _LONG_SENTENCE = 500  # words
 _SENTENCE_ENDS = frozenset(".!?。！？।؟")
 _CLITICS = ("'s", "’s")
 _NAME_PREFIXES = "@#"  # part of the name of a person or a topic
-
-
-class KnownTags(Protocol):
-    """What a kind of answer knows of the tags before data are read."""
-
-    labels: tuple[str, ...]
-    scheme: Scheme | None
-    num_columns: int | None
-
-    def scheme_detector(self) -> SchemeDetector:
-        """Return a detector that accepts the tags that the settings allow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +79,8 @@ class TaggedReader:
     def columns(self) -> tuple[Column, ...]:
         return (Column("text"),)
 
-    def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
-        known = cast(KnownTags, answer)
+    def options(self, answer: Any, *, labeled: bool) -> ReadOptions:
+        """Return how data are read; `answer` is of the kind `Tags`."""
         tags = [Column("tags", "label", (self.tags_field or "tags",))] if labeled else []
         return ReadOptions(
             reader="words",
@@ -104,8 +92,8 @@ class TaggedReader:
             encoding=self.encoding,
             leave_out=(InputError,) if self.skip_bad_rows else (),
             words=WordOptions(
-                labels=known.labels,
-                num_columns=known.num_columns,
+                labels=answer.labels,
+                num_columns=answer.num_columns,
                 word_column=self.word_column,
                 tag_column=self.tag_column,
                 by_document=self.context == "document",
@@ -116,18 +104,20 @@ class TaggedReader:
         return example.document
 
     def read(
-        self, source: Data, answer: GoldAnswers, *, labeled: bool = True, **how: bool
+        self, source: Data, answer: Any, *, labeled: bool = True, **how: bool
     ) -> Iterator[tuple[TaggedText, Mapping[str, Any]]]:
         """Yield the sentences, texts or documents of data in any format, with tags in one scheme."""
-        texts, known = self._texts(source, answer, labeled=labeled), cast(KnownTags, answer)
-        schemes = known.scheme_detector()
-        for text in texts if known.scheme == "plain" else _with_usual_tags(texts, known.labels):
+        schemes = answer.scheme_detector()
+        texts: Iterable[TaggedText] = self._texts(source, answer, labeled=labeled)
+        if labeled and answer.scheme != "plain":
+            texts = _with_usual_tags(list(texts), answer.labels)
+        for text in texts:
             for sentence in text.sentences:
                 schemes.add(sentence.tags or (), sentence.where)
             yield text, {}
         schemes.scheme()
 
-    def _texts(self, data: Data, answer: GoldAnswers, *, labeled: bool) -> Iterator[TaggedText]:
+    def _texts(self, data: Data, answer: Any, *, labeled: bool) -> Iterator[TaggedText]:
         # rows need not have the columns of tuples
         source = open_source(data, replace(self.options(answer, labeled=labeled), columns=()))
         rows = source.rows()
@@ -249,29 +239,24 @@ class TaggedReader:
         return TaggedText(split_text(text, language=self.language), text)
 
 
-def _with_usual_tags(texts: Iterable[TaggedText], labels: Iterable[str]) -> Iterator[TaggedText]:
-    """Yield texts with their tags in the usual form; a file with O and tags such as B-PER is in it.
-
-    Labels may have O and also a type of this name.
-    """
-    texts = iter(texts)
+def _with_usual_tags(texts: list[TaggedText], labels: Iterable[str]) -> list[TaggedText]:
+    """Return texts with their tags in the usual form."""
+    # labels may have O and also a type of this name
     tags = {*labels} if {"O", "B-O"} <= {*labels} else set()
-    first = []
-    for text in texts:
-        first.append(text)
-        tags.update(*(sentence.tags or () for sentence in text.sentences))
-        if any(sentence.tags is None for sentence in text.sentences) or (
-            "O" in tags and any(is_tag(tag) and tag != "O" for tag in tags)
-        ):
-            break
-    usual = usual_tags(tags)
-    for text in first:
-        sentences = (
-            replace(sentence, tags=sentence.tags and tuple(usual.get(tag, tag) for tag in sentence.tags))
-            for sentence in text.sentences
+    sentences = chain.from_iterable(text.sentences for text in texts)
+    usual = usual_tags(tags.union(*(sentence.tags or () for sentence in sentences)))
+    if not usual:
+        return texts
+    return [
+        replace(
+            text,
+            sentences=tuple(
+                replace(sentence, tags=sentence.tags and tuple(usual.get(tag, tag) for tag in sentence.tags))
+                for sentence in text.sentences
+            ),
         )
-        yield replace(text, sentences=tuple(sentences)) if usual else text
-    yield from texts
+        for text in texts
+    ]
 
 
 def _warn_of_joined_sentences(texts: Iterable[TaggedText]) -> Iterator[TaggedText]:

@@ -75,11 +75,7 @@ class RowReader(ABC, Generic[ExampleT]):
 
     @abstractmethod
     def example(self, row: Row, gold: Any) -> ExampleT:
-        """Return the example of a row with its gold answer, None if it is not read.
-
-        Raises:
-            InputError: a cell is invalid.
-        """
+        """Return the example of a row with its gold answer, None if it is not read."""
 
     def options(self, answer: GoldAnswers, *, labeled: bool) -> ReadOptions:
         """Return how data are read: their columns in the order of tuples, and more."""

@@ -16,7 +16,7 @@ from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tagging_features import tagging_features
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from family_cases import tokens_of
-from helpers import task_of
+from helpers import external_answer, task_of
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "##a", "##b", "##c", "##d", ".")
 TASK = task_of("tagging", labels=("O", "B-X", "I-X", "B-Y", "I-Y"))
@@ -138,25 +138,23 @@ def test_notes_name_scheme_and_uncased_model(letters):
     assert "lower-cases its text" in list(task.answer.notes([], [], letters))[1]
 
 
-def test_iob1_labels_may_lack_b_of_a_type(letters):
-    tagging = task_of("tagging")
-    answer = tagging.answer.with_class_names(("O", "I-X", "I-Y", "B-Y"))
+def test_iob1_labels_may_lack_b_of_a_type(letters, tmp_path):
+    answer = external_answer(tmp_path, "tagging", "O", "I-X", "I-Y", "B-Y")
     example = TaggedText((Sentence(("a", "b", "c", "d"), ("B-X", "I-X", "B-Y", "I-Y")),))
     (feature,) = answer.features(example, letters, max_seq_length=8)
     assert feature.targets is not None
     assert feature.targets.tolist() == [1, 1, 3, 2]
     logits = 9 * np.eye(4, dtype=np.float32)[[1, 1, 2, 2]]
-    task = replace(tagging, answer=answer)
-    assert task.score([example], [answer.decode(example, [feature], [logits])])["f1"] == 100
+    assert answer.score([example], [answer.decode(example, [feature], [logits])], ["f1"])["f1"] == 100
 
 
-def test_invalid_labels_are_refused():
+def test_invalid_labels_are_refused(tmp_path):
     with pytest.raises(
         InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
     ):
-        task_of("tagging").answer.with_class_names(("LABEL_0", "LABEL_1"))
+        external_answer(tmp_path, "tagging", "LABEL_0", "LABEL_1")
     with pytest.raises(InputError, match="names no labels"):
-        task_of("tagging").answer.with_class_names(())
+        external_answer(tmp_path, "tagging")
 
 
 def test_file_with_both_columns_scores_as_conlleval():
@@ -209,10 +207,10 @@ def test_batch_has_positions_and_targets_of_all_features(letters):
     assert [output[:, 0].tolist() for output in TASK.answer.outputs(logits, batch)] == [[1, 2], [6]]
 
 
-def test_models_whose_classes_are_in_other_forms():
-    answer = task_of("tagging").answer.with_class_names(("O", "PER-B", "PER-I"))
+def test_models_whose_classes_are_in_other_forms(tmp_path):
+    answer = external_answer(tmp_path, "tagging", "O", "PER-B", "PER-I")
     assert (answer.labels, answer.scheme) == (("O", "B-PER", "I-PER"), "IOB2")
-    answer = task_of("tagging").answer.with_class_names(("B-O", "I-O", "B-PER", "I-PER"))
+    answer = external_answer(tmp_path, "tagging", "B-O", "I-O", "B-PER", "I-PER")
     example = task_of("tagging").reader.split("Ada ran far")
     logits = np.eye(4, dtype=np.float32)[[2, 0, 1]]
     prediction = answer.decode(example, [], [logits])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -95,11 +95,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         return () if name is None else (named_column("label_column", name, kind="label"),)
 
     def read(self, row: Row) -> Any:
-        """Return the gold answer of a labeled row.
-
-        Raises:
-            MissingLabelError: there is none. InputError: it cannot be one.
-        """
+        """Return the gold answer of a labeled row; raise `MissingLabelError` if there is none."""
         return None
 
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
@@ -135,11 +131,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         return self
 
     def for_external_checkpoint(self, directory: Path) -> Self:
-        """Return the kind for a checkpoint of another program or another task.
-
-        Raises:
-            InputError: the checkpoint does not fit.
-        """
+        """Return the kind for a checkpoint of another program or task; raise `InputError` if it does not fit."""
         return self
 
     def write_checkpoint_files(self, directory: Path, model: Module, *, max_seq_length: int) -> None:
@@ -257,8 +249,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
     ) -> Calibration | None:
         """Return the temperature and calibration error of the probabilities; None if they are not calibrated.
 
-        Args:
-            is_dev: whether the temperature was fitted on these examples, so that the error is cross-fitted.
+        The error of dev data, on which the temperature was fitted, is cross-fitted.
         """
         return None
 
@@ -295,9 +286,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         Raises:
             KeyError, TypeError, ValueError: the object is no such output.
         """
-        number: Any = finite_number(values[self.keys[0]])
-        answer: AnswerT = number
-        return answer
+        return cast(AnswerT, finite_number(values[self.keys[0]]))
 
     def read_answers(self, source: Data, examples: Sequence[ExampleT]) -> list[AnswerT]:
         """Read the answers for examples that `cloze predict` printed or wrote, as JSON lines or a table.

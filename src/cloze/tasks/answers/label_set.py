@@ -46,7 +46,6 @@ from cloze.tokenization.tokenizer import Tokenizer
 
 _THRESHOLD = 0.5
 _SEPARATORS = frozenset(";|")
-_EMPTY_COLLECTIONS = ("()", "set()")  # as pandas writes those of Python
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -113,7 +112,7 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
             return self._of_flags([row.cells[name] for name in self.label_columns], row)
         value = unwrap_labels(row.cells["label"])
         cell = f"the cell {row.name('label')!r} is"
-        if isinstance(value, str) and value.strip() in _EMPTY_COLLECTIONS:
+        if isinstance(value, str) and value.strip() in ("()", "set()"):  # as pandas writes empty ones
             value = []
         elif isinstance(value, str) and _is_bracketed(value.strip()):
             value = parse_list(value)
@@ -192,10 +191,7 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         )
 
     def for_external_checkpoint(self, directory: Path) -> Self:
-        return self.with_class_names(external_labels(directory, self.problem_type))
-
-    def with_class_names(self, names: tuple[str, ...]) -> Self:
-        if not names:
+        if not (names := external_labels(directory, self.problem_type)):
             raise InputError("no classifier: config.json names no labels")
         return replace(self, labels=names)
 

@@ -30,18 +30,11 @@ DecimalMark: TypeAlias = Literal[".", ","]
 
 
 def read_number(row: Row, missing: MissingLabels, decimal: DecimalMark = ".") -> float:
-    """Return the label of a row as a finite number.
-
-    Raises:
-        MissingLabelError: there is none. InputError: it is not a number.
-    """
+    """Return the label of a row as a finite number."""
     label = read_label(row, missing=missing)
     if (other := "," if decimal == "." else ".") in label:
-        what, remedy = (
-            f"score {label!r} has {other!r}",
-            "`decimal=,` reads decimal commas, `decimal=.` points",
-        )
-        raise InputError(what, where=row.where, remedy=remedy)
+        remedy = "`decimal=,` reads decimal commas, `decimal=.` points"
+        raise InputError(f"score {label!r} has {other!r}", where=row.where, remedy=remedy)
     try:
         return finite_number(label.replace(",", "."))
     except ValueError as error:

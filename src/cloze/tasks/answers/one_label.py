@@ -132,17 +132,13 @@ class OneLabel(TextAnswer[ClassPrediction]):
         return replace(kind, class_weights=order_weights(weights, labels, "class_weights"))
 
     def for_external_checkpoint(self, directory: Path) -> Self:
-        return self.with_class_names(external_labels(directory, self.problem_type))
-
-    def with_class_names(self, names: tuple[str, ...]) -> Self:
-        """Return the kind with a model's labels, which must equal the task's if it has labels of its own.
-
-        transformers calls unnamed classes LABEL_0, LABEL_1: the labels of a task whose labels are numbers.
-        """
+        """Return the kind with a model's labels, which must equal the task's if it has labels of its own."""
+        names = external_labels(directory, self.problem_type)
         if len(names) < 2:
             what = "one class only, which is a number: see the task regression" if names else "no labels"
             raise InputError(f"no classifier: config.json names {what}")
         if self.labels:
+            # transformers calls unnamed classes LABEL_0, LABEL_1: the labels of a task whose labels are numbers
             names = tuple(name.removeprefix("LABEL_") for name in names)
             if set(names) != set(self.labels):
                 raise InputError(f"its classes are {list_names(names)}, the task's {list_names(self.labels)}")

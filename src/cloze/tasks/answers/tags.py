@@ -128,25 +128,21 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
             yield "the model lower-cases its text, which hides the capitals of names: a cased one may find more"
 
     def for_external_checkpoint(self, directory: Path) -> Self:
-        """Return the kind with a model's labels; only a tagger's may be plain tags."""
-        kind = self.with_class_names(load_labels(directory))
-        architectures = read_json(directory / CONFIG_FILE).get("architectures") or ()
-        if kind.scheme == "plain" and not any("TokenClassification" in str(name) for name in architectures):
-            raise InputError(f"no tagger: its class {kind.labels[0]!r} is not a tag such as B-PER")
-        return kind
-
-    def with_class_names(self, names: tuple[str, ...]) -> Self:
-        """Return the kind with a model's labels: tags of entities, or plain ones."""
-        if unnamed := [name for name in names if name.startswith("LABEL_")]:
-            what = f"no tagger: its class {unnamed[0]!r} is not a tag such as B-PER"
-            remedy = """Name the classes in config.json: "id2label": {"0": "O", "1": "B-PER", …}"""
-            raise InputError(what, remedy=remedy)
+        """Return the kind with a model's labels, tags of entities; only a tagger's may be plain tags."""
+        names = load_labels(directory)
         if not names:
             raise InputError("no tagger: config.json names no labels")
         usual = usual_tags(names)
         if "O" not in usual.values():  # several classes may mean O
             names = tuple(usual.get(name, name) for name in names)
         is_plain = not all(map(is_tag, names))
+        architectures = read_json(directory / CONFIG_FILE).get("architectures") or ()
+        is_tagger = any("TokenClassification" in str(name) for name in architectures)
+        unnamed = [name for name in names if name.startswith("LABEL_")]
+        if unnamed or (is_plain and not is_tagger):
+            what = f"no tagger: its class {(*unnamed, *names)[0]!r} is not a tag such as B-PER"
+            remedy = """Name the classes in config.json: "id2label": {"0": "O", "1": "B-PER", …}"""
+            raise InputError(what, remedy=remedy)
         return replace(self, labels=names, scheme="plain" if is_plain else self.scheme or "IOB2")
 
     def features(
