@@ -11,7 +11,6 @@ from cloze.models.bert import BertModel
 from cloze.models.heads import (
     BertForPreTraining,
     BertForQuestionAnswering,
-    BertForSequenceClassification,
     BertForTokenClassification,
 )
 from cloze.tasks.task import Task
@@ -65,10 +64,9 @@ def make_models(directory: Path) -> dict[str, Path]:
 
 
 def make_classifier(directory: Path, task: Task, *, bias: float = 0.0) -> Path:
-    """Write a classifier; `bias` is added to the logit of its first label."""
+    """Write a classifier, a regression or a ranker; `bias` is added to the logit of its first label."""
     generator = torch.Generator().manual_seed(6)
-    encoder = BertModel(CONFIG, generator=generator)
-    model = BertForSequenceClassification(encoder, num_labels=len(task.answer.labels), generator=generator)
+    model = task.answer.head(BertModel(CONFIG, generator=generator), generator=generator)
     with torch.no_grad():
         model.output_layer.bias[0] += bias
     return write_checkpoint(

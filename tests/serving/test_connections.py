@@ -94,6 +94,7 @@ def test_connections_leave_half_of_the_file_descriptors(
 def test_default_times_are_the_documented_ones() -> None:
     limits = Limits()
     assert (limits.body_seconds, limits.response_seconds, limits.drain_seconds) == (10, 60, 10)
+    assert limits.keep_alive_seconds == 75
 
 
 def send_until_ended(connection: socket.socket, data: bytes) -> None:

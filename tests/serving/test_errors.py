@@ -65,3 +65,12 @@ def test_the_number_of_texts_has_a_limit(
         assert refused.status_code == 413
         assert f"{limit + 1} are more than {limit}." in refused.text
         assert f"serve with --max-batch-texts {limit + 1}." in refused.text
+
+
+def test_many_texts_are_bounded_by_their_tokens(models: Mapping[str, ServedModel]) -> None:
+    with client_of(models) as client:
+        assert len(client.ask("/v1/embeddings", input=["a"] * 2048)["data"]) == 2048
+        assert client.post("/embed", json={"inputs": ["a" * 50_000] * 32}).status_code == 200
+        for route, texts in (("/embed", ["a" * 33_000] * 33), ("/embed_all", ["a" * 160] * 33)):
+            refused = client.post(route, json={"inputs": texts})
+            assert (refused.status_code, "Send several requests." in refused.text) == (413, True)

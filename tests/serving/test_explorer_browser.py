@@ -1231,6 +1231,44 @@ def test_two_checkpoints_of_a_task_are_compared(
             "earlier" if page.get_by_label("Model for").input_value() == "later" else "later"
         )
         expect(page.locator(".answer")).to_have_count(2)
+        expect(page.locator(".shades")).to_have_count(2)
+        expect_equal(lambda: len(set(legends(page))), 1)  # one scale of colors for both
+
+
+def test_headlines_agree_with_their_numbers(browser: Any, paths: dict[str, Path], tmp_path: Path) -> None:
+    tasks = {
+        "topics": task_of("multi-label", labels=("x", "y"), thresholds={"x": 0.999, "y": 0.999}),
+        "stars": task_of("regression", minimum=1, maximum=5),
+        "ranker": task_of("ranking"),
+    }
+    models = {name: make_classifier(tmp_path / name, task) for name, task in tasks.items()}
+    with listening(client_of({**models, **paths}).app) as at, visit(browser, at) as visited:
+        page = visited.open("predict")
+        answer = page.locator(".answer").first
+        expect(answer).to_have_text("No label is above its threshold")
+        expect(page.locator(".tick")).to_have_count(2)
+        for name, pattern in (("stars", r"^−?\d+\.\d{3}$"), ("ranker", r"^\d+\.\d% relevant$")):
+            page.get_by_label("Model for").select_option(name)
+            expect(answer).to_have_text(re.compile(pattern))
+        page = visited.open("why")
+        page.get_by_label("Model for").select_option("stars")
+        expect(answer).to_have_text(re.compile(r"It says .*\d"))
+        score = answer.text_content().removeprefix("It says ")
+        expect(page.locator(".remark")).to_contain_text(f"which makes {score}.")
+        page = visited.open("fill")
+        expect(page.locator(".note").first).to_contain_text("Measured on cloze-mini: ")
+        info = page.request.get(f"{at}/info").json()
+        for model in info["models"]:
+            model["abilities"] = [ability for ability in model["abilities"] if ability != "explain"]
+            model["is_sentence_encoder"] = model["name"] == "tagger"
+        page.route("**/info", lambda route: route.fulfill(json=info))
+        page.reload()
+        page = visited.open("why")  # as of int8 models and graphs
+        expect(answer).to_have_text("It says no label: none is above its threshold")
+        expect(page.locator(".explained .note").last).to_contain_text("no gradients")
+        page = visited.open("pairs")
+        expect(page.get_by_label("Model for: Similarity of sentences")).to_have_value("tagger")
+        expect(page.get_by_text("not trained for vectors")).to_have_count(0)
 
 
 def test_every_label_of_a_set_is_explained(browser: Any, tmp_path: Path) -> None:
@@ -1300,6 +1338,7 @@ def test_files_are_opened_and_dropped(browser: Any, paths: dict[str, Path], tmp_
             page.dispatch_event("main .part", "drop", {"dataTransfer": dropped})
             overview = page.locator(".answers-overview")
             expect(overview).to_contain_text(f"{wrong.name}: {len(expected)} wrong answers.")
+            expect(page.locator(".shades")).to_contain_text("of the wrong answers to a gold class")
             assert [(row[1], row[3]) for row in shown_rows(page, len(expected))] == expected
             other.write_text('{"a": 1}\n' if ending == "jsonl" else "a\n1\n")
             page.get_by_label("Open a file").set_input_files(other)

@@ -1,5 +1,7 @@
 """Responses match the OpenAPI schema, to requests that follow it and to requests that violate it."""
 
+import json
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -72,6 +74,8 @@ def test_the_schema_describes_every_route_and_field(app: FastAPI) -> None:
             assert "security" not in operation
             if method == "post":
                 assert operation["requestBody"]["content"]["application/json"]["example"], path
+    for values in re.findall(r'"enum": (\[.*?\])', json.dumps(schema)):
+        assert len({value.lower() for value in json.loads(values)}) == len(json.loads(values))
     for name, described in schema["components"]["schemas"].items():
         for field, value in described.get("properties", {}).items():
             assert value.get("description", "").strip(), f"{name}.{field}"

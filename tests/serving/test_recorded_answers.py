@@ -17,6 +17,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 from clients import Client, client_of
 from kinds_of_models import write_models
 
+from cloze.serving.limits import Limits
+
 pytestmark = pytest.mark.protected
 
 FILE = Path(__file__).with_name("recorded_answers.json")
@@ -56,6 +58,6 @@ def test_answers_are_those_recorded(client: Client, route: str) -> None:
 
 
 if __name__ == "__main__":
-    with client_of(write_models(Path(mkdtemp()))) as client:
+    with client_of(write_models(Path(mkdtemp())), Limits(batch_texts=32)) as client:
         lines = [json.dumps(asked(client, exchange), ensure_ascii=False) for exchange in RECORDED]
     FILE.write_text("[\n" + ",\n".join(lines) + "\n]\n", "utf-8")

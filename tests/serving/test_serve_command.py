@@ -85,7 +85,12 @@ def test_ctrl_c_stops_a_server_with_a_key(
 ) -> None:
     key = "0123456789abcdef0123"
     (tmp_path / "key").write_text(f"{key}\n")
-    locked = start("-m", str(directories["bert"]), "--api-key-file", str(tmp_path / "key"))
+    key_file = str(tmp_path / "key")
+    locked = start("-m", str(directories["bert"]), "--api-key-file", key_file, "--keep-alive", "1")
+    with socket.create_connection(("127.0.0.1", locked.port), timeout=8) as idle:
+        idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        while idle.recv(4096):
+            pass  # until the server closes the connection, before the 10 seconds for a head
     assert locked.post("/embed", inputs="a").status_code == 401
     right = {"Authorization": f"Bearer {key}", "Host": "some.machine.example"}
     answer = httpx.post(f"{locked.url}/embed", json={"inputs": "a"}, headers=right, timeout=30)
@@ -129,10 +134,11 @@ def test_open_requests_are_answered_at_shutdown(
 
 @pytest.mark.protected
 @pytest.mark.slow
-def test_sigterm_is_never_lost(directories: Mapping[str, Path]) -> None:
-    """Not even in a finalizer, where an exception of a signal handler is dropped."""
+@pytest.mark.parametrize("moment", ["in a finalizer", "during a long batch"])
+def test_sigterm_ends_the_process_with_0(directories: Mapping[str, Path], moment: str) -> None:
+    """Also in a finalizer, where an exception of a signal handler is dropped, and while native code computes."""
     program = """
-import os, signal, sys
+import asyncio, os, signal, sys, threading, time
 from pathlib import Path
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
@@ -143,12 +149,18 @@ class Dropped:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)
 
+def tell(address):
+    if sys.argv[2] == "during a long batch":
+        batch = app.state.queue.run(lambda: time.sleep(90), tokens=1)
+        threading.Thread(target=asyncio.run, args=(batch,), daemon=True).start()
+        time.sleep(0.2)
+    Dropped()
+
 app = create_app(load_models({"bert": Path(sys.argv[1])}, device="cpu"), Limits(), threads=1)
-run(app, bind("127.0.0.1", 0), Limits(), tell=lambda address: Dropped() and None)
+run(app, bind("127.0.0.1", 0), Limits(), tell=tell)
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", program, str(directories["bert"])], capture_output=True, text=True, timeout=60
-    )
+    command = [sys.executable, "-c", program, str(directories["bert"]), moment]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 

@@ -26,14 +26,20 @@ export interface Explanation {
 
 const LISTED = 8;
 
+/** The end of the color scale of explanations that are side by side, or of one alone. */
+export function largestContribution(explanations: { words: AttributedWord[] }[]): number {
+  return largestOf(explanations.flatMap(({ words }) => words.map(({ attribution }) => attribution)));
+}
+
 /** An explained prediction: its texts, the largest contributions, and their sum. */
-export function Attribution({ texts, words, truncated, output, baseline_output, steps, convergence_gap }: Explanation) {
+export function Attribution(props: Explanation & { largest?: number }) {
+  const { texts, words, truncated, output, baseline_output, steps, convergence_gap, largest = largestContribution([props]) } = props;
   return (
     <>
-      <ShadedTexts texts={texts} words={words} isTruncated={truncated} />
+      <ShadedTexts texts={texts} words={words} isTruncated={truncated} largest={largest} />
       {truncated && <Truncated />}
       <h3 class="later">Largest contributions</h3>
-      <Contributions words={words} />
+      <Contributions words={words} largest={largest} />
       <p class="remark">
         A text of masks scores {fixed(baseline_output)}, and the words add {fixed(output - baseline_output)}, which makes {fixed(output)}.
         Their sum in {steps} steps is off by {positive(Math.abs(convergence_gap), 4)}.
@@ -52,8 +58,7 @@ export function Truncated() {
 }
 
 /** Texts with words shaded in one color for the class, in another against it. */
-function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; words: AttributedWord[]; isTruncated: boolean }) {
-  const largest = largestOf(words.map(({ attribution }) => attribution));
+function ShadedTexts({ texts, words, isTruncated, largest }: { texts: string[]; words: AttributedWord[]; isTruncated: boolean; largest: number }) {
   return (
     <>
       {texts.map((text, i) => {
@@ -82,17 +87,16 @@ function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; words: At
         );
       })}
       <Shades kind="signed-cell" from={fixed(-largest)} to={`+${fixed(largest)}`}>
-        A word <span class="key">for</span> the class raises its score, a word <span class="key below-key">against</span> it lowers
-        it: the full color is the largest contribution here.
+        A word <span class="key">for</span> it raises the score, a word <span class="key below-key">against</span> it lowers
+        the score: the full color is the largest contribution here.
       </Shades>
     </>
   );
 }
 
 /** The words with the largest contributions, as bars to the left or right of zero. */
-function Contributions({ words }: { words: AttributedWord[] }) {
+function Contributions({ words, largest }: { words: AttributedWord[]; largest: number }) {
   const ranked = [...words].sort((a, b) => Math.abs(b.attribution) - Math.abs(a.attribution)).slice(0, LISTED);
-  const largest = largestOf(ranked.map(({ attribution }) => attribution));
   return (
     <table class="bars signed" aria-label="Largest contributions">
       <tbody>

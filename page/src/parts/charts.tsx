@@ -12,6 +12,8 @@ export interface BarRow {
   label: string;
   share: number;
   strong?: boolean;
+  /** A share to mark on the bar. */
+  tick?: number;
 }
 
 /** Bars from 0 to 100%, as a table for screen readers. */
@@ -20,10 +22,10 @@ export function Bars({ rows, name, file }: { rows: BarRow[]; name: string; file?
     <>
       <table class="bars" aria-label={name}>
         <tbody>
-          {rows.map(({ label, share, strong }) => (
+          {rows.map(({ label, share, strong, tick }) => (
             <tr class={strong ? "strong" : undefined}>
               <th scope="row">{label}</th>
-              <td class="bar"><Bar share={share} /></td>
+              <td class="bar" title={tick === undefined ? undefined : `predicted above ${percent(tick)}`}><Bar share={share} tick={tick} /></td>
               <td>{percent(share)}</td>
             </tr>
           ))}
@@ -39,11 +41,12 @@ export function nextSentenceRows(isNext: number): BarRow[] {
   return [{ label: "B follows A", share: isNext }, { label: "B does not", share: 1 - isNext }];
 }
 
-export function Bar({ share }: { share: number }) {
+export function Bar({ share, tick }: { share: number; tick?: number }) {
   return (
     <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
       <rect class="track" width={100} height={8} />
       <rect class="fill" width={Math.max(0, 100 * share)} height={8} />
+      {tick !== undefined && <rect class="tick" x={100 * tick} width={0.6} height={8} />}
     </svg>
   );
 }

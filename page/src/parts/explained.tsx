@@ -4,8 +4,8 @@ import type { ComponentChildren } from "preact";
 import { useContext, useId } from "preact/hooks";
 import { useKept } from "../address";
 import { fixed, percent } from "../format";
-import { Answer, useAnswer } from "./answer";
-import { Attribution, type Explanation } from "./attribution";
+import { Answer, type Asked, useAnswer } from "./answer";
+import { Attribution, type Explanation, largestContribution } from "./attribution";
 import { Bars } from "./charts";
 import { type Model, Models, useModel } from "./models";
 import { RecordedAnswers } from "./recorded";
@@ -27,13 +27,13 @@ export function predictedOf(scores: LabelScore[]): LabelScore[] {
 /** The prediction as text: labels with their probabilities, or the number of a regression. */
 function textOf(scores: LabelScore[]): string {
   if (scores[0].label === "score") return fixed(scores[0].score);
-  return predictedOf(scores).map(({ label, score }) => `“${label}”, ${percent(score)}`).join("; ") || "no label";
+  return predictedOf(scores).map(({ label, score }) => `“${label}”, ${percent(score)}`).join("; ") || "no label: none is above its threshold";
 }
 
 /** Bars of labels, the predicted ones in bold. */
 export function LabelBars({ scores, name, file }: { scores: LabelScore[]; name: string; file?: string }) {
   const predicted = predictedOf(scores);
-  return <Bars rows={scores.map((entry) => ({ label: entry.label, share: entry.score, strong: predicted.includes(entry) }))} name={name} file={file} />;
+  return <Bars rows={scores.map((entry) => ({ label: entry.label, share: entry.score, strong: predicted.includes(entry), tick: entry.threshold }))} name={name} file={file} />;
 }
 
 /** Other models with the same classes, such as two checkpoints of a task. */
@@ -66,14 +66,22 @@ export function Choice({ label, all, value, set }: { label: string; all: readonl
   );
 }
 
+type Found = Omit<Explanation, "texts">;
+
+/** The explanation by a model; no question without a text, a model or its gradients. */
+function useExplanation(name: string | undefined, texts: string[], label: string): Asked<Found[]> {
+  const model = useModel(name);
+  const isAsked = model?.abilities.has("explain") && texts[0].trim();
+  return useAnswer("explain", isAsked ? { model: model!.name, inputs: [texts], ...(label && { label }) } : null);
+}
+
 /** A card with a model's prediction for a text or a pair; `before` is the text as it was before an edit. */
-function Explained({ model, texts, label, before, isNamed }: { model: string; texts: string[]; label?: string; before?: string[]; isNamed: boolean }) {
+function Explained({ model, texts, before, explained, largest, isNamed }: { model: string; texts: string[]; before?: string[]; explained: Asked<Found[]>; largest: number; isNamed: boolean }) {
   const isExplainable = useModel(model)!.abilities.has("explain");
   const isEmpty = !texts[0].trim();
   const isEdited = before !== undefined && JSON.stringify(before) !== JSON.stringify(texts);
   const predicted = useAnswer<LabelScore[][]>("predict", isEmpty ? null : { model, inputs: [texts] });
   const earlier = useAnswer<LabelScore[][]>("predict", isEdited ? { model, inputs: [before] } : null);
-  const explained = useAnswer<Omit<Explanation, "texts">[]>("explain", isEmpty || !isExplainable ? null : { model, inputs: [texts], ...(label && { label }) });
   return (
     <div class="card explained">
       {isNamed && <h3 class="model">{model}</h3>}
@@ -93,7 +101,7 @@ function Explained({ model, texts, label, before, isNamed }: { model: string; te
           {([found], { inputs }) => (
             <>
               <h3>Words for and against “{found.explained}”</h3>
-              <Attribution {...found} texts={inputs[0]} />
+              <Attribution {...found} texts={inputs[0]} largest={largest} />
             </>
           )}
         </Answer>
@@ -109,6 +117,8 @@ export function Explanations({ models, texts, before, children }: { models: stri
   const isRecorded = useContext(RecordedAnswers) !== null; // of the predicted class alone
   const labels = own && own.abilities.has("explain") && !isRecorded ? own.labels : [];
   const explained = labels.includes(label) ? label : "";
+  const found = [useExplanation(models[0], texts, explained), useExplanation(models[1], texts, explained)];
+  const largest = largestContribution(found.flatMap(({ answer }) => answer ?? [])); // one scale for both
   return (
     <>
       {(labels.length > 1 || children) && (
@@ -118,7 +128,7 @@ export function Explanations({ models, texts, before, children }: { models: stri
         </p>
       )}
       <div class={models.length > 1 ? "side-by-side" : undefined}>
-        {models.map((name) => <Explained key={name} model={name} texts={texts} before={before} label={explained} isNamed={models.length > 1} />)}
+        {models.map((name, i) => <Explained key={name} model={name} texts={texts} before={before} explained={found[i]} largest={largest} isNamed={models.length > 1} />)}
       </div>
     </>
   );

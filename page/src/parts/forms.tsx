@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useContext, useId } from "preact/hooks";
 import type { Kept } from "../address";
+import chosen from "../examples.json";
 import { textsOf } from "../texts";
 import { noteTyping } from "../typing";
 import { RecordedAnswers } from "./recorded";
@@ -39,9 +40,9 @@ export function Examples<T>({ all, choose }: { all: readonly (readonly [string, 
   );
 }
 
-/** The caption of an example with its source, if the text is that of an example. */
+/** The caption of an example with the model that it was measured on and its source, if the text is that of an example. */
 export function Caption({ of }: { of?: { caption: string; source: string } }) {
-  return of ? <p class="note">{of.caption} <cite>{of.source}</cite></p> : null;
+  return of ? <p class="note">Measured on {chosen.model.name}: {of.caption} <cite>{of.source}</cite></p> : null;
 }
 
 /** A switch whose value is "1" or "". */

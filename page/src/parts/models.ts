@@ -13,6 +13,8 @@ export interface Model {
   labels: string[];
   /** The mask token of its tokenizer. */
   maskToken: string;
+  /** Whether it was trained for the vectors of sentences. */
+  isSentenceEncoder: boolean;
 }
 
 /** A token that a model predicts. */
@@ -28,6 +30,6 @@ export function useModel(name: string | undefined): Model | undefined {
 }
 
 /** Convert a model of /info. */
-export function toModel({ name, abilities, reads_pairs, labels, mask_token }: any): Model {
-  return { name, abilities: new Set(abilities), readsPairs: reads_pairs, labels, maskToken: mask_token ?? "[MASK]" };
+export function toModel({ name, abilities, reads_pairs, labels, mask_token, is_sentence_encoder }: any): Model {
+  return { name, abilities: new Set(abilities), readsPairs: reads_pairs, labels, maskToken: mask_token ?? "[MASK]", isSentenceEncoder: is_sentence_encoder };
 }

@@ -53,7 +53,9 @@ export function Section(props: {
   Body: FunctionComponent<{ model: string }>;
 }) {
   const { title, lead, needs, Body } = props;
-  const able = useContext(Models).filter(({ abilities }) => abilities.has(needs)).map(({ name }) => name);
+  const models = useContext(Models).filter(({ abilities }) => abilities.has(needs));
+  if (needs === "embed") models.sort((a, b) => Number(b.isSentenceEncoder) - Number(a.isSentenceEncoder));
+  const able = models.map(({ name }) => name);
   const [kept, setModel] = useKept(props.name ? `${props.name}-model` : "model", able[0] ?? "");
   const model = able.includes(kept) ? kept : able[0];
   return (

@@ -18,7 +18,7 @@ const OTHERS = "(others)";
 const NO_ROW = { row: undefined, edit: undefined, "edit-pair": undefined }; // closes the open row
 const EMPTY_SET = "–"; // no labels
 const ROWS_AT_ONCE = 50;
-const INPUTS_AT_ONCE = 32; // the server takes no more
+const INPUTS_AT_ONCE = 32; // answers appear while others are computed
 const COMMAND = "cloze evaluate -m RUN -d FILE -o answers.jsonl && cloze serve -m RUN --evaluation answers.jsonl";
 
 interface File {
@@ -148,7 +148,7 @@ function Table({ file }: { file: File }) {
   return (
     <>
       <div class="card answers-overview">
-        {matrix.classes.length > 1 && <Matrix {...matrix} />}
+        {matrix.classes.length > 1 && <Matrix {...matrix} of={areAllWrong ? "wrong answers to" : "texts of"} />}
         <div>
           <p><b>{file.name}</b>: {areAllWrong ? `${grouped(rows.length)} wrong answers` : `${grouped(rows.length)} answers, ${rightOf(rows, rows)}`}.</p>
           {compared.model && !compared.error && (
@@ -243,7 +243,7 @@ function Reason({ row, model, second }: { row: GradedAnswer; model?: string; sec
         {row.texts.length > 1 && <TextField label="Second text" kept={pair} />}
       </div>
       {isEdited && <p class="examples"><button type="button" class="chip" onClick={() => setValues({ edit: undefined, "edit-pair": undefined }, true)}>Undo the edit</button></p>}
-      <Explanations models={second ? [model, second] : [model]} texts={row.texts.length > 1 ? [text[0], pair[0]] : [text[0]]} before={row.texts} />
+      <Explanations key={`${model} ${second}`} models={second ? [model, second] : [model]} texts={row.texts.length > 1 ? [text[0], pair[0]] : [text[0]]} before={row.texts} />
     </>
   );
 }
@@ -284,7 +284,7 @@ function useCell(classes: string[]): (row: GradedAnswer) => boolean {
   return (row) => gold === undefined || (is(gold, row.gold) && is(answer ?? "", row.answer));
 }
 
-function Matrix({ classes, counts }: ConfusionMatrix) {
+function Matrix({ classes, counts, of }: ConfusionMatrix & { of: string }) {
   const { values } = usePlace();
   const choose = (gold: string, answer: string) => {
     const isChosen = values.gold === gold && values.answer === answer;
@@ -330,7 +330,7 @@ function Matrix({ classes, counts }: ConfusionMatrix) {
           </tbody>
         </table>
       </Scroll>
-      <Shades kind="cell" from="0%" to="100%">of the texts of a gold class</Shades>
+      <Shades kind="cell" from="0%" to="100%">of the {of} a gold class</Shades>
     </div>
   );
 }

@@ -22,7 +22,7 @@ export const fillView: View = {
   Body: () => (
     <Section
       title="Fill in the blank"
-      lead="BERT was pre-trained on one task: name the hidden word from the words on both sides. Click a word to hide it, or to show it again."
+      lead="BERT’s first pre-training task: name the hidden word from the words on both sides. Click a word to hide it, or to show it again."
       needs="fill"
       Body={Fill}
     />

@@ -6,6 +6,7 @@ import { Answer, useAnswer } from "../parts/answer";
 import { Bars, HeatMap, nextSentenceRows } from "../parts/charts";
 import { range } from "../parts/drawing";
 import { Caption, Examples, TextField } from "../parts/forms";
+import { useModel } from "../parts/models";
 import { Section, type View } from "../parts/section";
 import chosen from "../examples.json";
 import { WordInContext } from "./senses";
@@ -75,6 +76,7 @@ const SENTENCES = [
 
 function Similarity({ model }: { model: string }) {
   const texts = useKept("texts", SENTENCES.join("\n"));
+  const { isSentenceEncoder } = useModel(model)!;
   const inputs = linesOf(texts[0]);
   const asked = useAnswer<number[][]>("embed", inputs.length < 2 ? null : { model, inputs, normalize: true });
   const tokens = useAnswer<unknown[][]>("tokenize", asked.truncated ? { model, inputs: asked.question.body.inputs } : null);
@@ -91,6 +93,7 @@ function Similarity({ model }: { model: string }) {
               <>
                 <HeatMap names={body.inputs} rows={cosines} caption="Cosines of sentences" />
                 <p class="remark" aria-live="polite">{closest(cosines)}</p>
+                {!isSentenceEncoder && <p class="muted">This model was not trained for vectors of sentences: unrelated ones are similar, too.</p>}
                 {!tokens.isBusy && tokens.answer && asked.truncated! > 0 && <p class="note">{cut(tokens.answer, asked.truncated!)}</p>}
               </>
             );

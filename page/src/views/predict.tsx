@@ -1,6 +1,6 @@
 /** Predict: the probability of every label of a text. */
 
-import { fixed, part } from "../format";
+import { fixed, part, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Truncated, Unread } from "../parts/attribution";
 import { useClassified } from "../parts/classified";
@@ -52,9 +52,10 @@ function Predict({ model }: { model: string }) {
         {([found], { inputs: [texts] }) => {
           const isSame = read.question.body?.text === texts[0] && read.question.body?.pair === (texts[1] ?? null);
           const isNumber = found.length === 1 && found[0].label === "score"; // a regression, on a scale of its own
+          const isRanker = found.length === 1 && found[0].threshold === undefined; // of one class, more or less probable
           return (
             <>
-              <p class="answer">{isNumber ? fixed(found[0].score) : predictedOf(found).map(({ label }) => label).join(", ") || "No label"}</p>
+              <p class="answer">{isNumber ? fixed(found[0].score) : isRanker ? `${percent(found[0].score)} ${found[0].label}` : predictedOf(found).map(({ label }) => label).join(", ") || "No label is above its threshold"}</p>
               {isSame && read.answer && <ReadTexts texts={texts} read={read.answer} />}
               {!isNumber && <LabelBars scores={found} name="Labels" file="labels" />}
             </>

@@ -6,6 +6,7 @@ import chosen from "../examples.json";
 import { within } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Bars, nextSentenceRows, Scroll } from "../parts/charts";
+import { Caption } from "../parts/forms";
 import { RecordedAnswers } from "../parts/recorded";
 import { Section } from "../parts/section";
 import { isMask } from "../texts";
@@ -14,7 +15,7 @@ import { type Embedded, type Found, Heads, Input } from "./inside";
 import { Lens } from "./layers";
 import type { Trace } from "./stations";
 
-const { text, whole, follower, other, answer, token, layer, head, caption, source } = chosen.tour;
+const { text, whole, follower, other, answer, token, layer, head } = chosen.tour;
 const RECORDED_SEEDS = 4;
 const KINDS = { mask: "[MASK]", random: "random token", keep: "stays" };
 
@@ -146,7 +147,7 @@ function Attention({ model }: { model: string }) {
   const asked = useAnswer<Found>("explore/inside", body);
   return (
     <>
-      <p class="note">{caption} <cite>Measured on cloze-mini. {source}</cite></p>
+      <Caption of={chosen.tour} />
       <Answer asked={asked} isShared={false}>
         {(found) => {
           const from = found.tokens.findIndex(isMask);
@@ -209,7 +210,7 @@ const STEPS = [
   },
   {
     title: "Attention",
-    lead: `From here on, “${answer}” is hidden. Head ${head + 1} of layer ${layer + 1} looks from [MASK] at “${token}”, the word that decides. Switch this head off in the last part, and the answer changes.`,
+    lead: `From here on, “${answer}” is hidden. In ${chosen.model.name}, head ${head + 1} of layer ${layer + 1} looks from [MASK] at “${token}”, the word that decides; without this head, which the last part switches off, its answer is another.`,
     needs: "fill" as const, Body: Attention,
   },
   {

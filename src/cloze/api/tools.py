@@ -88,7 +88,8 @@ def serve(
     open: bool = False,
     evaluation: str | Path | None = None,
     top_k: int | None = None,
-    max_batch_texts: int = 32,
+    max_batch_texts: int = 2048,
+    keep_alive: int = 75,
     threads: int | None = None,
     device: Device = "auto",
     precision: ModelPrecision = None,
@@ -106,6 +107,7 @@ def serve(
             .csv or .tsv.
         top_k: maximum number of classes that /predict returns, the most probable first (default: all).
         max_batch_texts: maximum number of texts, or pairs of texts, in a request.
+        keep_alive: seconds for which a connection stays open between requests; more than a proxy in front waits.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
     """
     from cloze.optional_dependencies import require
@@ -122,6 +124,7 @@ def serve(
     directories = server.parse_names(model, "model")
     limits = Limits(
         batch_texts=check_integer(max_batch_texts, "max_batch_texts"),
+        keep_alive_seconds=check_integer(keep_alive, "keep_alive"),
         classes=None if top_k is None else check_integer(top_k, "top_k"),
     )
     number = None if threads is None else check_integer(threads, "threads", maximum=_MAX_THREADS)

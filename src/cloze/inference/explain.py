@@ -84,6 +84,8 @@ class EmbeddingPath:
     token_type_ids: Sequence[int]
     baseline_ids: Sequence[int]
     logit: int
+    number: Number | None = None
+    """The answer that reads the logit on its scale; None takes the logit itself."""
 
     def points(self, steps: int, max_tokens: int) -> "list[Points]":
         """Return the points of a Gauss-Legendre quadrature, in groups of at most `max_tokens` tokens."""
@@ -135,7 +137,12 @@ class EmbeddingPath:
         handle = self._table.register_forward_hook(lambda *_: embeddings.flatten(0, 1))
         try:
             logits: Tensor = self.model(to_device(batch, embeddings.device))
-            return logits.float()[:, self.logit]
+            logits_C = logits.float()[:, self.logit]
+            if self.number is None:
+                return logits_C
+            minimum, maximum = self.number.scale
+            shares_C = logits_C.sigmoid() if self.number.activation == "sigmoid" else logits_C
+            return minimum + (maximum - minimum) * shares_C
         finally:
             handle.remove()
 
@@ -170,7 +177,7 @@ class Explanation(Result):
     explained: str
     """The label whose logit is the output, or "score"."""
     output: float
-    """The logit or score that is explained."""
+    """The logit that is explained, or the score as it is predicted."""
     baseline: str
     """The token that replaces every token of the text in the baseline."""
     baseline_output: float
@@ -260,6 +267,7 @@ class PendingExplanation:
             encoding.token_type_ids,
             baseline_ids,
             names.index(explained),
+            task.answer if isinstance(task.answer, Number) else None,
         )
         return cls(example, tokenizer, encoding, explained, path, features[0].is_truncated)
 

@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
+from cloze.models.sentence_transformers import SentenceEncoderConfig
 from cloze.serving.errors import shutting_down
 from cloze.serving.limits import MAX_CHARACTERS
 from cloze.serving.routes import GetRoute, ServerState
@@ -134,6 +135,8 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
         "abilities": model.abilities,
         "engine": "onnxruntime" if model.model.is_graph else "torch",
         "number_format": model.number_format,
+        "is_sentence_encoder": model.embedder is not None
+        and model.embedder.stored != SentenceEncoderConfig(),
         "task": None if model.task is None else model.task.name,
         "reads_pairs": None if model.predictor is None else model.predictor.reads_pairs,
         "labels": [] if model.task is None else list(model.task.answer.class_names),

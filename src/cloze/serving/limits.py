@@ -11,13 +11,15 @@ MAX_WORD_CHARACTERS = 10_000
 """Characters of all sentences in which the explorer shows a word."""
 MAX_CANDIDATES = 50_000
 """Candidates for all [MASK]s of a request."""
+FEW_INPUTS = 32
+"""Inputs that may have any length; the tokens of more, estimated, are at most `waiting_tokens`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """Limits that a server can change; /info lists them under these names."""
 
-    batch_texts: int = 32
+    batch_texts: int = 2048
     """Maximum number of texts, or pairs of texts, in a request."""
     body_bytes: int = 2_000_000
     """Maximum size of a request."""
@@ -31,6 +33,8 @@ class Limits:
     """Maximum time from queueing to the result; later requests get 504."""
     body_seconds: float = 10.0
     """Maximum time for the head of a request to arrive, and for its body; later bodies get 408."""
+    keep_alive_seconds: int = 75
+    """Time after a response for the next request on its connection: longer than the 60 of proxies, which reuse it."""
     response_seconds: float = 60.0
     """Maximum time for a client to read a response."""
     response_bytes: int = 256_000_000

@@ -142,8 +142,10 @@ class RequestMiddleware:
             raise Refused(overloaded())
         length = headers.get("content-length", "0")
         self._check_size(int(length) if length.isdecimal() else 0)
-        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise Refused(ErrorResponse(415, "the body is not JSON: send Content-Type: application/json"))
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json" or headers.get("content-encoding", "identity").lower() != "identity":
+            what = "the body is not plain JSON: send Content-Type: application/json, uncompressed"
+            raise Refused(ErrorResponse(415, what))
 
     async def _read(self, receive: Receive) -> bytes:
         """Return the body; the Content-Length header is not trusted."""

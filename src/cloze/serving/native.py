@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
+from starlette.exceptions import HTTPException
 
 from cloze.errors import InputError
 from cloze.inference.embedder import Vectors
@@ -19,7 +20,7 @@ from cloze.inference.explain import ExplainConfig, Explanation, PendingExplanati
 from cloze.inference.predictor import Predictor
 from cloze.inference.pretrained_heads import MaskedCopy, SentenceScore
 from cloze.inference.text_predictors import span_questions
-from cloze.serving.limits import MAX_CANDIDATES
+from cloze.serving.limits import FEW_INPUTS, MAX_CANDIDATES
 from cloze.serving.queue import Kernel, Queue
 from cloze.serving.routes import Route, as_list, count_truncated, estimate_tokens
 from cloze.serving.schema import (
@@ -64,6 +65,7 @@ async def run_windows(
     *,
     sizes: Sequence[int] | None = None,
     tokens_of: Callable[[Any], int] = attrgetter("num_tokens"),
+    max_tokens: int | None = None,
 ) -> list[Any]:
     """Return the output of a model for each input, read and computed in windows; count the truncated inputs.
 
@@ -73,9 +75,14 @@ async def run_windows(
         join: returns the output of an input, from it, its windows and theirs; None returns that of its one window.
         sizes: estimated tokens of each input. A batch of them is split at once, so that few windows are in memory.
         tokens_of: returns the tokens of a window.
+        max_tokens: of more than a few inputs; None is what may wait in the queue.
     """
     outputs: list[Any] = []
     sizes = list(map(estimate_tokens, inputs)) if sizes is None else sizes
+    limit = queue.limits.waiting_tokens if max_tokens is None else max_tokens
+    if len(inputs) > FEW_INPUTS and sum(sizes) > limit:
+        what = f"{len(inputs):,} inputs of about {sum(sizes):,} tokens, more than {limit:,}. Send several requests."
+        raise HTTPException(413, what)
     numbered = zip(accumulate(sizes, initial=0), sizes, inputs)  # noqa: B905 (a sum more)
     for _, group in groupby(numbered, lambda row: row[0] // queue.limits.batch_tokens):
         _, tokens, part = zip(*group, strict=True)
@@ -131,7 +138,8 @@ async def embed(served: ServedModel, request: EmbedRequest, queue: Queue) -> Emb
 
 async def embed_all(served: ServedModel, request: EmbeddingRequest, queue: Queue) -> list[Vectors]:
     """Return a vector for each token of each text, [CLS] and [SEP] included."""
-    return await _embed(served, request.input_list, queue, request, served.embed_tokens)
+    limit = FEW_INPUTS * served.embedder.max_seq_length  # each token has a vector in the response
+    return await _embed(served, request.input_list, queue, request, served.embed_tokens, limit)
 
 
 async def similarity(served: ServedModel, request: SimilarityRequest, queue: Queue) -> Vectors:
@@ -149,12 +157,13 @@ async def _embed(
     queue: Queue,
     options: EmbeddingOptions,
     kernel: Kernel,
+    max_tokens: int | None = None,
 ) -> list[Any]:
     prompt, side = served.prompt(options.prompt_name), options.truncation_side
     truncates = options.truncate is not False
     inputs = [EmbeddingInput(value, prompt, side, truncates=truncates) for value in values]
     sizes = list(map(estimate_tokens, values))
-    return await run_windows(queue, inputs, served.token_ids, kernel, sizes=sizes)
+    return await run_windows(queue, inputs, served.token_ids, kernel, sizes=sizes, max_tokens=max_tokens)
 
 
 async def tokenize(served: ServedModel, request: TokenizeRequest, queue: Queue) -> list[orjson.Fragment]:

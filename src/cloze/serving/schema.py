@@ -47,6 +47,12 @@ def _check_number(values: Any) -> Any:
     return values
 
 
+def _lower(side: Any) -> Any:
+    return (
+        side.lower() if side in ("Left", "Right") else side
+    )  # generated clients fail with names of both cases
+
+
 BatchLimit = BeforeValidator(_check_number)
 """Refuses a list with more texts than the server accepts in a request."""
 Many: TypeAlias = Annotated[list[Input], Field(min_length=1), BatchLimit]
@@ -114,13 +120,13 @@ class TruncationOptions(StrictModel):
 
     truncate: bool | None = True
     """Truncate them; otherwise they are refused."""
-    truncation_direction: Literal["Left", "Right", "left", "right"] | None = "Right"
-    """The side where tokens are dropped."""
+    truncation_direction: Annotated[Literal["left", "right"], BeforeValidator(_lower)] | None = "right"
+    """The side where tokens are dropped; text-embeddings-inference writes Left and Right."""
 
     @property
     def truncation_side(self) -> TruncationSide:
         """The direction in the words of transformers."""
-        return "left" if self.truncation_direction in ("Left", "left") else "right"
+        return self.truncation_direction or "right"
 
 
 class PromptOptions(StrictModel):

@@ -73,6 +73,7 @@ def run(app: FastAPI, listening: socket.socket, limits: Limits, *, tell: Callabl
         access_log=False,
         log_level="warning",
         server_header=False,
+        timeout_keep_alive=limits.keep_alive_seconds,
         timeout_graceful_shutdown=int(limits.drain_seconds),
     )
     logging.getLogger("uvicorn.error").addFilter(OncePerMessage())
