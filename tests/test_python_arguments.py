@@ -1,11 +1,10 @@
 """Wrong arguments of the Python interface are refused by name and position, and every ordered collection is read."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,12 +20,13 @@ from cloze.arguments import (
     check_paths,
     check_text,
     check_texts,
-    check_type,
     describe,
     iterate_texts,
 )
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
+from cloze.parallel_map import AnyWorkers
+from cloze.suggestions import check_kind
 from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
 
@@ -117,79 +117,37 @@ METHODS: tuple[tuple[str, Call], ...] = (
     ("data", lambda my, x: cloze.PretrainConfig(data=x, steps=1)),
     ("epochs", lambda my, x: cloze.FinetuneConfig(model="m", train="t", epochs=x)),
 )
-EMBEDDER = ("device", "pooling", "layers", "combine", "normalize", "max_seq_length", "long_texts", "prompt")
-PATH, ROWS = attrgetter("path"), [("a", "x"), ("b", "y")] * 4
-RIGHT: dict[str, Any] = {
-    **dict.fromkeys(("inputs", "input_file", "task_or_input"), TEXT),
-    **dict.fromkeys(("model", "vocabulary", "directory", "source"), PATH),
-    **dict.fromkeys(("query", "sentence_a", "sentence_b", "run", "dataset"), "a"),
-    **dict.fromkeys(("train", "data", "predictions", "gold"), ROWS),
-    **{
-        "task": "classification",
-        "output": attrgetter("out"),
-        "text": "a",
-        "name": "a/b",
-        "texts": ["a b"],
-        "words": ["ab"],
-    },
-    **dict.fromkeys(("size", "workers", "device", "config", "work", "threads", "layers", "init")),
-}
-"""The parameters that are tried, by name, with an argument where they are required."""
-OTHERS: dict[str, dict[str, Any]] = {
-    **{name: {"model": attrgetter("classify")} for name in ("evaluate", "explain")},
-    "predict_file": {"task_or_input": "classification", "model": attrgetter("classify")},
-    **{name: {"model": PATH} for name in ("finetune", "plan_finetuning", "validate_data")},
-    **{name: {"steps": 1} for name in ("plan_pretraining", "pretrain")},
-    "embed_file": {"output": "a.npy"},
-    "train_vocabulary": {"size": 300},
-}
-"""By function, arguments in the place of these, or besides them."""
-REQUIRED = {"inputs", "task", "train", "vocabulary"}
-"""Parameters with a default that a function needs."""
-EXCLUDED = {"texts": {"inputs", "data"}, "inputs": {"texts"}}
-NAMES = {"find_task name": "task", "predict_file task_or_input": "input", "predict_file inputs": "input"}
-"""The names of parameters in messages, where they differ."""
-UNCHECKED = {
-    "extend_vocabulary": "workers",
-    "finetuning_settings": "train workers",
-    "glue_submission": "device",
-    "plan_finetuning": "workers",
-    "plan_pretraining": "texts init model device",
-    "pretrain": "init model device",
-    "pretraining_settings": "texts model",
-    "run_demo": "workers",
-    "validate_data": "workers",
-}
-"""Parameters without a check, or that others precede."""
+ROWS = [("a", "x"), ("b", "y")] * 4
+ANY: tuple[tuple[str, Call], ...] = (
+    ("train", lambda my, x: cloze.finetune("classification", train=x, model=my.path, output=my.out)),
+    ("train", lambda my, x: cloze.validate_data("classification", train=x, model=my.path)),
+    ("data", lambda my, x: cloze.evaluate(model=my.classify, data=x)),
+    ("predictions", lambda my, x: cloze.score("classification", x, ROWS)),
+    ("gold", lambda my, x: cloze.score("classification", ROWS, x)),
+    ("texts", lambda my, x: cloze.explain(x, model=my.classify)),
+    ("texts", lambda my, x: cloze.train_vocabulary(texts=x, output=my.out)),
+    ("texts", lambda my, x: cloze.build_dataset(texts=x, vocabulary=my.path, output=my.out)),
+    ("texts", lambda my, x: cloze.pretrain(texts=x, init=my.path, steps=1, output=my.out)),
+    ("inputs[0]", lambda my, x: cloze.train_vocabulary([x], output=my.out)),
+    ("model[0]", lambda my, x: cloze.evaluate(model=[x], data=ROWS)),
+)
+"""Calls with an argument whose annotation is Any, or with an item of a list."""
 
 
-def calls() -> Iterator[Any]:
-    """Yield the name of an argument and a call with it: of methods, and of all public functions and classes."""
-    for number, case in enumerate((*TEXTS.values(), *METHODS)):
-        yield pytest.param(*case, id=f"{case[0]}-{number}")
+def annotated() -> Iterator[Any]:
+    """Yield the arguments of public functions and methods whose annotations name kinds."""
     for name in cloze.__all__:
-        function = getattr(cloze, name)
-        if hasattr(function, "load") and hasattr(function, "save"):
-            yield pytest.param("model", lambda my, x, load=function.load: load(x), id=f"{name}.load")
-        if not inspect.isfunction(function):
-            continue
-        parameters = inspect.signature(function).parameters
-        needed = {n for n, p in parameters.items() if p.default is p.empty or n in REQUIRED}
-        right = {n: RIGHT[n] for n in needed & RIGHT.keys()} | OTHERS.get(name, {})
-        for argument in sorted(parameters.keys() & RIGHT.keys() - {*UNCHECKED.get(name, "").split()}):
-            others = {n: v for n, v in right.items() if n not in {argument, *EXCLUDED.get(argument, ())}}
-            call = partial(call_function, function, argument, others)
-            yield pytest.param(NAMES.get(f"{name} {argument}", argument), call, id=f"{name} {argument}")
-    for name in EMBEDDER:
-        call = partial(call_function, cloze.Embedder.load, name, {"model": PATH})
-        yield pytest.param(name, call, id=f"Embedder {name}")
+        public = getattr(cloze, name)
+        methods = [getattr(public, name, None) for name in ("load", "__call__", "save")]
+        for function in methods if inspect.isclass(public) else [public]:
+            for parameter in inspect.signature(function).parameters.values() if is_checked(function) else ():
+                if parameter.annotation not in (Any, object, parameter.empty):
+                    where = f"{name} {function.__name__} {parameter.name}"
+                    yield pytest.param(function, parameter.name, id=where)
 
 
-def call_function(
-    function: Callable[..., object], argument: str, others: dict[str, Any], my: Loaded, value: object
-) -> object:
-    right = {name: of(my) if isinstance(of, attrgetter) else of for name, of in others.items()}
-    return function(**right, **{argument: value})
+def is_checked(function: object) -> bool:
+    return hasattr(function, "setting_names")
 
 
 CHECKERS: tuple[tuple[str, Callable[[Any, str], object], type | tuple[()]], ...] = (
@@ -200,7 +158,7 @@ CHECKERS: tuple[tuple[str, Callable[[Any, str], object], type | tuple[()]], ...]
     ("name", check_paths, Path),
     ("name", check_integer, int),
     ("name", lambda x, name: check_integers(x, name, minimum=0, maximum=9), ()),
-    ("name", lambda x, name: check_type(x, str, name, remedy="Give a text"), ()),
+    ("name", lambda x, name: check_kind(x, str, name), ()),
     ("hidden_size", lambda x, name: cloze.BertConfig(**{name: x}), int),
     ("train", lambda x, name: cloze.baseline("classification", **{name: x}), Path),
 )
@@ -225,7 +183,64 @@ def test_checkers_refuse_every_wrong_kind(
             assert_refused(name, lambda x: check(x, name), value)
 
 
-@pytest.mark.parametrize(("argument", "call"), [*calls()])
+@pytest.mark.parametrize(("function", "argument"), [*annotated()])
+def test_the_kinds_of_annotations_are_checked_first(function: Callable[..., object], argument: str) -> None:
+    needed = {"self": None} if "self" in inspect.signature(function).parameters else {}
+    for value in (object(), b"a"):
+        assert_refused(argument, lambda x: function(*needed.values(), **{argument: x}), value)
+
+
+@pytest.mark.parametrize(
+    ("hint", "right", "wrong", "says"),
+    [
+        (str, ["a"], [5], "it is 5, an int. Give a text."),
+        (bool, [True], [1], "it is 1, an int. Give True or False."),
+        (
+            int | None,
+            [1, np.int64(1), torch.tensor(1), None],
+            [1.0, True, "1"],
+            "it is 1.0, a float. Give a whole number.",
+        ),
+        (float, [1, 0.5, np.float32(1)], [True, "1"], "it is True, a bool. Give a number."),
+        (str | Path, ["a", Path("a")], ["", "a\0", 5], "it is ''. Give the path of a file or directory."),
+        (
+            Sequence[int],
+            [[1], (), iter("a"), np.array([1])],
+            ["a", {"a": 1}, {1}, FRAME, 5],
+            "it is 'a'. Give a list.",
+        ),
+        (Mapping[str, Any], [{}], [[]], "it is a list. Give a dict."),
+        (
+            Literal["sum", "concat"],
+            ["sum"],
+            ["product", 5],
+            "it: 'product' is not a choice. Choose from sum, concat.",
+        ),
+        (int | Literal["auto"], [1, "auto"], [1.5, "x"], "it is 1.5, a float. Give a whole number or auto."),
+        (
+            AnyWorkers.__origin__,
+            [1, "ray", cloze.RayCluster()],
+            [2.5],
+            "it is 2.5, a float. Give a whole number, an Executor, auto or ray.",
+        ),
+        (str | cloze.Task, ["a", task_of("mrpc")], [5], "it is 5, an int. Give a text or a Task."),
+        (Any, [5, None], [], ""),
+    ],
+)
+def test_kinds(hint: Any, right: list[Any], wrong: list[Any], says: str) -> None:
+    for value in right:
+        check_kind(value, hint, "it")
+    for number, value in enumerate(wrong):
+        with pytest.raises(cloze.InputError) as caught:
+            check_kind(value, hint, "it")
+        assert number or str(caught.value) == says
+
+
+@pytest.mark.parametrize(
+    ("argument", "call"),
+    [*TEXTS.values(), *METHODS, *ANY],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_arguments_of_a_wrong_kind_are_refused_by_name(
     argument: str, call: Call, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

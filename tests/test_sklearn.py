@@ -120,7 +120,7 @@ def test_the_embedder_gives_the_vectors_of_cloze(embedder: TextEmbedder, model: 
     assert np.array_equal(copy.transform(TEXTS), vectors)
     with pytest.raises(InputError, match=r"^X\[1\] is None"):
         fitted.transform(["a", None])
-    with pytest.raises(InputError, match="layers: is -1, an int"):
+    with pytest.raises(InputError, match="layers is -1, an int"):
         clone(embedder).set_params(layers=-1).fit(TEXTS)
 
 

@@ -5,14 +5,13 @@ Ordered collections and iterators are taken as lists. Everything else is refused
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from numbers import Number
 from operator import index
 from pathlib import Path
 from typing import Any
 
 from cloze.errors import InputError
-from cloze.suggestions import did_you_mean
 
 EXCLUDED = {
     "append": ("validation_fraction", "overwrite"),
@@ -192,13 +191,6 @@ def parse_layers(text: str, name: str = "layers") -> tuple[int, ...]:
     return tuple(layers)
 
 
-def check_choice(value: object, choices: Sequence[object], name: str) -> None:
-    """Refuse a value that is not one of several; None is left out of the remedy."""
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
-        remedy = did_you_mean(value, [str(choice) for choice in choices if choice is not None])
-        raise InputError(f"no {name} {value!r}", where=name, remedy=remedy)
-
-
 def check_exclusive(keywords: Mapping[str, object]) -> None:
     """Refuse keywords that exclude each other; None and False are not given."""
     names = {name for name, value in keywords.items() if value is not None and value is not False}
@@ -207,12 +199,6 @@ def check_exclusive(keywords: Mapping[str, object]) -> None:
             if other in names:
                 what = f"cannot be combined with `{name}`"
                 raise InputError(what, where=other, remedy="Leave out one of them")
-
-
-def check_type(value: object, kind: type, name: str, *, remedy: str) -> None:
-    """Refuse an object of another kind."""
-    if not isinstance(value, kind):
-        raise InputError(f"{name} is {describe(value)}, not a {kind.__name__}", remedy=remedy)
 
 
 def is_missing(value: object) -> bool:
@@ -240,18 +226,28 @@ def describe(value: object) -> str:
 
 
 def iterate(values: Any, name: str, of: str) -> Iterator[Any]:
-    """Iterate over an ordered collection or an iterator.
-
-    Dicts and tables are refused, whose items would be keys and columns, and sets, which have no order.
-    """
-    is_table = hasattr(values, "column_names") or hasattr(values, "columns")
-    if not isinstance(values, (str, bytes, bytearray, Mapping, Set)) and not is_table:
-        if hasattr(values, "to_pylist"):  # of Arrow, whose items are no objects of Python
-            return iter(values.to_pylist())
-        try:
-            return iter(values)
-        except TypeError:
-            pass
+    """Iterate over an ordered collection or an iterator."""
+    if is_ordered(values):
+        # the items of a column of Arrow are no objects of Python
+        return iter(values.to_pylist() if hasattr(values, "to_pylist") else values)
     what = f"is one {of}" if isinstance(values, str) else f"is {describe(values)}"
-    remedy = f"Give a list of {of}s{', such as one of its columns' if is_table else ''}"
+    remedy = f"Give a list of {of}s{', such as one of its columns' if _is_table(values) else ''}"
     raise InputError(what, where=name, remedy=remedy)
+
+
+def is_ordered(values: Any) -> bool:
+    """Return whether a value is an ordered collection or an iterator.
+
+    A text is not, nor are dicts and tables, whose items would be keys and columns, and sets, which have no order.
+    """
+    if isinstance(values, (str, bytes, bytearray, Mapping, Set)) or _is_table(values):
+        return False
+    try:
+        iter(values)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_table(values: object) -> bool:
+    return hasattr(values, "column_names") or hasattr(values, "columns")

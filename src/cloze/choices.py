@@ -15,6 +15,8 @@ AttendsTo: TypeAlias = Literal["all", "left", "right"]
 """The tokens that each token attends to: all of its sequence, or itself and those on one side."""
 Combine: TypeAlias = Literal["sum", "concat"]
 """How several layers are combined, token by token."""
+Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
+"""[CLS]; or of all tokens with [CLS] and [SEP] the mean, the maximum, or the sum over the square root of the length."""
 GeluForm: TypeAlias = Literal["gelu", "gelu_tanh"]
 Clean: TypeAlias = Literal["pdf"]
 """Kinds of text that have marks to remove."""

@@ -15,6 +15,7 @@ from cloze.choices import (
     InferencePrecision,
     LongTexts,
     MissingLabels,
+    Pooling,
     Precision,
     Step,
     TaggingFormat,
@@ -24,7 +25,6 @@ from cloze.signatures import Option
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.callbacks import Callback
-    from cloze.models.pooling import Pooling
 
 ModelPath: TypeAlias = Annotated[
     str | Path, Option("cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.")
@@ -109,7 +109,7 @@ class VectorOptions(TypedDict, total=False):
     """How an encoder's token vectors become vectors of texts."""
 
     pooling: Annotated[
-        "Pooling | None",
+        Pooling | None,
         Option("cls, mean, max or mean_sqrt_len (default: as in the model's directory, else mean)."),
     ]
     layers: Annotated[

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from cloze.suggestions import suggests_keywords
+
 _SPIN_COUNT = "4000"  # turns of GNU OpenMP's waiting loop, about 80 microseconds; by default 300,000
 _WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 _NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -18,6 +20,7 @@ THREAD_VARIABLES = (*_WAITING, *_NUMBER)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 
+@suggests_keywords()
 def configure_process(work: Literal["batches", "requests"] = "batches") -> None:
     """Set the threads and the memory of this process as the commands do; call it before torch is imported.
 
@@ -29,9 +32,6 @@ def configure_process(work: Literal["batches", "requests"] = "batches") -> None:
     Warns:
         UserWarning: torch, or another library that loads OpenMP, is imported already: its threads wait as before.
     """
-    from cloze.arguments import check_choice
-
-    check_choice(work, ("batches", "requests"), "work")
     configure_threads()
     configure_memory(work)
 

@@ -1,9 +1,13 @@
 """Complete the signatures of functions with keywords that several of them have (`cloze.options`)."""
 
+import builtins
+import collections.abc
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ForwardRef, get_args, get_origin
 
 _ARGS = re.compile(r"^( *)Args:\n(?:\1 +\S.*\n)*", re.MULTILINE)
@@ -53,3 +57,28 @@ def _with_help(docstring: str | None, texts: Mapping[str, str]) -> str | None:
         f"{indent}{name}: {text}\n" for name, text in texts.items() if f"\n{indent}{name}: " not in args[0]
     ]
     return docstring[: args.end()] + "".join(entries) + docstring[args.end() :]
+
+
+class AnnotationNames(dict[str, Any]):
+    """The names in a function's annotations; those that only type checkers import are classes known by their names."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        module = vars(sys.modules[function.__module__])
+        super().__init__(vars(builtins) | vars(collections.abc) | {"Any": Any, "Path": Path} | module)
+
+    def __missing__(self, name: str) -> Any:
+        return _NamedClass(name, (), {})
+
+
+class _NamedClass(type):
+    """A class that is not imported: its instances are known by the names of their classes."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return cls.__name__ in (kind.__name__ for kind in type(value).__mro__)
+
+
+def evaluate_annotation(annotation: Any, function: Callable[..., Any]) -> Any:
+    """Return the type that an annotation of a function names."""
+    if isinstance(annotation, str):
+        return eval(annotation, {}, AnnotationNames(function))
+    return annotation

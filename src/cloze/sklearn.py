@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from cloze.api.finetuning import finetune
 from cloze.arguments import check_texts, is_missing, iterate
+from cloze.choices import Pooling
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.load import load
-from cloze.models.pooling import Pooling
 from cloze.optional_dependencies import require
 
 require(["sklearn"], extra="sklearn", where="cloze.sklearn")

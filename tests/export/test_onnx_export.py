@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from cloze import artifacts
+from cloze.choices import Pooling
 from cloze.cli import main
 from cloze.data.batch import collate
 from cloze.export import onnx as export
@@ -26,7 +27,7 @@ from cloze.models.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from cloze.models.pooling import Pooling, pool
+from cloze.models.pooling import pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
 from cloze.models.torch_internals import cpu_instructions
 from cloze.tokenization.loading import load_tokenizer

@@ -3,9 +3,10 @@ from typing import get_args
 import pytest
 import torch
 
+from cloze.choices import Pooling
 from cloze.data.batch import collate
 from cloze.models.batch import to_device
-from cloze.models.pooling import POOLINGS, Pooling, pool
+from cloze.models.pooling import POOLINGS, pool
 
 
 def test_every_pooling_has_one_entry_with_names_of_its_own():

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from cloze import artifacts
 from cloze.api.texts import Inputs, open_text
-from cloze.api.vocabularies import find_tokenizer
-from cloze.arguments import check_path
 from cloze.errors import DataWarning, InputError
+from cloze.model_paths import resolve_checkpoint
 from cloze.options import Overwrite, ReadingOptions, ShowProgress
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
@@ -65,8 +64,7 @@ def build_dataset(
     from cloze.data.build import corpus as build
     from cloze.data.build.parts import BuildConfig
 
-    check_path(output, "output")
-    tokenizer = None if vocabulary is None else find_tokenizer(vocabulary, "vocabulary")
+    tokenizer = None if vocabulary is None else resolve_checkpoint(vocabulary, files="tokenizer")
     if is_url(output) and append:
         raise InputError("append needs a local or shared directory", where=output)
     with open_text(inputs, texts, options) as (files, reading):
@@ -123,19 +121,18 @@ def audit(
     from cloze.data.instances.masking import MaskingConfig
     from cloze.reports.audit_page import write_audit_page
 
-    page = None if output is None else check_path(output, "output")
-    if page is not None:
-        artifacts.check_output_path(page, overwrite=overwrite, directory=False)
+    if output is not None:
+        artifacts.check_output_path(Path(output), overwrite=overwrite, directory=False)
     config = AuditConfig(
         split=split,
         seq_lengths=tuple(seq_lengths),
         masking=MaskingConfig(whole_word=whole_word),
         sample=sample,
     )
-    opened = Dataset.open(check_path(dataset, "dataset"))
+    opened = Dataset.open(Path(dataset))
     measured = audit_dataset(opened, config, progress=resolve_progress(progress))
-    if page is not None:
-        write_audit_page(measured, page)
+    if output is not None:
+        write_audit_page(measured, Path(output))
     return measured
 
 

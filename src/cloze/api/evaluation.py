@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from cloze.arguments import check_text
 from cloze.errors import InputError
 from cloze.options import CsvSafe, Device, LabeledOptions, ModelPrecision, Overwrite, ShowProgress
 from cloze.progress import Progress, resolve_progress
@@ -162,7 +161,7 @@ def evaluate(
             progress=shown,
         )
         return EvaluationResult(measured.scores, data=data, counts=measured.counts, parts=measured.parts)
-    kind = find_task(task, others=USED_ARGUMENTS)
+    kind = find_task(task, others=[*USED_ARGUMENTS])
     check_answer_files(output, errors, overwrite=overwrite, source=data, csv_safe=csv_safe)
     if errors is not None:
         check_has_wrong_answers(kind)
@@ -245,7 +244,7 @@ def _find_task_name(task: str | None, model: Any) -> str:
     from cloze.model_paths import resolve_checkpoint
 
     if task is not None:
-        return check_text(task, "task")
+        return task
     if isinstance(model, Predictor):
         return model.task.name
     first = check_models(model)[0]

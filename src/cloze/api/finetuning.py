@@ -91,29 +91,29 @@ def finetune(
     Differs:
         The last batch of an epoch has the remaining examples, where Google's code fills it from the next epoch.
     """
-    from cloze.api.settings import finetuning_layers, resolve_finetuning, resume_finetuning
+    from cloze.api.settings import finetuning_layers, resolve_finetuning, resume_run
     from cloze.finetuning import finetune as finetuning
 
     if options["report_to"] and options["workers"] != 1:
         what = "several processes cannot log to one service"
         raise InputError(what, where="report_to", remedy="Leave out `workers`")
     writers = load_writers(options["report_to"], where="report_to")
-    layers = finetuning_layers(task, output, options)
+    layers, run = finetuning_layers(task, output, options), Path(output)
     workers = resolve_workers(options["workers"])
     with TemporaryDirectory(prefix="cloze-") as folder:
-        resumed = resume_finetuning(layers)
+        resumed = resume_run(layers, run)
         resolved, config = resumed or resolve_finetuning(layers, Path(folder))
         report = finetuning.finetune(
             resolved,
             config,
-            layers.run,
+            run,
             workers=workers,
             overwrite=options["overwrite"],
             resume=resumed is not None,
             callbacks=(*options["callbacks"], *writers),
             progress=resolve_progress(options["progress"]),
         )
-    return FinetuneResult(layers.run, report, config.device)
+    return FinetuneResult(run, report, config.device)
 
 
 @suggests_keywords(_setting_names)
@@ -171,5 +171,5 @@ def finetuning_settings(
 
     layers = finetuning_layers(task, output, options)
     return without_lines(
-        to_toml(*resolve_finetuning(layers, draft=True)), {"model", "train"} - layers.table.keys()
+        to_toml(*resolve_finetuning(layers, draft=True)), {"model", "train"} - layers.table().keys()
     )

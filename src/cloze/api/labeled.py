@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack
 
-from cloze.arguments import check_path, check_paths, iterate
+from cloze.arguments import check_paths, iterate
 from cloze.errors import InputError
 from cloze.options import Device, LabeledOptions, Overwrite, ShowProgress
 from cloze.progress import resolve_progress
@@ -126,10 +126,10 @@ def glue_submission(
     from cloze.artifacts import check_output_path
     from cloze.inference.glue_submission import write_submission
 
-    check_output_path(path := check_path(output, "output"), overwrite=overwrite, directory=False)
+    check_output_path(path := Path(output), overwrite=overwrite, directory=False)
     return write_submission(
         check_paths(model, "model"),
-        check_path(data, "data"),
+        Path(data),
         path,
         fill_majority=fill_majority,
         ensemble=ensemble,

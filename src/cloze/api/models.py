@@ -91,7 +91,6 @@ def attention(
         output: HTML file with the weights; it opens without a network (default: none).
         pair: second text, read as sentence B.
     """
-    from cloze.arguments import check_path
     from cloze.artifacts import check_output_path
     from cloze.data.reading.files import read_line_of_stdin
     from cloze.explorer.encoder_internals import attention_map
@@ -99,7 +98,7 @@ def attention(
     from cloze.inference.model import Model
 
     if output is not None:
-        check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
+        check_output_path(Path(output), overwrite=overwrite, directory=False)
     opened = Model.open(model, device=device)
     first = read_line_of_stdin(text)
     second = None if pair is None else read_line_of_stdin(pair, "pair")
@@ -130,7 +129,6 @@ def explain(
     Returns:
         An `Explanation`, or a list of them.
     """
-    from cloze.arguments import check_path, check_type
     from cloze.artifacts import check_output_path
     from cloze.inference import explain as explanations
     from cloze.inference.load import as_predictor
@@ -139,12 +137,8 @@ def explain(
     from cloze.tasks.data import read_memory
 
     if output is not None:
-        check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
-    if config is not None:
-        check_type(config, explanations.ExplainConfig, "config", remedy="Give an ExplainConfig")
-    predictor = as_predictor(
-        model if isinstance(model, Predictor) else check_path(model, "model"), device=device
-    )
+        check_output_path(Path(output), overwrite=overwrite, directory=False)
+    predictor = as_predictor(model, device=device)
     explanations.check_explainable(predictor)
     is_one = isinstance(texts, (str, tuple))
     if not is_one and hasattr(texts, "__len__") and not len(texts):
@@ -182,15 +176,13 @@ def export_model(
         precision: number format of the graph: float32; float16 for weights and arithmetic; or int8 for matrices and
             embeddings.
     """
-    from cloze.arguments import check_path
     from cloze.models.graph import GRAPH_PACKAGES
     from cloze.optional_dependencies import require
 
-    source, target = check_path(model, "model"), check_path(output, "output")
     require(GRAPH_PACKAGES, extra="onnx", where="ONNX")
     from cloze.export.onnx import export_onnx
 
-    return export_onnx(source, target, precision=precision, overwrite=overwrite)
+    return export_onnx(Path(model), Path(output), precision=precision, overwrite=overwrite)
 
 
 @suggests_keywords()
@@ -216,7 +208,6 @@ def import_model(
     Returns:
         The model, with its tokenizer and labels.
     """
-    from cloze.arguments import check_path
     from cloze.artifacts import check_output_path, write_directory
     from cloze.errors import InputError
     from cloze.models.checkpoint import KIND
@@ -227,9 +218,9 @@ def import_model(
         write_imported,
     )
 
-    target = check_path(output, "output")
+    target = Path(output)
     check_output_path(target, overwrite=overwrite)
-    place = find_source(check_path(source, "source"))
+    place = find_source(Path(source))
     check_output_path(target, overwrite=overwrite, inputs=[place])
     if hidden_act is not None and not is_google_checkpoint(place):
         what = "the weights are not TensorFlow's, and the configuration defines the form of gelu"

@@ -9,7 +9,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from cloze.arguments import check_path, check_paths
+from cloze.arguments import check_paths
 from cloze.errors import InputError
 from cloze.options import CsvSafe, Device, ModelPrecision, Overwrite, RowOptions, ShowProgress
 from cloze.parallel_map import AnyWorkers, WorkerPlacement
@@ -139,7 +139,6 @@ def find_inputs(
     from cloze.remote_files import is_url
     from cloze.tasks.registry import TASKS, find_task
 
-    check_path(first, "input")
     words = [first, *check_paths(others, "input")]
     is_task = first in TASKS and (len(words) > 1 or not os.path.exists(first))
     task = str(words.pop(0)) if is_task else None
@@ -224,7 +223,7 @@ def _check_outputs(
         return None
     if not explain:
         raise InputError("needs `explain`", where="page")
-    path = check_path(page, "page")
+    path = Path(page)
     check_output_path(path, overwrite=overwrite, inputs=[source] if source else [], directory=False)
     if output is not None and path.resolve() == Path(output).resolve():
         raise InputError("is also the output", where="page", remedy="Choose another name")

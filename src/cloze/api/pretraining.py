@@ -49,20 +49,21 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
         find_initial_checkpoint,
         pretraining_layers,
         resolve_pretraining,
-        resume_pretraining,
+        resume_run,
     )
     from cloze.pretraining import run as pretraining
     from cloze.training.distributed import num_restarts
     from cloze.training.run_directory import check_output
 
     writers = load_writers(options["report_to"], where="report_to")
-    layers, progress = pretraining_layers(output, options), resolve_progress(options["progress"])
+    layers, run = pretraining_layers(output, options), Path(output)
+    progress = resolve_progress(options["progress"])
     texts, overwrite = options["texts"], options["overwrite"]
-    resumed = resume_pretraining(layers)
-    config = resumed or resolve_pretraining(layers)
+    resumed = resume_run(layers, run)
+    config = resolve_pretraining(layers) if resumed is None else resumed[1]
     if texts is not None and is_rank_zero():
         if resumed is None:
-            check_output(layers.run, overwrite=overwrite)
+            check_output(run, overwrite=overwrite)
         data = Path(config.data)
         if (options["resume"] or num_restarts()) and data.exists():  # of this run, or of its killed start
             _check_texts(texts, data, progress)
@@ -72,7 +73,7 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
             )
     return pretraining.pretrain(
         config,
-        layers.run,
+        run,
         start=find_initial_checkpoint(config),
         overwrite=overwrite,
         resume=resumed is not None,
@@ -118,5 +119,5 @@ def pretraining_settings(*, output: str | Path | None = None, **options: Unpack[
 
     layers = pretraining_layers(output, options)
     return without_lines(
-        to_toml(resolve_pretraining(layers, draft=True)), {"data", "steps"} - layers.table.keys()
+        to_toml(resolve_pretraining(layers, draft=True)), {"data", "steps"} - layers.table().keys()
     )

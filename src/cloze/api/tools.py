@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cloze.arguments import check_integer, check_path, check_text
+from cloze.arguments import check_integer
 from cloze.options import Device, ModelPrecision, Overwrite, ShowProgress
 from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
@@ -28,7 +28,7 @@ def info(directory: str | Path) -> "Description":
     """
     from cloze.reports.describe import describe
 
-    return describe(check_path(directory, "directory"))
+    return describe(Path(directory))
 
 
 @suggests_keywords()
@@ -45,10 +45,10 @@ def report(run: str | Path, *, output: str | Path | None = None, overwrite: Over
     from cloze.artifacts import check_output_path
     from cloze.reports.run_report import write_report
 
-    source, page = check_path(run, "run"), None if output is None else check_path(output, "output")
+    page = None if output is None else Path(output)
     if page is not None:
         check_output_path(page, overwrite=overwrite, directory=False)
-    return write_report(source, page)
+    return write_report(Path(run), page)
 
 
 @suggests_keywords()
@@ -73,8 +73,8 @@ def push(
     """
     from cloze.export.push import find_checkpoint, parse_target, upload
 
-    target = parse_target(check_text(name, "name"), revision)
-    checkpoint = find_checkpoint(check_path(directory, "directory"))
+    target = parse_target(name, revision)
+    checkpoint = find_checkpoint(Path(directory))
     return upload(checkpoint, target, private=private, progress=resolve_progress(progress))
 
 
@@ -128,8 +128,8 @@ def serve(
         classes=None if top_k is None else check_integer(top_k, "top_k"),
     )
     number = None if threads is None else check_integer(threads, "threads", maximum=_MAX_THREADS)
-    key = None if api_key_file is None else server.read_api_key(check_path(api_key_file, "api_key_file"))
-    file = None if evaluation is None else server.check_evaluation(check_path(evaluation, "evaluation"))
+    key = None if api_key_file is None else server.read_api_key(Path(api_key_file))
+    file = None if evaluation is None else server.check_evaluation(Path(evaluation))
     number = server.set_threads(number, directories.values())
     with server.bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision)

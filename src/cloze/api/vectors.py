@@ -104,7 +104,7 @@ def neighbors(
         text_column: column with the text, if the text file is a table.
         top_k: number of results.
     """
-    from cloze.arguments import check_integer, check_path
+    from cloze.arguments import check_integer
     from cloze.data.reading.files import read_line_of_stdin
     from cloze.inference.embedder import Embedder
     from cloze.inference.neighbors import VectorFile, neighbors_in_file, neighbors_in_table
@@ -121,8 +121,7 @@ def neighbors(
                 raise InputError(what, where=name, remedy="Leave it out, or give `among`")
         embedder = Embedder.load(model, device=device, layers=(0,))
         return neighbors_in_table(embedder, query, top_k=count)
-    lines = None if texts is None else check_path(texts, "texts")
-    file = VectorFile(check_path(among, "among"), lines, text_column)
+    file = VectorFile(Path(among), None if texts is None else Path(texts), text_column)
     if file.is_of_words and options["pooling"] is not None:
         what = "the file holds vectors of words, each the mean of its tokens"
         raise InputError(what, where="pooling", remedy="Leave it out")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from cloze import artifacts
 from cloze.api.texts import Inputs, open_text
-from cloze.arguments import check_path, check_paths, check_texts
+from cloze.arguments import check_paths, check_texts
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.options import Overwrite, ReadingOptions, ShowProgress
@@ -22,11 +22,6 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.data.build.vocabulary_extension import Extension
     from cloze.tokenization.statistics import TextStatistics, VocabularyStatistics
     from cloze.tokenization.tokenizer import Tokenizer
-
-
-def find_tokenizer(model: object, name: str) -> Path:
-    """Return the directory of the tokenizer of a model or a vocabulary, which the argument `name` gives."""
-    return resolve_checkpoint(check_path(model, name), files="tokenizer")
 
 
 @suggests_keywords()
@@ -45,7 +40,7 @@ def load_tokenizer(directory: str | Path) -> "Tokenizer":
     """
     from cloze.tokenization import loading
 
-    return loading.load_tokenizer(find_tokenizer(directory, "directory"))
+    return loading.load_tokenizer(resolve_checkpoint(directory, files="tokenizer"))
 
 
 @suggests_keywords()
@@ -85,7 +80,6 @@ def train_vocabulary(
     """
     from cloze.data.build import vocabulary
 
-    check_path(output, "output")
     with open_text(inputs, texts, options) as (files, reading):
 
         def write(directory: Path) -> "Tokenizer":
@@ -137,7 +131,7 @@ def extend_vocabulary(
     from cloze.data.build.vocabulary_extension import add_words, most_frequent_words, read_words
     from cloze.tokenization.loading import load_wordpiece
 
-    source, target = find_tokenizer(vocabulary, "vocabulary"), check_path(output, "output")
+    source, target = resolve_checkpoint(vocabulary, files="tokenizer"), Path(output)
     words = Path(words) if isinstance(words, str) else words
     counts: Mapping[str, int] = {}
     accents, shown = AccentCounts(), resolve_progress(progress)
@@ -213,7 +207,7 @@ def inspect_vocabulary(
     from cloze.tokenization.statistics import describe_text, describe_vocabulary
 
     directories = [vocabulary, *check_paths(beside, "beside")]
-    tokenizers = [load_wordpiece(find_tokenizer(path, "vocabulary")) for path in directories]
+    tokenizers = [load_wordpiece(resolve_checkpoint(path, files="tokenizer")) for path in directories]
     examples = check_texts(text, "text")
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
     with open_text(inputs, texts, options) as (files, reading):

@@ -1,14 +1,11 @@
 """The parameters of a function as flags: names, types, defaults and help from its signature and docstring."""
 
-import builtins
-import collections.abc
 import dataclasses
 import inspect
 import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -18,6 +15,7 @@ from docstring_parser import parse_from_object
 from cloze.cli.options import Flag
 from cloze.config import read_dict
 from cloze.errors import InputError
+from cloze.signatures import AnnotationNames
 
 SHORT_FLAGS = {
     "config": "-c",
@@ -172,7 +170,7 @@ def _members(kind: Any) -> list[Any]:
 
 def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
     """Return the flags and positional arguments of a function, or of the fields of a dataclass."""
-    hints = typing.get_type_hints(function, localns=_Names(function), include_extras=True)
+    hints = typing.get_type_hints(function, localns=AnnotationNames(function), include_extras=True)
     texts = _descriptions(function)
     parameters: list[Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -195,16 +193,6 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
             )
         )
     return parameters
-
-
-class _Names(dict[str, Any]):
-    """The names in the annotations of a function; those that only type checkers import stand for any type."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(vars(builtins) | vars(import_module(function.__module__)))
-
-    def __missing__(self, name: str) -> Any:
-        return getattr(collections.abc, name, Any)  # groups of keywords are declared in other modules
 
 
 def _split_annotation(hint: Any) -> tuple[Any, Flag]:

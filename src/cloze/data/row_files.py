@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
-from cloze.arguments import check_path
 from cloze.data.reading.compression import COMPRESSED
 from cloze.data.reading.files import JSON_LINES
 from cloze.errors import InputError
@@ -35,13 +34,10 @@ _INTEGER_BITS = 63  # without the sign; a column with larger numbers is text
 Rows = Iterable[Mapping[str, Any]]
 
 
-def check_output(
-    output: PathOrUrl | None, *, overwrite: bool, source: PathOrUrl, argument: str = "output"
-) -> None:
-    """Check that rows can be written to the file that an argument names; None is stdout."""
+def check_output(output: PathOrUrl | None, *, overwrite: bool, source: PathOrUrl) -> None:
+    """Check that rows can be written to a file; None is stdout."""
     if output is None:
         return
-    check_path(output, argument)
     ending = _ending(output := str(output))
     if ending in COMPRESSED:
         remedy = "Leave out the last suffix, and compress the file afterwards"

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cloze import artifacts, file_io
-from cloze.arguments import check_path
 from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
 from cloze.options import Overwrite, ShowProgress
 from cloze.parallel_map import AnyWorkers
@@ -106,7 +105,7 @@ def run_demo(
         Interrupted: SIGINT or SIGTERM was received.
     """
     configure_process()
-    directory = check_path(output, "output")
+    directory = Path(output)
     if not overwrite:  # each stage replaces its own directory
         artifacts.check_output_path(directory, overwrite=False)
     return run_stages(directory, DemoSize(), workers=workers, progress=resolve_progress(progress))

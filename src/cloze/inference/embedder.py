@@ -7,26 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Self, TypeAlias, Unpack, get_args
+from typing import Self, TypeAlias, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from cloze.arguments import (
-    check_choice,
     check_integer,
     check_one_or_many,
-    check_text,
     check_texts,
     iterate,
     parse_layers,
 )
-from cloze.choices import Combine, LongTexts
+from cloze.choices import Combine, LongTexts, Pooling
 from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.model import Answerer, Model
 from cloze.models.engine import Batches, VectorOutput
-from cloze.models.pooling import POOLINGS, Pooling, check_pooling
+from cloze.models.pooling import check_pooling
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
     load_sentence_encoder_config,
@@ -118,10 +116,6 @@ class Embedder(Answerer):
             model: a checkpoint, a run (its best checkpoint), "cloze-mini-sentences", or hf://org/name.
         """
         pooling, normalize, length = options["pooling"], options["normalize"], options["max_seq_length"]
-        check_choice(pooling, (*POOLINGS, None), "pooling")
-        check_choice(options["combine"], get_args(Combine), "combine")
-        check_choice(options["long_texts"], get_args(LongTexts), "long_texts")
-        check_choice(normalize, (True, False, None), "normalize")
         opened = Model.open(model, device=device, precision=precision)
         path, config = opened.directory, opened.config
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
@@ -132,7 +126,6 @@ class Embedder(Answerer):
             what = f"{length} is not in 3..{positions}, the positions of the model"
             raise InputError(what, where="max_seq_length")
         layers = _resolve_layers(options["layers"], num_layers)
-        prompt = options["prompt"]
         return cls(
             opened,
             pooling=pooling,
@@ -140,7 +133,7 @@ class Embedder(Answerer):
             combine=options["combine"],
             normalize=stored.normalize if normalize is None else normalize,
             max_seq_length=min(length or stored.max_seq_length or positions, positions),
-            prompt=stored.prompt(prompt if prompt is None else check_text(prompt, "prompt"), where=path),
+            prompt=stored.prompt(options["prompt"], where=path),
             long_texts=options["long_texts"],
             truncate_dim=stored.truncate_dim if layers == (num_layers,) else None,
             stored=stored,

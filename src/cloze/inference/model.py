@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
-from typing import TYPE_CHECKING, Self, get_args
+from typing import TYPE_CHECKING, Self
 
 from cloze import artifacts
-from cloze.arguments import check_choice, check_path
 from cloze.choices import InferencePrecision
 from cloze.data.batch import Indices
 from cloze.errors import InputError
@@ -70,10 +69,9 @@ class Model:
             precision: number format of matrix products; None is that of the files. For int8 a checkpoint is traced
                 as a graph, once.
         """
-        check_choice(precision, (*get_args(InferencePrecision), None), "precision")
         if isinstance(model, Model):
             return model
-        path = resolve_checkpoint(check_path(model, "model"), graphs=True)
+        path = resolve_checkpoint(model, graphs=True)
         if is_graph(path):
             from cloze.inference.graph_runner import GraphRunner
 
@@ -163,7 +161,9 @@ class Answerer:
 
     @classmethod
     @suggests_keywords()
-    def load(cls, model: Path | str, *, device: Device = "auto", precision: ModelPrecision = None) -> Self:
+    def load(
+        cls, model: Path | str | Model, *, device: Device = "auto", precision: ModelPrecision = None
+    ) -> Self:
         """Load a model and its tokenizer.
 
         Args:
@@ -205,6 +205,7 @@ class Answerer:
         facts = [*self._facts(), f"{count / size:.1f}{unit} parameters" if unit else f"{count} parameters"]
         return f"{type(self).__name__}({', '.join([repr(_model_name(self.directory)), *facts])})"
 
+    @suggests_keywords()
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Write the model as a checkpoint, with the model card of the one that it was loaded from.
 
@@ -221,7 +222,7 @@ class Answerer:
                 "Load it with the `precision` float32",
             )
             raise InputError(what, where="save", remedy=remedy)
-        path = check_path(path, "path")
+        path = Path(path)
         artifacts.check_output_path(path, overwrite=overwrite, inputs=[self.directory])
         with artifacts.write_directory(path, kind=KIND, overwrite=overwrite) as directory:
             self._write(directory)
@@ -256,8 +257,7 @@ def load_encoder(
 
     Args, raises: as for the classes that answer; an exported graph is no such model.
     """
-    path = resolve_checkpoint(check_path(model, "model"))
-    return Model.open(path, device=device, precision=precision).encoder
+    return Model.open(resolve_checkpoint(model), device=device, precision=precision).encoder
 
 
 def check_length(

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from cloze.arguments import check_text, describe, iterate
+from cloze.arguments import describe, iterate
 from cloze.data.reading.files import STDIN
 from cloze.data.reading.memory import Data
 from cloze.errors import InputError
@@ -79,8 +79,7 @@ class Predictor(Answerer):
         """
         opened = Model.open(model, device=device, precision=precision)
         directory, positions = opened.directory, opened.config.max_position_embeddings
-        name = None if task is None else check_text(task, "task")
-        loaded_task, max_seq_length, reads_pairs = _load_task(directory, name, cls.default_task)
+        loaded_task, max_seq_length, reads_pairs = _load_task(directory, task, cls.default_task)
         if not isinstance(loaded_task.answer, cls.answers):
             what = f"a model for the task {loaded_task.name!r}, which {cls.__name__} cannot use"
             remedy = f"Load it with cloze.load, or give a model for the task {cls.default_task}"

@@ -16,12 +16,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, ClassVar, Literal, TypeAlias, get_args, overload
+from typing import Any, ClassVar, Literal, TypeAlias, overload
 
 import numpy as np
 
 from cloze.arguments import (
-    check_choice,
     check_integer,
     check_one_or_many,
     check_pairs,
@@ -351,7 +350,6 @@ class SentenceScorer(MaskedLanguageModel):
 
         A text with more tokens than the model takes raises an InputError, which names the place that `where` returns.
         """
-        check_choice(word_masking, get_args(WordMasking), "word_masking")
         window: list[list[MaskedCopy]] = []
         num_tokens, unknown = 0, NONE_UNKNOWN
         for number, text in enumerate(iterate_texts(texts)):

@@ -10,7 +10,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from cloze.arguments import check_path, check_paths, iterate_texts
+from cloze.arguments import check_paths, iterate_texts
 from cloze.choices import InferencePrecision
 from cloze.config import resolve
 from cloze.data.reading.formats import read_rows
@@ -67,7 +67,7 @@ def score_pretrained(
     if kind in ("mlm", "nsp"):
         from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
-        checkpoint = resolve_checkpoint(check_path(model, "model"))
+        checkpoint = resolve_checkpoint(model)
         has_pairs = Model.open(checkpoint, device=device, precision=precision).has(NextSentence.output)
         config = resolve(PretrainingEvaluationConfig, {"pairs.next_sentence": has_pairs}, settings)
         if kind == "nsp" and not (has_pairs and config.pairs.next_sentence):

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from cloze.arguments import check_type
 from cloze.choices import AttendsTo
 from cloze.data.batch import PackedBatch
 from cloze.models.attention import attention
@@ -19,6 +18,7 @@ from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.functional import ACTIVATIONS, ActivationName, dropout
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, WeightMapping, dense
+from cloze.suggestions import check_kind
 
 _CAUSAL_MODEL_TYPE = "one-way-bert"
 """The model type of a BERT whose tokens attend to one side. Other programs refuse it, instead of attending to both.
@@ -225,8 +225,7 @@ class BertModel(Encoder):
 
     def __init__(self, config: EncoderConfig, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        name = self.config_class.__name__
-        check_type(config, self.config_class, "config", remedy=f"Give a {name}")
+        check_kind(config, self.config_class, "config")
         self.config = config
         self.embeddings = self.embeddings_class(config)
         self.layers = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cloze.choices import Combine
+from cloze.choices import Combine, Pooling
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.pooling import Pooling
 from cloze.models.threads import map_concurrently, num_concurrent_batches
 from cloze.tokenization.tokenizer import Tokenizer
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from cloze.arguments import check_type
 from cloze.data.batch import PackedBatch
 from cloze.models.attention import attention
 from cloze.models.batch import PaddedBatch
@@ -23,6 +22,7 @@ from cloze.models.local_attention import local_attention
 from cloze.models.pooling import pool
 from cloze.models.rotary import Rotation, angles, compute_angles, rotate
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
+from cloze.suggestions import check_kind
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 _FIXED: Mapping[str, Any] = MappingProxyType(
@@ -310,7 +310,7 @@ class ModernBertModel(Encoder):
 
     def __init__(self, config: ModernBertConfig, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        check_type(config, ModernBertConfig, "config", remedy="Give a ModernBertConfig")
+        check_kind(config, ModernBertConfig, "config")
         self.config = config
         self.embeddings = ModernBertEmbeddings(config)
         self.layers = nn.ModuleList(

@@ -6,19 +6,17 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, D hid
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cloze.choices import Pooling
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.encoder_config import EncoderConfig
 
 if TYPE_CHECKING:  # a graph answers without torch
     from torch import Tensor
-
-Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
-"""[CLS]; or of all tokens with [CLS] and [SEP] the mean, the maximum, or the sum over the square root of the length."""
 
 _LOWEST = -10_000.0  # at padding, in the maximum
 

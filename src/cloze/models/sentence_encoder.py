@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from cloze.choices import Combine
+from cloze.choices import Combine, Pooling
 from cloze.data.batch import PackedBatch
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForFeatureExtraction
-from cloze.models.pooling import Pooling, pool
+from cloze.models.pooling import pool
 
 
 class TokenEncoder(BertForFeatureExtraction):

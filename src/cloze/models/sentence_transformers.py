@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from cloze import file_io
+from cloze.choices import Pooling
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import (
@@ -25,7 +26,7 @@ from cloze.file_names import (
     SENTENCE_SETTINGS_FILE,
     TOKENIZER_CONFIG_FILE,
 )
-from cloze.models.pooling import POOLINGS, Pooling
+from cloze.models.pooling import POOLINGS
 from cloze.tokenization.loading import load_tokenizer
 
 _POOLING_FOLDER = "1_Pooling"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cloze import config as configuration
-from cloze.arguments import check_type, split_names
+from cloze.arguments import split_names
 from cloze.errors import InputError
 from cloze.file_names import TASK_FILE
 from cloze.tasks.registry import find_task
@@ -54,7 +54,6 @@ def with_settings(
     The weights of a trained model depend on some, which cannot change.
     """
     task = task if isinstance(task, Task) else find_task(task)
-    check_type(settings, Mapping, "settings", remedy=f'Give a dict, as in {{"{task.name}.NAME": VALUE}}')
     table = configuration.merge(settings)
     changes = table.pop(task.name, {})
     if table or not isinstance(changes, Mapping):

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cloze.arguments import check_text, check_type
 from cloze.data.reading.columns import Column
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
@@ -174,9 +173,9 @@ _BENCHMARKS = (
 TASKS: dict[str, Task] = {task.name: task for task in (*_OWN, *_BENCHMARKS)}
 
 
+@suggests_keywords()
 def register_task(task: Task) -> Task:
     """Make a task known by its name, which is new, to all verbs and classes; return it."""
-    check_type(task, Task, "task", remedy="Give a cloze.Task")
     if task.name in TASKS:
         raise ValueError(f"there is a task {task.name!r} already")
     TASKS[task.name] = task
@@ -186,7 +185,6 @@ def register_task(task: Task) -> Task:
 @suggests_keywords()
 def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) -> Task:
     """Return the task called `name`; the error for an unknown one may also suggest `others`."""
-    name = check_text(name, "task")
     if name not in TASKS:
         remedy = did_you_mean(name, sorted({*TASKS, *others}), full_list="cloze tasks")
         raise InputError(f"no task {name!r}", where=where, remedy=remedy)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from cloze.arguments import check_choice, check_integer, check_integers, check_pairs, check_text, check_texts
+from cloze.arguments import check_integer, check_integers, check_pairs, check_text, check_texts
 from cloze.errors import InputError
 from cloze.optional_dependencies import import_package
 from cloze.suggestions import suggests_keywords
@@ -294,8 +294,6 @@ class Tokenizer(ABC):
             max_length: maximum number of tokens; by default the positions of the model.
             return_tensors: pt for tensors of PyTorch, np for arrays; None for lists.
         """
-        check_choice(padding, (False, True, "longest", "max_length"), "padding")
-        check_choice(return_tensors, (None, "pt", "np"), "return_tensors")
         checked, is_one = check_pairs(texts, pairs)
         limit = check_integer(self.model_max_length if max_length is None else max_length, "max_length")
         encodings = [

@@ -17,10 +17,11 @@ import numpy.typing as npt
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from cloze.arguments import check_path, check_texts
+from cloze.arguments import check_texts
 from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.file_names import ADDED_TOKENS_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
+from cloze.suggestions import suggests_keywords
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, ROLES, SEP, SPECIAL_TOKENS, UNK
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
@@ -101,9 +102,10 @@ class WordPieceTokenizer(Tokenizer):
     def text_of(self, token_id: int) -> str:
         return self.tokens[token_id]
 
+    @suggests_keywords()
     def save(self, directory: Path | str) -> None:
         """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json` into an existing directory."""
-        directory = check_path(directory, "directory")
+        directory = Path(directory)
         config: dict[str, Any] = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": self.lowercase,

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 import cloze
+from cloze.choices import Pooling
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import follow_link
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
-from cloze.models.pooling import Pooling, pool
+from cloze.models.pooling import pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.tasks.config import with_settings
 from cloze.tasks.texts import LabeledText

@@ -13,14 +13,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from cloze.choices import MissingLabels
+from cloze.choices import MissingLabels, Pooling
 from cloze.config import Positive
 from cloze.data.batch import collate
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
-from cloze.models.pooling import Pooling
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
     load_sentence_encoder_config,
