@@ -247,10 +247,10 @@ def commands(_: str) -> str:
 
 def _verb(verb: str) -> str:
     from cloze.cli import load_verb
-    from cloze.cli.parser import Command
+    from cloze.cli.parser import COMMON_FLAGS, Command
 
     command = Command(load_verb(verb), f"cloze {verb}")
-    parameters = [p for p in command.parameters.values() if not p.is_common]
+    parameters = [p for p in command.parameters.values() if p.name not in COMMON_FLAGS]
     rows = [f"| `{p.usage.replace('|', BAR)}` | {p.text.replace('|', BAR)} |" for p in parameters]
     table = "\n".join(["| | |\n|---|---|", *rows])
     return f"## cloze {verb}\n\n{command.description}\n\n```text\n{command.usage}\n```\n\n{table}"

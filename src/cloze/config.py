@@ -237,7 +237,8 @@ def from_dict(
             raise InputError(f"missing {', '.join(missing)}", where=where)
         if not issubclass(config, Settings):
             return config(**values)
-        settings = config.__new__(config, **table)
+        settings = object.__new__(config)
+        values["_explicit"] = frozenset(table)
         for name, value in values.items():  # not by __init__, which would check them again
             object.__setattr__(settings, name, value)
         settings._check()

@@ -1,12 +1,9 @@
 """Python and shell are the same functions: names, defaults and types of flags are those of keywords."""
 
-import builtins
-import collections.abc
 import inspect
-import sys
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +12,12 @@ import pytest
 import cloze
 from cloze.cli import VERBS, load_verb
 from cloze.cli.parameters import IN_MEMORY, IN_PYTHON
-from cloze.cli.parser import Command
+from cloze.cli.parser import COMMON_FLAGS, Command
 from cloze.parallel_map import Executor
+from cloze.signatures import AnnotationNames
 
 IN_SHELL = {"completion", "help"}
 """Verbs about the command line itself."""
-
-
-class Names(dict[str, Any]):
-    """The names of a module and of collections; those that it imports for type checkers alone are any type."""
-
-    def __missing__(self, name: str) -> Any:
-        return getattr(collections.abc, name, Any)
-
-
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    names = Names(vars(builtins) | vars(sys.modules[function.__module__]))
-    return typing.get_type_hints(function, localns=names)
 
 
 def members_of(hint: Any) -> set[Any]:
@@ -49,9 +35,12 @@ def test_flags_are_the_keywords_of_a_public_function(verb: str) -> None:
     flags = {
         parameter.name: parameter
         for parameter in Command(loaded, verb).parameters.values()
-        if not parameter.is_common and parameter.name not in loaded.modes
+        if parameter.name not in {*COMMON_FLAGS, *loaded.modes}
     }
-    keywords, hints = inspect.signature(loaded.function).parameters, hints_of(loaded.function)
+    keywords, hints = (
+        inspect.signature(loaded.function).parameters,
+        typing.get_type_hints(loaded.function, localns=AnnotationNames(loaded.function)),
+    )
     only_python = {
         name
         for name, keyword in keywords.items()

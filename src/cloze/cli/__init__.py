@@ -151,7 +151,7 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
         from cloze.errors import handle_data_warnings
 
         note = import_module("cloze.progress").Progress().note
-        call: Callable[[], None] = parsed.parse(arguments)
+        values = parsed.parse(arguments)
         if "device" in parsed.parameters:
             process.configure_memory(loaded.work)
             if loaded.work == "requests":
@@ -162,7 +162,7 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
             lambda warning: note(f"warning: {parsed.in_flags(str(warning))}")
         )
         with interrupts.handled(), _show_checkpoints(quiet=is_quiet), data_warnings:
-            call()
+            parsed.call(values)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)

@@ -61,8 +61,6 @@ class Parameter:
     help: str
     flag: Flag = dataclasses.field(default_factory=Flag)
     is_positional: bool = False
-    is_common: bool = False
-    """Whether all commands have it."""
 
     @property
     def names(self) -> list[str]:
@@ -130,13 +128,24 @@ class Parameter:
     def convert(self, value: Any, *, see: str) -> Any:
         """Return what cyclopts parsed as the function takes it; `see` is the remedy for a wrong word."""
         words = [*value] if isinstance(value, tuple) else [value]
-        words = [type(word)("-") if str(word) == STDIN else word for word in words]
         if self._is_of_numbers:
             words = [part for word in words for part in word.split(",")]
-        words = [self._to_number(word, see) if isinstance(word, str) else word for word in words]
-        if url := next((str(word) for word in words if isinstance(word, Path) and _URL.match(str(word))), ""):
-            where = url.replace(":/", "://", 1)
-            raise InputError("this flag takes a local path", where=where, remedy="Copy the files first")
+        members, flag = _members(self.kind), self.names[0]
+        for place, word in enumerate(words):
+            if str(word) == STDIN:
+                words[place] = type(word)("-")
+            elif isinstance(word, Path) and _URL.match(str(word)):
+                where = str(word).replace(":/", "://", 1)
+                raise InputError("this flag takes a local path", where=where, remedy="Copy the files first")
+            elif {int, float} & {*members} and word not in members:
+                number, kind = (float, "number") if float in members else (int, "whole number")
+                if number is int and len(word) > _MAX_DIGITS and word.lstrip("+-").isdecimal():
+                    what = f"the number has more than {_MAX_DIGITS} digits"
+                    raise InputError(what, where=flag, remedy="Give a smaller one")
+                try:
+                    words[place] = number(word)
+                except ValueError:
+                    raise InputError(f"{word[:40]!r} is not a {kind}", where=flag, remedy=see) from None
         if self.shape == "table":
             return read_dict(overrides=words)
         return words[0] if self.shape == "one" else tuple(words)
@@ -145,20 +154,6 @@ class Parameter:
     def _is_of_numbers(self) -> bool:
         """Whether the value is several numbers, which may be separated by commas."""
         return self.shape == "many" and self.kind in (int, float)
-
-    def _to_number(self, word: str, see: str) -> object:
-        """Return a word as the number that a flag takes, or as it is."""
-        members = _members(self.kind)
-        if word in members or not {int, float} & {*members}:
-            return word
-        number, name = (float, "number") if float in members else (int, "whole number")
-        if number is int and len(word) > _MAX_DIGITS and word.lstrip("+-").isdecimal():
-            what = f"the number has more than {_MAX_DIGITS} digits"
-            raise InputError(what, where=self.names[0], remedy="Give a smaller one")
-        try:
-            return number(word)
-        except ValueError:
-            raise InputError(f"{word[:40]!r} is not a {name}", where=self.names[0], remedy=see) from None
 
 
 def _members(kind: Any) -> list[Any]:

@@ -49,6 +49,7 @@ class Verb:
     """Whether torchrun's ranks share the work, so that only rank zero prints."""
 
 
+COMMON_FLAGS = {field.name for field in dataclasses.fields(CommonOptions)}
 AnyShow = TypeVar("AnyShow", bound=Show)
 Function: TypeAlias = Callable[..., Any] | str
 """A function, or the name of a public one, which is imported on use."""
@@ -108,8 +109,7 @@ class Command:
         self.verb, self.words, self._see = verb, words, f"See {words} --help"
         function = self.function = verb.function
         self.parameters = {parameter.name: parameter for parameter in parameters_of(function)}
-        for parameter in parameters_of(CommonOptions):
-            self.parameters[parameter.name] = dataclasses.replace(parameter, is_common=True)
+        self.parameters |= {parameter.name: parameter for parameter in parameters_of(CommonOptions)}
         for name, mode in verb.modes.items():
             text = paragraphs(mode.function).partition("\n")[0]
             self.parameters[name] = Parameter(name=name, kind=bool, default=False, help=text)
@@ -151,8 +151,8 @@ class Command:
             for signature in signatures
         )
 
-    def parse(self, words: Sequence[str]) -> Callable[[], Any]:
-        """Return the call that words ask for."""
+    def parse(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the arguments that words give."""
         try:
             _, bound, _ = self.app.parse_args([STDIN if word == "-" else word for word in words])
         except exceptions.CycloptsError as error:
@@ -163,46 +163,37 @@ class Command:
                 values[name] = parameter.convert(bound.arguments[name], see=self._see)
             elif parameter.shape == "many" and parameter.default is EMPTY:
                 values[name] = ()  # the function says what is missing
-        names = [name for name in values if self.parameters[name].is_common]
-        common = CommonOptions(**{name: values.pop(name) for name in names})
+        return values
+
+    def call(self, values: dict[str, Any]) -> None:
+        """Call the function, or that of a mode, with arguments of the command line, and print the result."""
+        common = CommonOptions(**{name: values.pop(name) for name in COMMON_FLAGS & values.keys()})
         active = [name for name in self.verb.modes if values.pop(name, False)]
         others = [*active[1:], *(["resume"] if active and values.get("resume") else [])]
         if others:
             first, second = (self.parameters[name].names[0] for name in (active[0], others[0]))
             raise InputError(f"cannot be combined with {second}", where=first, remedy="Leave out one of them")
-        return self._bind(self.verb.modes[active[0]] if active else self.verb, values, common)
-
-    def _bind(self, verb: Verb, values: dict[str, Any], common: CommonOptions) -> Callable[[], None]:
-        """Return the call of a function with the arguments of the command line, which prints the result."""
+        verb = self.verb.modes[active[0]] if active else self.verb
         signature = inspect.signature(verb.function).parameters
-        if "workers" in signature and values.get("workers", signature["workers"].default) == "auto":
+        values = {name: parameter.default for name, parameter in signature.items()} | values
+        if values.get("workers") == "auto":
             values["workers"] = usable_processors()
-        of_all = {COMMON: common, "progress": common.progress}
-        values |= {name: value for name, value in of_all.items() if name in signature}
-        for name, parameter in signature.items():
-            if name not in values and parameter.default is EMPTY:
-                raise self._missing(self.parameters[name].names[0])
-        keywords = {name: value for name, value in values.items() if name in signature}
-        known = {name: parameter.default for name, parameter in signature.items()} | values | {COMMON: common}
-        shown_with = [*inspect.signature(verb.show).parameters][1:]
-
-        def call() -> None:
-            try:
-                result = verb.function(**keywords)
-                shown = verb.show(
-                    result, **{name: known[name] for name in shown_with}
-                )  # may compute the rest
-            except ClozeError as error:
-                raise self._with_flags(error, values) from error.__cause__
-            if shown is not None and not is_silent_rank(verb):
-                with _naming_output(values.get("output")):
-                    common.print(*shown)
-
-        return call
+        values |= {COMMON: common, "progress": common.progress}
+        if missing := [name for name in signature if values[name] is EMPTY]:
+            raise self._missing(self.parameters[missing[0]].names[0])
+        try:
+            result = verb.function(**{name: values[name] for name in signature})
+            shown_with = [*inspect.signature(verb.show).parameters][1:]
+            shown = verb.show(result, **{name: values[name] for name in shown_with})  # may compute the rest
+        except ClozeError as error:
+            raise self._with_flags(error, values) from error.__cause__
+        if shown is not None and not is_silent_rank(verb):
+            with _naming_output(values.get("output")):
+                common.print(*shown)
 
     def _with_flags(self, error: ClozeError, values: Mapping[str, Any]) -> ClozeError:
         """Return an error about a parameter as one about its flag; --set is named only where it is used."""
-        is_of_others = error.where == SETTINGS and SETTINGS not in values
+        is_of_others = error.where == SETTINGS and not values.get(SETTINGS)
         where = None if is_of_others else self._flag_of(error.where)
         remedy = error.remedy and self.in_flags(error.remedy)
         if where is None and error.where in self._settings():
