@@ -171,5 +171,5 @@ def test_models_that_cannot_be_traced_and_missing_packages_are_named(
     monkeypatch.setattr("cloze.optional_dependencies.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"int8: needs the package onnx. Run pip install .*\[onnx\]'"):
         cloze.TextClassifier.load(classifier, precision="int8")
-    with pytest.raises(InputError, match="precision: no precision 'int4'"):
+    with pytest.raises(InputError, match="precision: 'int4' is not a choice"):
         cloze.FillMask.load("cloze-mini", precision="int4")  # type: ignore[arg-type]
