@@ -138,8 +138,8 @@ def check_answer_files(
 ) -> None:
     """Check that predictions and wrong answers can be written to their files; None writes none."""
     file = source if isinstance(source, (str, Path)) else ""
-    for name, path in (("output", output), ("errors", errors)):
-        check_output(path, overwrite=overwrite, source=file, argument=name)
+    for path in (output, errors):
+        check_output(path, overwrite=overwrite, source=file)
     if errors is not None and output is not None and str(errors) == str(output):
         raise InputError("is also the output", where="errors", remedy="Choose another name")
     if csv_safe:
