@@ -85,10 +85,9 @@ def test_settings_that_a_loaded_model_cannot_take_are_refused(samples: Samples) 
     rows = [("a moor", "0")]
     other: dict[str, Any]
     for other in ({"device": "cuda"}, {"precision": "bfloat16"}, {"task": "regression"}):
-        name = next(iter(other))
-        with pytest.raises(InputError, match=rf"^{name}: "):
+        with pytest.raises(InputError, match=r"^model: a loaded model keeps its"):
             cloze.evaluate(**({"model": model, "data": rows} | other))
-    with pytest.raises(InputError, match=r"^device: "):
+    with pytest.raises(InputError, match=r"^model: a loaded model keeps its"):
         cloze.explain("a moor", model=model, device="cuda")
     expected = cloze.evaluate(model=samples.classifier, data=rows)
     assert cloze.evaluate("classification", model=model, data=rows) == expected
